@@ -1,0 +1,54 @@
+# One front door. `make` alone lists what there is.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; exit; }; done)
+BIN := .venv/bin
+# Written last by `setup`, so that an interrupted one is done again; older than pyproject.toml: done again, too.
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint fix sim soak bench check clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## a virtual environment in .venv with all that the other targets need (they do it themselves)
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "penstock needs Python 3.11 or newer, found: $$(python3 --version 2>&1)." \
+		"Name another one: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing penstock and its tools into .venv (a gigabyte on disk; minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,demo]'
+	@touch $@
+
+demo: $(READY) ## the flights that left New York in 2013, as a stream
+	@$(BIN)/penstock demo
+
+test: $(READY) ## all tests but the soak: unit, simulation, spark, connectors, e2e
+	@$(BIN)/python -m pytest
+
+lint: $(READY) ## ruff, mypy --strict, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fix: $(READY) ## format, and repair what ruff can repair
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+sim: $(READY) ## the simulator; one run again: make sim SEED=48211
+	@$(BIN)/python -m penstock.testing.simulator $(if $(SEED),--seed $(SEED))
+
+soak: $(READY) ## thousands of seeds, minutes of load: what is too long for CI
+	@$(BIN)/python -m pytest -m soak --timeout=0
+
+bench: $(READY) ## throughput and latency on this machine, as a table
+	@$(BIN)/python benchmarks/run.py
+
+check: lint test ## what CI runs
+
+clean: ## remove .venv and all that tools have left
+	@rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist spark-warehouse
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,55 @@
+"""The `penstock` command. It starts at once: Spark and Arrow are imported by the program that runs, not here."""
+
+from __future__ import annotations
+
+import typer
+
+from penstock.cli.explain import explain
+from penstock.cli.run import run
+from penstock.cli.version import version
+
+_PROGRAM_FIRST = {"allow_interspersed_args": False}
+
+_ABOUT = """
+Stateful stream processing in Python, with PyFlink's words, on Apache Spark.
+
+\b
+Start here:
+  penstock explain job.py                   what would run, and how many slots it needs
+  penstock run job.py                       run it on this machine
+  penstock run -p 4 job.py --day monday     four subtasks of each operator; --day is the job's own
+
+\b
+Settings (-D KEY=VALUE, or in the job by env.configure), with their defaults:
+  parallelism.default=1                     subtasks of each operator
+  execution.runtime-mode=STREAMING          or BATCH, or AUTOMATIC: batch if all sources are bounded
+  execution.buffer-timeout.interval=5ms     longer: more throughput; shorter: less latency
+  spark.master=local[...]                   spark://host:7077, yarn, k8s://...: a cluster instead of this machine
+  spark.driver.memory, spark.executor...    any of Spark's own settings passes through
+
+No Java has to be installed on Linux (x86-64) and macOS; one of your own, 17 or newer, is taken first.
+"""
+
+app = typer.Typer(
+    name="penstock",
+    help=_ABOUT,
+    no_args_is_help=True,
+    add_completion=False,
+    # Plain text: rich help would cost more than all else at start.
+    rich_markup_mode=None,
+    # Errors of the user's program are told by cli/script.py; ours are bugs, and Python's traceback tells most.
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(context_settings=_PROGRAM_FIRST)(run)
+app.command(context_settings=_PROGRAM_FIRST)(explain)
+app.command()(version)
+
+
+def main() -> None:
+    """Entry point of the script `penstock`."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

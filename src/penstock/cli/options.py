@@ -1,0 +1,70 @@
+"""What the commands that run a program have in common: its path, its arguments, its defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Job = Annotated[
+    Path,
+    typer.Argument(metavar="JOB", exists=True, readable=True, show_default=False, help="The Python file of the job."),
+]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ARGS", show_default=False, help="Handed to the job as its sys.argv[1:]."),
+]
+Parallelism = Annotated[
+    int | None,
+    typer.Option(
+        "--parallelism", "-p", min=1, show_default=False, help="Subtasks of each operator: -D parallelism.default."
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-D", metavar="KEY=VALUE", show_default=False, help="A setting of Flink's or spark.*; may be repeated."
+    ),
+]
+PyFlink = Annotated[
+    bool, typer.Option("--pyflink", help="An unchanged PyFlink program: pyflink.* is answered with penstock.*.")
+]
+
+
+def settings_of(parallelism: int | None, settings: list[str] | None) -> dict[str, str]:
+    """The defaults as one mapping. `parallelism` overrules `-D parallelism.default`, a later `-D` an earlier one.
+
+    Raises typer.BadParameter for a `-D` that is not KEY=VALUE.
+    """
+    result: dict[str, str] = {}
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(f"{setting!r} is not KEY=VALUE, e.g. -D execution.buffer-timeout.interval=1ms")
+        result[key.strip()] = value.strip()
+    if parallelism is not None:
+        result["parallelism.default"] = str(parallelism)
+    return result
+
+
+def prepare(parallelism: int | None, settings: list[str] | None, pyflink: bool) -> None:
+    """Do what the options ask for, before the program runs. Raises typer.BadParameter for a `-D` without a key."""
+    defaults = settings_of(parallelism, settings)
+    if pyflink:
+        from penstock.engine import pyflink_alias
+
+        pyflink_alias.install()
+    if defaults:
+        set_defaults(defaults)
+
+
+def set_defaults(settings: dict[str, str]) -> None:
+    """Make them the defaults of each environment that the program creates; what the program sets itself wins."""
+    from penstock.common.configuration import Configuration
+    from penstock.datastream.stream_execution_environment import set_default_configuration
+
+    configuration = Configuration()
+    for key, value in settings.items():
+        configuration.set_string(key, value)
+    set_default_configuration(configuration)

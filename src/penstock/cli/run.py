@@ -1,0 +1,27 @@
+"""`penstock run`: run a job's file."""
+
+from __future__ import annotations
+
+from penstock.cli.options import Arguments, Job, Parallelism, PyFlink, Settings, prepare
+from penstock.cli.script import run_script
+
+
+def run(
+    job: Job,
+    arguments: Arguments = None,
+    parallelism: Parallelism = None,
+    settings: Settings = None,
+    pyflink: PyFlink = False,
+) -> None:
+    r"""Run JOB as `python JOB` would, with defaults from the command line.
+
+    What the job sets itself wins over -p and -D. Options stand before JOB; what follows it belongs to the job.
+
+    \b
+      penstock run job.py
+      penstock run -p 4 job.py --input access.log
+      penstock run -D execution.runtime-mode=BATCH -D spark.driver.memory=4g job.py
+      penstock run --pyflink word_count.py
+    """
+    prepare(parallelism, settings, pyflink)
+    run_script(job, arguments or [])

@@ -1,0 +1,69 @@
+"""Running a user's file as `python file.py` would, and telling of its errors in the user's terms."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+import typer
+
+import penstock
+from penstock.common.errors import JobCancelledError, JobError, PenstockError
+
+_PENSTOCK = str(Path(penstock.__file__).parent)
+# Frames between our caller and the first line of the script.
+_STARTERS = (__file__, runpy.run_path.__code__.co_filename)
+
+
+def run_script(path: Path, arguments: Sequence[str]) -> None:
+    """Run the file as `__main__`, with its own sys.argv and its own directory first on sys.path.
+
+    An error of penstock's is printed as a message, any other one with the traceback that Python would print; then
+    typer.Exit(1) is raised. SystemExit and KeyboardInterrupt pass through.
+    """
+    with _interpreter_of(path, arguments):
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except PenstockError as error:
+            typer.echo(_message(error), err=True)
+            raise typer.Exit(1) from None
+        except Exception as error:
+            traceback.print_exception(type(error), error, _from_script(error.__traceback__))
+            raise typer.Exit(1) from None
+
+
+@contextmanager
+def _interpreter_of(path: Path, arguments: Sequence[str]) -> Iterator[None]:
+    before = sys.argv, sys.path
+    sys.argv = [str(path), *arguments]
+    sys.path = [str(path.resolve().parent), *sys.path[1:]]
+    try:
+        yield
+    finally:
+        sys.argv, sys.path = before
+
+
+def _from_script(trace: TracebackType | None) -> TracebackType | None:
+    while trace and trace.tb_frame.f_code.co_filename in _STARTERS:
+        trace = trace.tb_next
+    return trace
+
+
+def _message(error: PenstockError) -> str:
+    text = f"penstock.{type(error).__name__}: {error}"
+    # An error of the run says itself whose function it was; the line that called execute() would only mislead.
+    if isinstance(error, (JobError, JobCancelledError)):
+        return text
+    call = None
+    for frame in traceback.extract_tb(_from_script(error.__traceback__)):
+        if frame.filename.startswith(_PENSTOCK):
+            break
+        call = frame
+    if call:
+        text += f'\n  File "{call.filename}", line {call.lineno}: {call.line}'
+    return text

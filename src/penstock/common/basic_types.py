@@ -1,0 +1,363 @@
+"""Types of single values, and what all types have in common.
+
+Records travel as Python objects, whatever their declared type: nothing here is looked at per record. A declared type
+makes columns of savepoints and of files typed (`to_arrow`), where an undeclared one is a column of pickles.
+`to_internal_type` and `from_internal_type` convert between a Python value and what such a column holds.
+"""
+
+# The names are PyFlink's.
+# ruff: noqa: N802
+
+from __future__ import annotations
+
+import datetime
+import enum
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.time import Instant
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+class TypeInformation:
+    """Base of all types. Types are values: equal if they say the same, hashable, picklable."""
+
+    def _parts(self) -> tuple[Any, ...]:
+        """What tells this type from others of its class."""
+        return ()
+
+    def to_arrow(self) -> pyarrow.DataType | None:
+        """The Arrow type of a column of such values, or None: they are pickled."""
+        return None
+
+    def need_conversion(self) -> bool:
+        """Whether a column holds something else than the Python value itself."""
+        return False
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """From the Python value to what a column holds. None stays None."""
+        return obj
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """From what a column holds to the Python value. None stays None."""
+        return obj
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        assert isinstance(other, TypeInformation)
+        return self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._parts()))
+
+    def __repr__(self) -> str:
+        parts = ", ".join(map(str, self._parts()))
+        return f"{type(self).__name__}<{parts}>" if parts else type(self).__name__
+
+
+class BasicType(enum.Enum):
+    """Types of single values, by the names that Flink prints."""
+
+    STRING = "String"
+    BYTE = "Byte"
+    BOOLEAN = "Boolean"
+    SHORT = "Short"
+    INT = "Integer"
+    LONG = "Long"
+    FLOAT = "Float"
+    DOUBLE = "Double"
+    CHAR = "Char"
+    BIG_INT = "BigInteger"
+    BIG_DEC = "BigDecimal"
+    INSTANT = "Instant"
+
+
+_ARROW_NAMES = {
+    BasicType.STRING: "string",
+    BasicType.BYTE: "int8",
+    BasicType.BOOLEAN: "bool",
+    BasicType.SHORT: "int16",
+    BasicType.INT: "int32",
+    BasicType.LONG: "int64",
+    BasicType.FLOAT: "float32",
+    BasicType.DOUBLE: "float64",
+    BasicType.CHAR: "string",
+    # Of any size and scale, which no decimal column of Arrow is: as text nothing is lost.
+    BasicType.BIG_INT: "string",
+    BasicType.BIG_DEC: "string",
+}
+_FROM_TEXT = {BasicType.BIG_INT: int, BasicType.BIG_DEC: Decimal}
+PRIMITIVES = (
+    BasicType.BOOLEAN,
+    BasicType.BYTE,
+    BasicType.SHORT,
+    BasicType.INT,
+    BasicType.LONG,
+    BasicType.FLOAT,
+    BasicType.DOUBLE,
+    BasicType.CHAR,
+)
+
+
+class BasicTypeInfo(TypeInformation):
+    """A string, a truth value or a number."""
+
+    def __init__(self, basic_type: BasicType) -> None:
+        self._basic_type = basic_type
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self._basic_type,)
+
+    def to_arrow(self) -> pyarrow.DataType | None:
+        """A column of the type's width; text for the two that know no bound."""
+        import pyarrow
+
+        return pyarrow.type_for_alias(_ARROW_NAMES[self._basic_type])
+
+    def need_conversion(self) -> bool:
+        """Only numbers without bound need it: their columns are text."""
+        return self._basic_type in _FROM_TEXT
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """Numbers without bound to text, all else as it is."""
+        return obj if obj is None or self._basic_type not in _FROM_TEXT else str(obj)
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """Text to numbers without bound, all else as it is."""
+        return obj if obj is None or self._basic_type not in _FROM_TEXT else _FROM_TEXT[self._basic_type](obj)
+
+    def __repr__(self) -> str:
+        return self._basic_type.value
+
+    @staticmethod
+    def STRING_TYPE_INFO() -> BasicTypeInfo:
+        """A str."""
+        return BasicTypeInfo(BasicType.STRING)
+
+    @staticmethod
+    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
+        """A bool."""
+        return BasicTypeInfo(BasicType.BOOLEAN)
+
+    @staticmethod
+    def BYTE_TYPE_INFO() -> BasicTypeInfo:
+        """An int of 8 bits."""
+        return BasicTypeInfo(BasicType.BYTE)
+
+    @staticmethod
+    def SHORT_TYPE_INFO() -> BasicTypeInfo:
+        """An int of 16 bits."""
+        return BasicTypeInfo(BasicType.SHORT)
+
+    @staticmethod
+    def INT_TYPE_INFO() -> BasicTypeInfo:
+        """An int of 32 bits."""
+        return BasicTypeInfo(BasicType.INT)
+
+    @staticmethod
+    def LONG_TYPE_INFO() -> BasicTypeInfo:
+        """An int of 64 bits."""
+        return BasicTypeInfo(BasicType.LONG)
+
+    @staticmethod
+    def FLOAT_TYPE_INFO() -> BasicTypeInfo:
+        """A float of 32 bits."""
+        return BasicTypeInfo(BasicType.FLOAT)
+
+    @staticmethod
+    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
+        """A float of 64 bits, which is Python's."""
+        return BasicTypeInfo(BasicType.DOUBLE)
+
+    @staticmethod
+    def CHAR_TYPE_INFO() -> BasicTypeInfo:
+        """A str of one character."""
+        return BasicTypeInfo(BasicType.CHAR)
+
+    @staticmethod
+    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
+        """An int of any size."""
+        return BasicTypeInfo(BasicType.BIG_INT)
+
+    @staticmethod
+    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
+        """A decimal.Decimal."""
+        return BasicTypeInfo(BasicType.BIG_DEC)
+
+    @staticmethod
+    def INSTANT_TYPE_INFO() -> BasicTypeInfo:
+        """An Instant."""
+        return InstantTypeInfo()
+
+
+class InstantTypeInfo(BasicTypeInfo):
+    """An Instant; its column counts microseconds, as PyFlink's does, and cuts off what is below one."""
+
+    def __init__(self, basic_type: BasicType = BasicType.INSTANT) -> None:
+        super().__init__(basic_type)
+
+    def to_arrow(self) -> pyarrow.DataType | None:
+        """A timestamp in UTC."""
+        import pyarrow
+
+        return pyarrow.timestamp("us", "UTC")
+
+    def need_conversion(self) -> bool:
+        """Always."""
+        return True
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """To microseconds since the epoch."""
+        return None if obj is None else obj.seconds * 1_000_000 + obj.nanos // 1000
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """From microseconds since the epoch."""
+        return None if obj is None else Instant(obj // 1_000_000, obj % 1_000_000 * 1000)
+
+
+class SqlTimeTypeInfo(TypeInformation):
+    """Dates and times of the module datetime."""
+
+    @staticmethod
+    def DATE() -> TypeInformation:
+        """A datetime.date."""
+        return DateTypeInfo()
+
+    @staticmethod
+    def TIME() -> TypeInformation:
+        """A datetime.time."""
+        return TimeTypeInfo()
+
+    @staticmethod
+    def TIMESTAMP() -> TypeInformation:
+        """A datetime.datetime."""
+        return TimestampTypeInfo()
+
+
+class DateTypeInfo(TypeInformation):
+    """A datetime.date; its column counts days since 1970-01-01."""
+
+    def to_arrow(self) -> pyarrow.DataType | None:
+        """A date."""
+        import pyarrow
+
+        return pyarrow.date32()
+
+    def need_conversion(self) -> bool:
+        """Always."""
+        return True
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """To days since 1970-01-01."""
+        return None if obj is None else obj.toordinal() - _EPOCH.toordinal()
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """From days since 1970-01-01."""
+        return None if obj is None else datetime.date.fromordinal(obj + _EPOCH.toordinal())
+
+
+class TimeTypeInfo(TypeInformation):
+    """A datetime.time; its column counts microseconds since midnight and keeps no time zone."""
+
+    def to_arrow(self) -> pyarrow.DataType | None:
+        """A time of day."""
+        import pyarrow
+
+        return pyarrow.time64("us")
+
+    def need_conversion(self) -> bool:
+        """Always."""
+        return True
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """To microseconds since midnight."""
+        if obj is None:
+            return None
+        return ((obj.hour * 60 + obj.minute) * 60 + obj.second) * 1_000_000 + obj.microsecond
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """From microseconds since midnight."""
+        return None if obj is None else (_EPOCH + obj * _MICROSECOND).time()
+
+
+class TimestampTypeInfo(TypeInformation):
+    """A datetime.datetime; its column counts microseconds since the epoch, without a zone: aware ones become UTC.
+
+    Unlike in PyFlink a naive datetime is taken as it stands, not as local time of the machine that runs the task.
+    """
+
+    def to_arrow(self) -> pyarrow.DataType | None:
+        """A timestamp without a time zone."""
+        import pyarrow
+
+        return pyarrow.timestamp("us")
+
+    def need_conversion(self) -> bool:
+        """Always."""
+        return True
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """To microseconds since the epoch."""
+        if obj is None:
+            return None
+        if obj.tzinfo is not None:
+            obj = obj.astimezone(datetime.UTC).replace(tzinfo=None)
+        return (obj - _EPOCH) // _MICROSECOND
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """From microseconds since the epoch, to a naive datetime."""
+        return None if obj is None else _EPOCH + obj * _MICROSECOND
+
+
+class LocalTimeTypeInfo(TypeInformation):
+    """Java's dates and times without a zone; in Python the same values as those of SqlTimeTypeInfo."""
+
+    class TimeType(enum.Enum):
+        """Which of the three it is."""
+
+        LOCAL_DATE = 0
+        LOCAL_TIME = 1
+        LOCAL_DATE_TIME = 2
+
+    def __init__(self, time_type: LocalTimeTypeInfo.TimeType) -> None:
+        self._time_type = time_type
+        self._same: TypeInformation = (DateTypeInfo, TimeTypeInfo, TimestampTypeInfo)[time_type.value]()
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self._time_type,)
+
+    def to_arrow(self) -> pyarrow.DataType | None:
+        """A date, a time of day or a timestamp without a time zone."""
+        return self._same.to_arrow()
+
+    def need_conversion(self) -> bool:
+        """Always."""
+        return True
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """To days or microseconds."""
+        return self._same.to_internal_type(obj)
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """From days or microseconds."""
+        return self._same.from_internal_type(obj)
+
+    def __repr__(self) -> str:
+        return f"LocalTimeTypeInfo<{self._time_type.name}>"
+
+
+class PickledBytesTypeInfo(TypeInformation):
+    """Anything that can be pickled: the type of what has no declared type."""
+
+
+def checked_type(type_info: TypeInformation) -> TypeInformation:
+    """`type_info` itself. Raises TypeError if it is no TypeInformation."""
+    if isinstance(type_info, TypeInformation):
+        return type_info
+    raise TypeError(f"expected a TypeInformation such as Types.LONG(), got {type_info!r}")

@@ -1,0 +1,120 @@
+"""Options of the configuration: a key, a type, a default."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from penstock.common.config_values import (
+    BooleanType,
+    DurationType,
+    EnumType,
+    FloatType,
+    IntegerType,
+    ListType,
+    MapType,
+    MemorySizeType,
+    TextType,
+    ValueType,
+)
+
+T = TypeVar("T")
+E = TypeVar("E", bound=enum.Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigOption(Generic[T]):
+    """A key of the configuration, with the type of its value and the value that it has while it is not set."""
+
+    key: str
+    value_type: ValueType[T]
+    default: T
+    description: str = ""
+    fallback_keys: tuple[str, ...] = ()
+    """Other keys under which it is found, in this order, when its own is not set."""
+
+    def with_description(self, description: str) -> ConfigOption[T]:
+        """The same option, explained."""
+        return dataclasses.replace(self, description=description)
+
+    def with_fallback_keys(self, *keys: str) -> ConfigOption[T]:
+        """The same option, also found under these keys (older spellings)."""
+        return dataclasses.replace(self, fallback_keys=keys)
+
+
+class ConfigOptions:
+    """Builds options: `ConfigOptions.key("job.depth").int_type().default_value(3)`."""
+
+    @staticmethod
+    def key(key: str) -> ConfigOptions.OptionBuilder:
+        """Start with the key. Raises ValueError if it is empty."""
+        if not key:
+            raise ValueError("the key of an option must not be empty")
+        return ConfigOptions.OptionBuilder(key)
+
+    class OptionBuilder:
+        """Has a key, wants a type."""
+
+        def __init__(self, key: str) -> None:
+            self._key = key
+
+        def boolean_type(self) -> ConfigOptions.TypedConfigOptionBuilder[bool]:
+            """True or false."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, BooleanType())
+
+        def int_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
+            """An int of 32 bits."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, IntegerType(32))
+
+        def long_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
+            """An int of 64 bits."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, IntegerType(64))
+
+        def float_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
+            """A float. Python has but one kind."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, FloatType())
+
+        def double_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
+            """A float."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, FloatType())
+
+        def string_type(self) -> ConfigOptions.TypedConfigOptionBuilder[str]:
+            """Any text."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, TextType())
+
+        def duration_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
+            """A length of time, written `5 s`; its value is an int of milliseconds."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, DurationType())
+
+        def memory_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
+            """A size, written `64 mb`; its value is an int of bytes."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, MemorySizeType())
+
+        def list_type(self) -> ConfigOptions.TypedConfigOptionBuilder[list[str]]:
+            """Several texts, written `a;b`."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, ListType())
+
+        def map_type(self) -> ConfigOptions.TypedConfigOptionBuilder[dict[str, str]]:
+            """Names and texts, written `a:1,b:2`."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, MapType())
+
+        def enum_type(self, enum_class: type[E]) -> ConfigOptions.TypedConfigOptionBuilder[E]:
+            """A member of that enum, by its name."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, EnumType(enum_class))
+
+    class TypedConfigOptionBuilder(Generic[T]):
+        """Has a key and a type, wants a default."""
+
+        def __init__(self, key: str, value_type: ValueType[T]) -> None:
+            self._key = key
+            self._value_type = value_type
+
+        def default_value(self, value: T) -> ConfigOption[T]:
+            """The value while it is not set."""
+            return ConfigOption(self._key, self._value_type, value)
+
+        def no_default_value(self) -> ConfigOption[T | None]:
+            """None while it is not set."""
+            return ConfigOption(self._key, self._value_type, None)

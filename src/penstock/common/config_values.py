@@ -1,0 +1,239 @@
+"""How values of settings are written, and read back: `5 s`, `64 mb`, `true`, `fixed-delay`, `a;b`.
+
+A configuration holds text only, so that it looks the same in a file, in a program and on the way to a worker.
+Source: Flink docs, "Configuration"; units as Flink accepts them.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import enum
+import json
+import re
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Any, Generic, TypeVar
+
+from penstock.common.time import Duration, Time, to_milliseconds
+
+T_co = TypeVar("T_co", covariant=True)
+E = TypeVar("E", bound=enum.Enum)
+
+_NUMBER_AND_UNIT = re.compile(r"\s*(\d+)\s*([^\s\d]*)\s*")
+
+_MILLIS_PER_UNIT = {
+    unit: Fraction(millis)
+    for millis, units in (
+        (86_400_000, "d day days"),
+        (3_600_000, "h hour hours"),
+        (60_000, "m min minute minutes"),
+        (1000, "s sec secs second seconds"),
+        (1, "ms milli millis millisecond milliseconds"),
+        (Fraction(1, 1000), "µs us micro micros microsecond microseconds"),
+        (Fraction(1, 1_000_000), "ns nano nanos nanosecond nanoseconds"),
+    )
+    for unit in units.split()
+}
+_BYTES_PER_UNIT: dict[str, int] = {
+    unit: 1024**power
+    for power, units in enumerate(
+        ("b bytes", "k kb kibibytes", "m mb mebibytes", "g gb gibibytes", "t tb tebibytes"),
+    )
+    for unit in units.split()
+}
+
+
+def parse_duration(text: str) -> int:
+    """Whole milliseconds of a duration such as `5 s`, `10 min`, `1 d`; a number without a unit counts milliseconds.
+
+    Raises ValueError if it is none.
+    """
+    number, unit = _number_and_unit(text, "a duration such as '200 ms', '5 s', '10 min' or '1 d'")
+    per_unit = _MILLIS_PER_UNIT.get(unit or "ms")
+    if per_unit is None:
+        raise ValueError(f"{text!r} has no known unit of time: d, h, min, s, ms, us and ns are")
+    return int(number * per_unit)
+
+
+def parse_memory_size(text: str) -> int:
+    """Bytes of a size such as `64 mb`, in units of 1024; a number without a unit counts bytes.
+
+    Raises ValueError if it is none.
+    """
+    number, unit = _number_and_unit(text, "a size such as '512 kb', '64 mb' or '1 gb'")
+    per_unit = _BYTES_PER_UNIT.get(unit or "b")
+    if per_unit is None:
+        raise ValueError(f"{text!r} has no known unit of size: b, kb, mb, gb and tb are")
+    return number * per_unit
+
+
+def _number_and_unit(text: str, expected: str) -> tuple[int, str]:
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not {expected}")
+    return int(match[1]), match[2].lower()
+
+
+def parse_list(text: str) -> list[str]:
+    """Elements of a list, written `a;b` or as YAML does: `[a, b]`, or a line `- a` for each."""
+    text = text.strip()
+    if text.startswith("[") and text.endswith("]"):
+        parts = text[1:-1].split(",")
+    elif text.startswith("- "):
+        parts = [line.strip().removeprefix("-") for line in text.splitlines()]
+    else:
+        parts = text.split(";")
+    return [part.strip().strip("'\"") for part in parts if part.strip()]
+
+
+def to_text(value: Any) -> str:
+    """The text that stands for a value in a configuration. Raises TypeError for values that none stands for."""
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, (Duration, Time, datetime.timedelta)):
+        return f"{to_milliseconds(value)} ms"
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, (list, tuple)):
+        return ";".join(map(to_text, value))
+    if isinstance(value, dict):
+        return json.dumps({str(key): to_text(item) for key, item in value.items()})
+    raise TypeError(
+        f"a setting is text, a number, a truth value, a duration, a list or a dict, got {value!r} "
+        f"of type {type(value).__name__}"
+    )
+
+
+class ValueType(ABC, Generic[T_co]):
+    """What the value of an option is, and how to read it from text."""
+
+    name: str
+
+    @abstractmethod
+    def parse(self, text: str) -> T_co:
+        """The value that `text` stands for. Raises ValueError if it stands for none."""
+
+    def format(self, value: Any) -> str:
+        """The text that stands for `value`. Raises ValueError or TypeError if it is not of this type."""
+        text = to_text(value)
+        self.parse(text)
+        return text
+
+
+class TextType(ValueType[str]):
+    """Any text."""
+
+    name = "text"
+
+    def parse(self, text: str) -> str:
+        """The text itself."""
+        return text
+
+
+class BooleanType(ValueType[bool]):
+    """`true` or `false`."""
+
+    name = "true or false"
+
+    def parse(self, text: str) -> bool:
+        """Upper and lower case do not matter."""
+        lowered = text.strip().lower()
+        if lowered not in ("true", "false"):
+            raise ValueError(f"{text!r} is neither true nor false")
+        return lowered == "true"
+
+
+class IntegerType(ValueType[int]):
+    """A whole number of at most `bits` bits with its sign."""
+
+    def __init__(self, bits: int) -> None:
+        self.name = "a whole number"
+        self._limit: int = 2 ** (bits - 1)
+
+    def parse(self, text: str) -> int:
+        """Decimal digits, with a sign or without."""
+        number = int(text)
+        if not -self._limit <= number < self._limit:
+            raise ValueError(f"{text!r} is not between {-self._limit} and {self._limit - 1}")
+        return number
+
+
+class FloatType(ValueType[float]):
+    """A number."""
+
+    name = "a number"
+
+    def parse(self, text: str) -> float:
+        """As Python writes it."""
+        return float(text)
+
+
+class DurationType(ValueType[int]):
+    """A length of time, in whole milliseconds."""
+
+    name = "a duration"
+
+    def parse(self, text: str) -> int:
+        """As `parse_duration` reads it."""
+        return parse_duration(text)
+
+    def format(self, value: Any) -> str:
+        """An int counts milliseconds; Duration, Time and timedelta do as well as text."""
+        return super().format(f"{value} ms" if type(value) is int else value)
+
+
+class MemorySizeType(ValueType[int]):
+    """A size in bytes."""
+
+    name = "a size"
+
+    def parse(self, text: str) -> int:
+        """As `parse_memory_size` reads it."""
+        return parse_memory_size(text)
+
+
+class ListType(ValueType[list[str]]):
+    """Several texts."""
+
+    name = "a list"
+
+    def parse(self, text: str) -> list[str]:
+        """As `parse_list` reads it."""
+        return parse_list(text)
+
+
+class MapType(ValueType[dict[str, str]]):
+    """Names to texts."""
+
+    name = "a list of name:value"
+
+    def parse(self, text: str) -> dict[str, str]:
+        """`a:1,b:2` as Flink writes it, or a JSON object."""
+        if text.lstrip().startswith("{"):
+            return {key: to_text(value) for key, value in json.loads(text).items()}
+        pairs = [part.partition(":") for part in text.split(",") if part.strip()]
+        if not all(colon for _, colon, _ in pairs):
+            raise ValueError(f"{text!r} is not a list of name:value")
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+class EnumType(ValueType[E]):
+    """One of the members of an enum, by its name."""
+
+    def __init__(self, enum_class: type[E]) -> None:
+        self._enum_class = enum_class
+        self.name = f"one of {', '.join(enum_class.__members__)}"
+
+    def parse(self, text: str) -> E:
+        """Upper and lower case do not matter, nor whether words are joined by `-` or `_`."""
+        try:
+            return self._enum_class[text.strip().upper().replace("-", "_")]
+        except KeyError:
+            raise ValueError(f"{text!r} is not {self.name}") from None

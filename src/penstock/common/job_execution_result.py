@@ -1,0 +1,36 @@
+"""What is known of a job once it has finished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.common.job_id import JobID
+
+
+class JobExecutionResult:
+    """Result of a job: how long it ran, and its accumulators. `net_runtime` is in milliseconds."""
+
+    def __init__(self, job_id: JobID, net_runtime: int, accumulators: Mapping[str, Any] | None = None) -> None:
+        self._job_id = job_id
+        self._net_runtime = net_runtime
+        self._accumulators = dict(accumulators or {})
+
+    def get_job_id(self) -> JobID:
+        """The job's id."""
+        return self._job_id
+
+    def get_net_runtime(self) -> int:
+        """Milliseconds from the start of the tasks to their end."""
+        return self._net_runtime
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """The value of an accumulator, or None if the job has none of that name."""
+        return self._accumulators.get(accumulator_name)
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        """All accumulators by name."""
+        return dict(self._accumulators)
+
+    def __str__(self) -> str:
+        return f"Job {self._job_id} ran {self._net_runtime} ms"

@@ -1,0 +1,240 @@
+"""The options that penstock knows, with Flink's keys and Flink's defaults.
+
+One default differs: `execution.buffer-timeout.interval` is 5 ms, as Flink's 100 ms would hide how quick an exchange is.
+Durations are read as ints of milliseconds. Source: Flink docs, "Configuration".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
+from penstock.common.config_options import ConfigOption, ConfigOptions
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
+from penstock.common.execution_mode import RuntimeExecutionMode
+
+_key = ConfigOptions.key
+
+# The program
+
+PARALLELISM = _key("parallelism.default").int_type().default_value(1)
+MAX_PARALLELISM = (
+    _key("pipeline.max-parallelism")
+    .int_type()
+    .no_default_value()
+    .with_description("The number of key groups. Not set: derived from the parallelism, 128 at least.")
+)
+PIPELINE_NAME = _key("pipeline.name").string_type().no_default_value()
+AUTO_WATERMARK_INTERVAL = _key("pipeline.auto-watermark-interval").duration_type().default_value(200)
+OPERATOR_CHAINING = (
+    _key("pipeline.operator-chaining.enabled")
+    .boolean_type()
+    .default_value(True)
+    .with_fallback_keys("pipeline.operator-chaining")
+)
+CHAIN_DIFFERENT_MAX_PARALLELISM = (
+    _key("pipeline.operator-chaining.chain-operators-with-different-max-parallelism").boolean_type().default_value(True)
+)
+AUTO_GENERATE_UIDS = _key("pipeline.auto-generate-uids").boolean_type().default_value(True)
+GENERIC_TYPES = (
+    _key("pipeline.generic-types")
+    .boolean_type()
+    .default_value(True)
+    .with_description("Whether values without a declared type may be pickled.")
+)
+OBJECT_REUSE = (
+    _key("pipeline.object-reuse")
+    .boolean_type()
+    .default_value(False)
+    .with_description("Accepted for Flink's sake: chained operators always pass references.")
+)
+GLOBAL_JOB_PARAMETERS = _key("pipeline.global-job-parameters").map_type().default_value({})
+
+# Execution
+
+RUNTIME_MODE = (
+    _key("execution.runtime-mode").enum_type(RuntimeExecutionMode).default_value(RuntimeExecutionMode.STREAMING)
+)
+BUFFER_TIMEOUT_ENABLED = (
+    _key("execution.buffer-timeout.enabled")
+    .boolean_type()
+    .default_value(True)
+    .with_description("false: a buffer leaves only when it is full.")
+)
+BUFFER_TIMEOUT = (
+    _key("execution.buffer-timeout.interval")
+    .duration_type()
+    .default_value(5)
+    .with_fallback_keys("execution.buffer-timeout")
+    .with_description("0: a buffer leaves after each record.")
+)
+HEARTBEAT_INTERVAL = _key("heartbeat.interval").duration_type().default_value(10_000)
+HEARTBEAT_TIMEOUT = _key("heartbeat.timeout").duration_type().default_value(50_000)
+TASK_CANCELLATION_INTERVAL = _key("task.cancellation.interval").duration_type().default_value(30_000)
+TASK_CANCELLATION_TIMEOUT = (
+    _key("task.cancellation.timeout")
+    .duration_type()
+    .default_value(180_000)
+    .with_description("Workers whose tasks have not ended by then are killed. 0: never.")
+)
+LATENCY_INTERVAL = (
+    _key("metrics.latency.interval")
+    .duration_type()
+    .default_value(0)
+    .with_description("How often sources send latency markers. 0: never.")
+)
+
+# Checkpoints and state
+
+CHECKPOINT_INTERVAL = (
+    _key("execution.checkpointing.interval")
+    .duration_type()
+    .no_default_value()
+    .with_description("Not set: no checkpoints.")
+)
+CHECKPOINTING_MODE = (
+    _key("execution.checkpointing.mode").enum_type(CheckpointingMode).default_value(CheckpointingMode.EXACTLY_ONCE)
+)
+CHECKPOINT_TIMEOUT = _key("execution.checkpointing.timeout").duration_type().default_value(600_000)
+CHECKPOINT_MIN_PAUSE = _key("execution.checkpointing.min-pause").duration_type().default_value(0)
+MAX_CONCURRENT_CHECKPOINTS = _key("execution.checkpointing.max-concurrent-checkpoints").int_type().default_value(1)
+TOLERABLE_FAILED_CHECKPOINTS = _key("execution.checkpointing.tolerable-failed-checkpoints").int_type().default_value(0)
+RETAINED_CHECKPOINTS = (
+    _key("execution.checkpointing.num-retained")
+    .int_type()
+    .default_value(1)
+    .with_fallback_keys("state.checkpoints.num-retained")
+)
+CHECKPOINT_RETENTION = (
+    _key("execution.checkpointing.externalized-checkpoint-retention")
+    .enum_type(ExternalizedCheckpointRetention)
+    .default_value(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
+)
+UNALIGNED_CHECKPOINTS = (
+    _key("execution.checkpointing.unaligned.enabled")
+    .boolean_type()
+    .default_value(False)
+    .with_fallback_keys("execution.checkpointing.unaligned")
+)
+FORCE_UNALIGNED_CHECKPOINTS = _key("execution.checkpointing.unaligned.forced").boolean_type().default_value(False)
+ALIGNED_CHECKPOINT_TIMEOUT = _key("execution.checkpointing.aligned-checkpoint-timeout").duration_type().default_value(0)
+SNAPSHOT_COMPRESSION = _key("execution.checkpointing.snapshot-compression").boolean_type().default_value(False)
+CHECKPOINT_DIRECTORY = (
+    _key("execution.checkpointing.dir").string_type().no_default_value().with_fallback_keys("state.checkpoints.dir")
+)
+SAVEPOINT_DIRECTORY = (
+    _key("execution.checkpointing.savepoint-dir")
+    .string_type()
+    .no_default_value()
+    .with_fallback_keys("state.savepoints.dir")
+)
+STATE_BACKEND = (
+    _key("state.backend.type")
+    .string_type()
+    .default_value("hashmap")
+    .with_fallback_keys("state.backend")
+    .with_description("hashmap or rocksdb")
+)
+
+# Restarts
+
+RESTART_STRATEGY = (
+    _key("restart-strategy.type")
+    .string_type()
+    .no_default_value()
+    .with_fallback_keys("restart-strategy")
+    .with_description(
+        "none, fixed-delay, failure-rate or exponential-delay. "
+        "Not set: exponential-delay if there are checkpoints, else none."
+    )
+)
+FIXED_DELAY_ATTEMPTS = _key("restart-strategy.fixed-delay.attempts").int_type().default_value(1)
+FIXED_DELAY = _key("restart-strategy.fixed-delay.delay").duration_type().default_value(1000)
+FAILURE_RATE_MAX_FAILURES = _key("restart-strategy.failure-rate.max-failures-per-interval").int_type().default_value(1)
+FAILURE_RATE_INTERVAL = (
+    _key("restart-strategy.failure-rate.failure-rate-interval").duration_type().default_value(60_000)
+)
+FAILURE_RATE_DELAY = _key("restart-strategy.failure-rate.delay").duration_type().default_value(1000)
+EXPONENTIAL_DELAY_INITIAL_BACKOFF = (
+    _key("restart-strategy.exponential-delay.initial-backoff").duration_type().default_value(1000)
+)
+EXPONENTIAL_DELAY_MAX_BACKOFF = (
+    _key("restart-strategy.exponential-delay.max-backoff").duration_type().default_value(60_000)
+)
+EXPONENTIAL_DELAY_MULTIPLIER = (
+    _key("restart-strategy.exponential-delay.backoff-multiplier").double_type().default_value(1.5)
+)
+EXPONENTIAL_DELAY_RESET_THRESHOLD = (
+    _key("restart-strategy.exponential-delay.reset-backoff-threshold").duration_type().default_value(3_600_000)
+)
+EXPONENTIAL_DELAY_JITTER = _key("restart-strategy.exponential-delay.jitter-factor").double_type().default_value(0.1)
+EXPONENTIAL_DELAY_ATTEMPTS = (
+    _key("restart-strategy.exponential-delay.attempts-before-reset-backoff").int_type().default_value(2**31 - 1)
+)
+
+# penstock's own
+
+SHOW_SPARK_STACK = (
+    _key("penstock.errors.show-spark-stack")
+    .boolean_type()
+    .default_value(False)
+    .with_description("Whether the error of a failed job has Spark's stack below the user's traceback.")
+)
+
+ALL_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = tuple(
+    option for option in list(globals().values()) if isinstance(option, ConfigOption)
+)
+_OPTIONS_BY_KEY = {key: option for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
+
+_TYPING_MISTAKES_MAX = 2
+
+
+def closest(key: str, among: Iterable[str] = _OPTIONS_BY_KEY) -> list[str]:
+    """The known keys that are at most two typing mistakes away from `key`, the nearest first.
+
+    Upper case, and `_` in the place of `-`, count for nothing.
+    """
+    wanted = _spelled_plainly(key)
+    distances = ((_typing_mistakes(wanted, known), known) for known in among)
+    return [known for distance, known in sorted(distances) if distance <= _TYPING_MISTAKES_MAX]
+
+
+def check_keys(configuration: Configuration) -> list[str]:
+    """Find settings that would silently do nothing. Returns a sentence for each key that is not known.
+
+    Keys of Spark (`spark.…`) pass. Raises ConfigurationError for a key that looks like a known one with a typing
+    mistake; keys of Flink that penstock has no use for are only told of.
+    """
+    unknown = []
+    for key in sorted(configuration.key_set()):
+        if key in _OPTIONS_BY_KEY or key.startswith("spark."):
+            continue
+        nearest = closest(key)
+        if nearest:
+            raise ConfigurationError(f"there is no option {key!r}. Did you mean {' or '.join(map(repr, nearest))}?")
+        unknown.append(f"{key!r} is set, but penstock has no such option: it does nothing")
+    return unknown
+
+
+def check_values(configuration: Configuration) -> None:
+    """Read every known option once. Raises ConfigurationError for the first value that is not of its option's type."""
+    for option in ALL_OPTIONS:
+        configuration.get(option)
+
+
+def _spelled_plainly(key: str) -> str:
+    return key.strip().lower().replace("_", "-")
+
+
+def _typing_mistakes(left: str, right: str) -> int:
+    """Characters to insert, remove or change (Levenshtein), or more than the maximum if that many and more."""
+    if abs(len(left) - len(right)) > _TYPING_MISTAKES_MAX:
+        return _TYPING_MISTAKES_MAX + 1
+    row = list(range(len(right) + 1))
+    for i, character in enumerate(left, 1):
+        above_left, row[0] = row[0], i
+        for j, other in enumerate(right, 1):
+            above_left, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above_left + (character != other))
+    return row[-1]

@@ -1,0 +1,154 @@
+"""What happens after a failure: descriptions of restart strategies, as programs give them.
+
+Source: Flink docs, "Task Failure Recovery", Restart Strategies.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from datetime import timedelta
+
+from penstock.common import options
+from penstock.common.configuration import Configuration
+from penstock.common.time import TimeLength, to_milliseconds
+
+
+class RestartStrategyConfiguration(ABC):
+    """Says when a failed job is started again."""
+
+    @abstractmethod
+    def get_description(self) -> str:
+        """One sentence for people."""
+
+    @abstractmethod
+    def apply_to(self, configuration: Configuration) -> None:
+        """Set this strategy in a configuration, which is where the JobManager finds it."""
+
+
+class RestartStrategies:
+    """Makes descriptions of restart strategies. Lengths of time: timedelta, Duration, Time or int milliseconds."""
+
+    @dataclass(frozen=True)
+    class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
+        """The first failure is the end of the job."""
+
+        def get_description(self) -> str:
+            """One sentence for people."""
+            return "Restart deactivated."
+
+        def apply_to(self, configuration: Configuration) -> None:
+            """Set `restart-strategy.type: none`."""
+            configuration.set(options.RESTART_STRATEGY, "none")
+
+    @dataclass(frozen=True)
+    class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
+        """What the configuration says, or its default."""
+
+        def get_description(self) -> str:
+            """One sentence for people."""
+            return "Restart as the configuration says."
+
+        def apply_to(self, configuration: Configuration) -> None:
+            """Leave the configuration as it is."""
+
+    @dataclass(frozen=True)
+    class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
+        """A number of restarts, always after the same time. Raises ValueError if one of the two is negative."""
+
+        restart_attempts: int
+        delay_ms: int
+
+        def __post_init__(self) -> None:
+            _refuse_negative("restart attempts", self.restart_attempts)
+            _refuse_negative("delay in ms", self.delay_ms)
+
+        def get_restart_attempts(self) -> int:
+            """How often the job is restarted."""
+            return self.restart_attempts
+
+        def get_delay_between_attempts_interval(self) -> timedelta:
+            """Time between a failure and the restart."""
+            return timedelta(milliseconds=self.delay_ms)
+
+        def get_description(self) -> str:
+            """One sentence for people."""
+            return f"Restart {self.restart_attempts} times, {self.delay_ms} ms after each failure."
+
+        def apply_to(self, configuration: Configuration) -> None:
+            """Set `restart-strategy.type: fixed-delay` and its options."""
+            configuration.set(options.RESTART_STRATEGY, "fixed-delay")
+            configuration.set(options.FIXED_DELAY_ATTEMPTS, self.restart_attempts)
+            configuration.set(options.FIXED_DELAY, self.delay_ms)
+
+    @dataclass(frozen=True)
+    class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
+        """Restarts as long as failures are rare enough. Raises ValueError if one of the figures is negative."""
+
+        max_failures: int
+        interval_ms: int
+        delay_ms: int
+
+        def __post_init__(self) -> None:
+            _refuse_negative("failures allowed in an interval", self.max_failures)
+            _refuse_negative("interval in ms", self.interval_ms)
+            _refuse_negative("delay in ms", self.delay_ms)
+
+        def get_max_failure_rate(self) -> int:
+            """How many failures an interval may have."""
+            return self.max_failures
+
+        def get_failure_interval(self) -> timedelta:
+            """The interval in which failures are counted."""
+            return timedelta(milliseconds=self.interval_ms)
+
+        def get_delay_between_attempts_interval(self) -> timedelta:
+            """Time between a failure and the restart."""
+            return timedelta(milliseconds=self.delay_ms)
+
+        def get_description(self) -> str:
+            """One sentence for people."""
+            return (
+                f"Restart {self.delay_ms} ms after each failure, "
+                f"unless there are more than {self.max_failures} within {self.interval_ms} ms."
+            )
+
+        def apply_to(self, configuration: Configuration) -> None:
+            """Set `restart-strategy.type: failure-rate` and its options."""
+            configuration.set(options.RESTART_STRATEGY, "failure-rate")
+            configuration.set(options.FAILURE_RATE_MAX_FAILURES, self.max_failures)
+            configuration.set(options.FAILURE_RATE_INTERVAL, self.interval_ms)
+            configuration.set(options.FAILURE_RATE_DELAY, self.delay_ms)
+
+    @staticmethod
+    def no_restart() -> RestartStrategyConfiguration:
+        """No restart."""
+        return RestartStrategies.NoRestartStrategyConfiguration()
+
+    @staticmethod
+    def fall_back_restart() -> RestartStrategyConfiguration:
+        """What the configuration says."""
+        return RestartStrategies.FallbackRestartStrategyConfiguration()
+
+    @staticmethod
+    def fixed_delay_restart(
+        restart_attempts: int, delay_between_attempts: TimeLength
+    ) -> RestartStrategies.FixedDelayRestartStrategyConfiguration:
+        """Up to `restart_attempts` restarts, each `delay_between_attempts` after the failure."""
+        return RestartStrategies.FixedDelayRestartStrategyConfiguration(
+            restart_attempts, to_milliseconds(delay_between_attempts)
+        )
+
+    @staticmethod
+    def failure_rate_restart(
+        failure_rate: int, failure_interval: TimeLength, delay_interval: TimeLength
+    ) -> RestartStrategies.FailureRateRestartStrategyConfiguration:
+        """Restarts, until there are more than `failure_rate` failures within `failure_interval`."""
+        return RestartStrategies.FailureRateRestartStrategyConfiguration(
+            failure_rate, to_milliseconds(failure_interval), to_milliseconds(delay_interval)
+        )
+
+
+def _refuse_negative(what: str, value: int) -> None:
+    if value < 0:
+        raise ValueError(f"{what}: expected 0 or more, got {value!r}")

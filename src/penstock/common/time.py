@@ -1,0 +1,177 @@
+"""Lengths and points of time, as the API takes them. Inside penstock all times are int milliseconds."""
+
+from __future__ import annotations
+
+import functools
+from datetime import timedelta
+from typing import TypeAlias
+
+_NANOS_PER_MILLI = 1_000_000
+
+
+@functools.total_ordering
+class Duration:
+    """A length of time, exact to the nanosecond. Made by `Duration.of_seconds(5)` and the like."""
+
+    __slots__ = ("_nanos",)
+
+    def __init__(self, nanos: int) -> None:
+        self._nanos = _whole(nanos, "nanoseconds")
+
+    @staticmethod
+    def of_days(days: int) -> Duration:
+        """That many days of 24 hours."""
+        return Duration(_whole(days, "days") * 86_400_000 * _NANOS_PER_MILLI)
+
+    @staticmethod
+    def of_hours(hours: int) -> Duration:
+        """That many hours."""
+        return Duration(_whole(hours, "hours") * 3_600_000 * _NANOS_PER_MILLI)
+
+    @staticmethod
+    def of_minutes(minutes: int) -> Duration:
+        """That many minutes."""
+        return Duration(_whole(minutes, "minutes") * 60_000 * _NANOS_PER_MILLI)
+
+    @staticmethod
+    def of_seconds(seconds: int) -> Duration:
+        """That many seconds."""
+        return Duration(_whole(seconds, "seconds") * 1000 * _NANOS_PER_MILLI)
+
+    @staticmethod
+    def of_millis(millis: int) -> Duration:
+        """That many milliseconds."""
+        return Duration(_whole(millis, "milliseconds") * _NANOS_PER_MILLI)
+
+    @staticmethod
+    def of_nanos(nanos: int) -> Duration:
+        """That many nanoseconds. Where milliseconds count, what is below one is cut off."""
+        return Duration(nanos)
+
+    def to_millis(self) -> int:
+        """Whole milliseconds, rounded down."""
+        return self._nanos // _NANOS_PER_MILLI
+
+    def __eq__(self, other: object) -> bool:
+        return self._nanos == other._nanos if isinstance(other, Duration) else NotImplemented
+
+    def __lt__(self, other: object) -> bool:
+        return self._nanos < other._nanos if isinstance(other, Duration) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._nanos)
+
+    def __repr__(self) -> str:
+        millis, rest = divmod(self._nanos, _NANOS_PER_MILLI)
+        return f"Duration<{self._nanos} ns>" if rest else f"Duration<{millis} ms>"
+
+
+class Instant:
+    """A point on the time-line: seconds since the epoch (1970-01-01, UTC), and 0 to 999,999,999 nanoseconds more."""
+
+    __slots__ = ("nanos", "seconds")
+
+    def __init__(self, seconds: int, nanos: int) -> None:
+        self.seconds = seconds
+        self.nanos = nanos
+
+    def to_epoch_milli(self) -> int:
+        """Milliseconds since the epoch, rounded down."""
+        return self.seconds * 1000 + self.nanos // _NANOS_PER_MILLI
+
+    @staticmethod
+    def of_epoch_milli(epoch_milli: int) -> Instant:
+        """The instant that is `epoch_milli` milliseconds after the epoch; before it if negative."""
+        seconds, millis = divmod(epoch_milli, 1000)
+        return Instant(seconds, millis * _NANOS_PER_MILLI)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Instant):
+            return NotImplemented
+        return self.seconds == other.seconds and self.nanos == other.nanos
+
+    def __hash__(self) -> int:
+        return hash((self.seconds, self.nanos))
+
+    def __repr__(self) -> str:
+        return f"Instant<{self.seconds}, {self.nanos}>"
+
+
+class Time:
+    """A length of time in milliseconds, as windows take it: `Time.seconds(5)`."""
+
+    __slots__ = ("_milliseconds",)
+
+    def __init__(self, milliseconds: int) -> None:
+        self._milliseconds = _whole(milliseconds, "milliseconds")
+
+    def to_milliseconds(self) -> int:
+        """Length in milliseconds."""
+        return self._milliseconds
+
+    @staticmethod
+    def milliseconds(milliseconds: int) -> Time:
+        """That many milliseconds."""
+        return Time(milliseconds)
+
+    @staticmethod
+    def seconds(seconds: int) -> Time:
+        """That many seconds."""
+        return Time(_whole(seconds, "seconds") * 1000)
+
+    @staticmethod
+    def minutes(minutes: int) -> Time:
+        """That many minutes."""
+        return Time(_whole(minutes, "minutes") * 60_000)
+
+    @staticmethod
+    def hours(hours: int) -> Time:
+        """That many hours."""
+        return Time(_whole(hours, "hours") * 3_600_000)
+
+    @staticmethod
+    def days(days: int) -> Time:
+        """That many days of 24 hours."""
+        return Time(_whole(days, "days") * 86_400_000)
+
+    def __eq__(self, other: object) -> bool:
+        return self._milliseconds == other._milliseconds if isinstance(other, Time) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._milliseconds)
+
+    def __str__(self) -> str:
+        return f"{self._milliseconds} ms"
+
+    def __repr__(self) -> str:
+        return f"Time<{self._milliseconds} ms>"
+
+
+TimeLength: TypeAlias = Duration | Time | timedelta | int
+"""Whatever a public method accepts as a length of time; an int counts milliseconds."""
+
+
+def to_milliseconds(value: TimeLength) -> int:
+    """A length of time in whole milliseconds, rounded down. Raises TypeError if it is none."""
+    if isinstance(value, Time):
+        return value.to_milliseconds()
+    if isinstance(value, Duration):
+        return value.to_millis()
+    if isinstance(value, timedelta):
+        return value // timedelta(milliseconds=1)
+    if _is_whole(value):
+        return value
+    raise TypeError(
+        f"expected a Duration, a Time, a datetime.timedelta or an int of milliseconds, got {value!r} "
+        f"of type {type(value).__name__}"
+    )
+
+
+def _whole(count: int, unit: str) -> int:
+    if _is_whole(count):
+        return count
+    raise TypeError(f"expected a whole number of {unit}, got {count!r} of type {type(count).__name__}")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,124 @@
+"""From Python's type hints to declared types: what a hint says is typed, what it leaves open is pickled."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import inspect
+import types
+import typing
+from collections import abc
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from penstock.common.basic_types import (
+    BasicType,
+    BasicTypeInfo,
+    DateTypeInfo,
+    InstantTypeInfo,
+    PickledBytesTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+    TypeInformation,
+)
+from penstock.common.composite_types import (
+    ListTypeInfo,
+    MapTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+)
+from penstock.common.time import Instant
+
+_PICKLED = PickledBytesTypeInfo()
+_BY_CLASS: dict[Any, TypeInformation] = {
+    int: BasicTypeInfo(BasicType.LONG),
+    float: BasicTypeInfo(BasicType.DOUBLE),
+    str: BasicTypeInfo(BasicType.STRING),
+    bool: BasicTypeInfo(BasicType.BOOLEAN),
+    bytes: PrimitiveArrayTypeInfo(BasicTypeInfo(BasicType.BYTE)),
+    Decimal: BasicTypeInfo(BasicType.BIG_DEC),
+    datetime.datetime: TimestampTypeInfo(),
+    datetime.date: DateTypeInfo(),
+    datetime.time: TimeTypeInfo(),
+    Instant: InstantTypeInfo(),
+}
+_PRODUCERS = (abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc.AsyncIterator, abc.AsyncIterable)
+
+
+def from_hint(hint: Any) -> TypeInformation:
+    """The declared type that a hint stands for; PICKLED_BYTE_ARRAY where it stands for none, never an error.
+
+    `int` is LONG and `float` DOUBLE; `X | None` is X, as every type allows None; a dataclass or NamedTuple is a row of
+    its fields whose values are instances of that class. A tuple of open length, a bare `list` and a union are pickled.
+    """
+    return _from_hint(hint, frozenset())
+
+
+def _from_hint(hint: Any, inside: frozenset[Any]) -> TypeInformation:
+    """`inside`: the record classes around this hint; a class that contains itself is pickled there."""
+    known = _BY_CLASS.get(hint) if isinstance(hint, type) else None
+    if known is not None:
+        return known
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _from_hint(arguments[0], inside)
+    if isinstance(hint, typing.NewType):
+        return _from_hint(hint.__supertype__, inside)
+    if origin in (typing.Union, types.UnionType):
+        members = [member for member in arguments if member is not type(None)]
+        return _from_hint(members[0], inside) if len(members) == 1 else _PICKLED
+    if origin is typing.Literal:
+        classes = {type(value) for value in arguments}
+        return _from_hint(classes.pop(), inside) if len(classes) == 1 else _PICKLED
+    if origin in (list, dict, tuple) and arguments and Ellipsis not in arguments:
+        inner = [_from_hint(argument, inside) for argument in arguments]
+        if origin is tuple:
+            return TupleTypeInfo(inner)
+        return ListTypeInfo(*inner) if origin is list else MapTypeInfo(*inner)
+    if isinstance(hint, type) and hint not in inside:
+        return _from_record(hint, inside | {hint})
+    return _PICKLED
+
+
+def _from_record(record: type[Any], inside: frozenset[Any]) -> TypeInformation:
+    if dataclasses.is_dataclass(record):
+        names = [field.name for field in dataclasses.fields(record)]
+    elif issubclass(record, tuple) and hasattr(record, "_fields"):
+        names = list(record._fields)
+    else:
+        return _PICKLED
+    try:
+        if set(inspect.signature(record).parameters) != set(names):
+            return _PICKLED  # It can't be made again from its fields.
+        hints = typing.get_type_hints(record, include_extras=True)
+    except Exception:  # A hint may hold any expression: what can't be evaluated says nothing.
+        return _PICKLED
+    return RowTypeInfo([_from_hint(hints.get(name), inside) for name in names], names, record_class=record)
+
+
+def from_function(function: Callable[..., Any]) -> TypeInformation | None:
+    """The type of what a function returns, by its annotation; None if it has none or none that can be evaluated.
+
+    For generators and iterators: the type of one element. A class is a function that returns its instances, so `str`
+    gives STRING. Objects that can be called, methods and functools.partial are looked through.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, type):
+        known = from_hint(function)
+        return None if known == _PICKLED else known
+    if not inspect.isroutine(function):
+        function = getattr(type(function), "__call__", function)  # noqa: B004 - the method is wanted, not the answer
+    try:
+        hint = typing.get_type_hints(function, include_extras=True).get("return")
+    except Exception:  # As above.
+        return None
+    if hint is None or hint is type(None):
+        return None
+    if typing.get_origin(hint) in _PRODUCERS or hint in _PRODUCERS:
+        elements = typing.get_args(hint)
+        return from_hint(elements[0]) if elements else None
+    return from_hint(hint)

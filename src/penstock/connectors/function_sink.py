@@ -1,0 +1,84 @@
+"""A user's function or object as a sink, in the manner of Flink's older SinkFunction."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from penstock.runtime.sink import Sink, SinkContext, SinkWriter
+
+
+class FunctionSinkContext:
+    """What `invoke(value, context)` may ask. All times are int milliseconds."""
+
+    def __init__(self, context: SinkContext) -> None:
+        self._context = context
+        self._timestamp: int | None = None
+
+    def timestamp(self) -> int | None:
+        """Event time of the record, or None."""
+        return self._timestamp
+
+    def current_processing_time(self) -> int:
+        """Processing time."""
+        return self._context.now_ms()
+
+    def current_watermark(self) -> int:
+        """The subtask's watermark."""
+        return self._context.current_watermark()
+
+
+class FunctionSink(Sink[Any]):
+    """Calls `function(value)`, or `function.invoke(value, context)`, for each record.
+
+    An object may also have `open(sink_context)`, called before the first record, and `close()`. The second parameter of
+    `invoke` may be left out. Nothing is committed: after a failure, records since the last checkpoint come again.
+    Raises TypeError for what is neither.
+    """
+
+    def __init__(self, function: Callable[[Any], Any] | Any) -> None:
+        invoke = getattr(function, "invoke", function)
+        if not callable(invoke):
+            raise TypeError(f"a sink function must be a callable or have a method invoke, got {function!r}")
+        self._function = function
+        self._with_context = invoke is not function and takes_two(invoke)
+
+    def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
+        """A writer that calls the function."""
+        return _FunctionWriter(self._function, self._with_context, context)
+
+
+class _FunctionWriter(SinkWriter[Any]):
+    def __init__(self, function: Any, with_context: bool, context: SinkContext) -> None:
+        self._function = function
+        self._invoke: Callable[..., Any] = getattr(function, "invoke", function)
+        self._context = FunctionSinkContext(context) if with_context else None
+        open_function = getattr(function, "open", None)
+        if callable(open_function):
+            open_function(context)
+
+    def write(self, value: Any, timestamp: int | None) -> None:
+        if self._context is None:
+            self._invoke(value)
+        else:
+            self._context._timestamp = timestamp
+            self._invoke(value, self._context)
+
+    def close(self) -> None:
+        close_function = getattr(self._function, "close", None)
+        if callable(close_function):
+            close_function()
+
+
+def takes_two(function: Callable[..., Any]) -> bool:
+    """True if two positional arguments fit; True as well where the signature can't be known."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        return False
+    return True

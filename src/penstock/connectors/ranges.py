@@ -1,0 +1,46 @@
+"""Splits that are ranges of whole numbers, for the sources that count: collection, number sequence, generator."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class RangeSplit(msgspec.Struct, frozen=True, gc=False):
+    """The numbers `position`, `position + step`, … below `end`; no upper bound if `end` is None.
+
+    `index` numbers the splits of a source; it stays the same while `position` moves.
+    """
+
+    index: int
+    position: int
+    end: int | None
+    step: int = 1
+
+    @property
+    def split_id(self) -> str:
+        """`range-<index>`."""
+        return f"range-{self.index}"
+
+    def is_empty(self) -> bool:
+        """True if no number is left."""
+        return self.end is not None and self.position >= self.end
+
+    def take(self, count: int) -> tuple[range, RangeSplit | None]:
+        """The next `count` numbers or fewer, and the split after them: None if that was all."""
+        stop = self.position + count * self.step
+        if self.end is not None and stop >= self.end:
+            return range(self.position, self.end, self.step), None
+        return range(self.position, stop, self.step), RangeSplit(self.index, stop, self.end, self.step)
+
+
+def contiguous(start: int, end: int, count: int) -> list[RangeSplit]:
+    """`start` … `end - 1` in `count` pieces of nearly equal length, in order; empty ones are left out."""
+    length = max(0, end - start)
+    cuts = [start + length * i // count for i in range(count + 1)]
+    return [RangeSplit(i, cuts[i], cuts[i + 1]) for i in range(count) if cuts[i] < cuts[i + 1]]
+
+
+def strided(end: int | None, count: int) -> list[RangeSplit]:
+    """The numbers from 0 below `end` dealt out in turn, so that all splits advance together and none needs an end."""
+    splits = [RangeSplit(i, i, end, count) for i in range(count)]
+    return [split for split in splits if not split.is_empty()]

@@ -1,0 +1,80 @@
+"""A slot's end of the control plane: a thread that owns the socket, sends heartbeats and wakes the slot.
+
+Heartbeats have this thread to themselves: a slot that is blocked by back pressure, or by a user's function, is alive.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import zmq
+
+from penstock.control.keys import ControlAddress
+from penstock.control.messages import FromJobManager, FromSlot, decode_from_job_manager, encoder
+
+
+class ControlClient:
+    """Connects to the JobManager. Messages from it gather in `received`; `wake` is called when there is one."""
+
+    def __init__(
+        self, address: ControlAddress, wake: Callable[[], None], heartbeat: Callable[[], FromSlot], interval_ms: int
+    ) -> None:
+        self.received: deque[FromJobManager] = deque()
+        self._wake = wake
+        self._heartbeat = heartbeat
+        self._interval_ms = interval_ms
+        self._context = zmq.Context()
+        self._outgoing = self._context.socket(zmq.PUSH)
+        self._outgoing.bind("inproc://outgoing")
+        self._address = address
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="penstock-control", daemon=True)
+        self._thread.start()
+
+    def send(self, message: FromSlot) -> None:
+        """Send to the JobManager. Waits when a thousand messages wait already: results are held back that way."""
+        self._outgoing.send(encoder.encode(message))
+
+    def close(self) -> None:
+        """Send what waits, then close."""
+        self._closing.set()
+        self._outgoing.send(b"")
+        self._thread.join(timeout=5)
+        self._outgoing.close(linger=0)
+
+    def _serve(self) -> None:
+        socket = self._context.socket(zmq.DEALER)
+        socket.curve_serverkey = self._address.server_public
+        socket.curve_publickey = self._address.client_public
+        socket.curve_secretkey = self._address.client_secret
+        socket.linger = 2000
+        socket.connect(self._address.endpoint)
+        incoming = self._context.socket(zmq.PULL)
+        incoming.connect("inproc://outgoing")
+        poller = zmq.Poller()
+        poller.register(socket, zmq.POLLIN)
+        poller.register(incoming, zmq.POLLIN)
+        while not self._closing.is_set():
+            ready = dict(poller.poll(self._interval_ms))
+            if socket in ready:
+                self.received.append(decode_from_job_manager(socket.recv()))
+                self._wake()
+            if incoming in ready:
+                self._forward(incoming, socket)
+            if not ready:
+                socket.send(encoder.encode(self._heartbeat()))
+        self._forward(incoming, socket)
+        incoming.close()
+        socket.close()
+
+    @staticmethod
+    def _forward(incoming: zmq.Socket[bytes], socket: zmq.Socket[bytes]) -> None:
+        while True:
+            try:
+                message = incoming.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            if message:
+                socket.send(message)

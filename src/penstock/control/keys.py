@@ -1,0 +1,29 @@
+"""Keys of a job's control plane: made when the job is submitted, known to its driver and its tasks, gone with it."""
+
+from __future__ import annotations
+
+import msgspec
+import zmq
+
+
+class ControlKeys(msgspec.Struct, frozen=True):
+    """Two CURVE key pairs. The server accepts the one client key and no other."""
+
+    server_public: bytes
+    server_secret: bytes
+    client_public: bytes
+    client_secret: bytes
+
+
+class ControlAddress(msgspec.Struct, frozen=True):
+    """What a slot needs to reach its JobManager. Travels to the executors inside the stage's function."""
+
+    endpoint: str
+    server_public: bytes
+    client_public: bytes
+    client_secret: bytes
+
+
+def make_keys() -> ControlKeys:
+    """A new pair for each side."""
+    return ControlKeys(*zmq.curve_keypair(), *zmq.curve_keypair())

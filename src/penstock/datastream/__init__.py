@@ -1,0 +1,1 @@
+"""The DataStream API, by PyFlink's names."""

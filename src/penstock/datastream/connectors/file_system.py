@@ -1,0 +1,35 @@
+"""Files as source and sink.
+
+Left out of PyFlink's module: FileCompactStrategy and FileCompactor (they wrap Java classes), StreamingFileSink (Flink
+replaced it by FileSink), FileSplitAssignerProvider (locality means Hadoop hosts; splits go to whoever asks).
+"""
+
+from penstock.connectors.file_sink import (
+    BucketAssigner,
+    DefaultRollingPolicy,
+    FileSink,
+    OnCheckpointRollingPolicy,
+    OutputFileConfig,
+    RollingPolicy,
+)
+from penstock.connectors.file_system import (
+    BulkFormat,
+    FileEnumeratorProvider,
+    FileSource,
+    FileSourceBuilder,
+    StreamFormat,
+)
+
+__all__ = [
+    "BucketAssigner",
+    "BulkFormat",
+    "DefaultRollingPolicy",
+    "FileEnumeratorProvider",
+    "FileSink",
+    "FileSource",
+    "FileSourceBuilder",
+    "OnCheckpointRollingPolicy",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "StreamFormat",
+]

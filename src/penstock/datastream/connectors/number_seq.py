@@ -1,0 +1,5 @@
+"""A source of consecutive whole numbers."""
+
+from penstock.connectors.number_sequence import NumberSequenceSource
+
+__all__ = ["NumberSequenceSource"]

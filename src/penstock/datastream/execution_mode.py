@@ -1,0 +1,5 @@
+"""How a program runs, under PyFlink's module path."""
+
+from penstock.common.execution_mode import RuntimeExecutionMode
+
+__all__ = ["RuntimeExecutionMode"]

@@ -1,0 +1,1 @@
+"""File formats, at the module paths of PyFlink."""

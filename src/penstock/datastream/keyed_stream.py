@@ -1,0 +1,159 @@
+"""KeyedStream: records of a key are seen by one subtask, which keeps state and timers for it."""
+
+from __future__ import annotations
+
+import operator as operators
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock.common.typeinfo import TypeInformation, Types
+from penstock.datastream.arguments import as_function, output_type_of
+from penstock.datastream.data_stream import DataStream
+from penstock.datastream.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ReduceFunction,
+)
+from penstock.plan.transformations import OperatorTransformation, Transformation
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.keyed import KeyedOperator
+from penstock.runtime.operators.process import InKeyContext, KeyedProcessOperator
+from penstock.runtime.operators.reduce import ReduceOperator
+from penstock.runtime.operators.rolling import BestReduce, SumReduce
+
+if TYPE_CHECKING:
+    from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from penstock.datastream.windowed_stream import WindowedStream
+
+T = TypeVar("T")
+K = TypeVar("K")
+R = TypeVar("R")
+
+
+class KeyedStream(DataStream[T], Generic[T, K]):
+    """What `key_by` gives."""
+
+    def __init__(
+        self,
+        environment: StreamExecutionEnvironment,
+        transformation: Transformation,
+        before: Transformation,
+        key_selector: Callable[[Any], Any],
+        key_type: TypeInformation | None,
+    ) -> None:
+        super().__init__(environment, transformation)
+        self._before = before
+        self.key_selector = key_selector
+        self._key_type = key_type
+
+    def get_key_type(self) -> TypeInformation:
+        """Type of the keys: as declared or read from type hints, else pickled."""
+        return self._key_type or Types.PICKLED_BYTE_ARRAY()
+
+    def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
+        """One value in, one out. A MapFunction may keep state of the key."""
+        return self._in_key_context("map", func, MapFunction, output_type) or super().map(func, output_type)
+
+    def flat_map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
+        """One value in, any number out. A FlatMapFunction may keep state of the key."""
+        return self._in_key_context("flat_map", func, FlatMapFunction, output_type) or super().flat_map(
+            func, output_type
+        )
+
+    def filter(self, func: Any) -> DataStream[T]:
+        """Keep values. A FilterFunction may keep state of the key."""
+        return self._in_key_context("filter", func, FilterFunction, None) or super().filter(func)
+
+    def reduce(self, func: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
+        """Combine each value with what its key gave before, and emit the new value.
+
+        In batched mode only the last value of each key comes out. Source: Flink docs, "Operators", Reduce.
+        """
+        return self._reduce("Reduce", as_function(func, "reduce", ReduceFunction))
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
+        """Running sum of a field, by position or name; of the values if they have no fields."""
+        return self._reduce("Sum", UserFunction(SumReduce(_field(position_to_sum)), "reduce"))
+
+    def min(self, position_to_min: int | str = 0) -> DataStream[T]:
+        """Running minimum of a field; the other fields stay those of the key's first value."""
+        return self._best("Min", position_to_min, operators.lt, whole=False)
+
+    def max(self, position_to_max: int | str = 0) -> DataStream[T]:
+        """Running maximum of a field; the other fields stay those of the key's first value."""
+        return self._best("Max", position_to_max, operators.gt, whole=False)
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T]:
+        """The value with the least field so far; the first of equals."""
+        return self._best("Min By", position_to_min_by, operators.lt, whole=True)
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T]:
+        """The value with the greatest field so far; the first of equals."""
+        return self._best("Max By", position_to_max_by, operators.gt, whole=True)
+
+    def process(
+        self, func: KeyedProcessFunction[K, T, R] | Callable[..., Any], output_type: TypeInformation | None = None
+    ) -> DataStream[Any]:
+        """Run a KeyedProcessFunction: state and timers of the key, any number of values out."""
+        function = as_function(func, "process_element", KeyedProcessFunction)
+        declared = output_type_of(func, "process_element", output_type)
+        operator = KeyedProcessOperator("KeyedProcess", self.key_selector, function)
+        return self._keyed_operator("KeyedProcess", operator, declared)
+
+    def window(self, window_assigner: Any) -> WindowedStream[T, K]:
+        """Windows of each key. Source: Flink docs, "Windows"."""
+        from penstock.datastream.windowed_stream import WindowedStream
+
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream[T, K]:
+        """Windows of `size` records of a key, one every `slide` records (0: tumbling)."""
+        from penstock.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+
+        if slide:
+            return self.window(CountSlidingWindowAssigner.of(size, slide))
+        return self.window(CountTumblingWindowAssigner.of(size))
+
+    def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream[T, Any]:
+        """Another key instead of this one."""
+        return DataStream[T](self.environment, self._before).key_by(key_selector, key_type)
+
+    def _in_key_context(
+        self, kind: str, func: Any, interface: type, output_type: TypeInformation | None
+    ) -> DataStream[Any] | None:
+        """Functions that `open` may ask for state of the key; plain callables can't and take the shorter way."""
+        if isinstance(func, type) or not isinstance(func, interface):
+            return None
+        function = as_function(func, kind, interface)
+        operator = KeyedProcessOperator(
+            kind, self.key_selector, UserFunction(InKeyContext(function, kind), "process_element")
+        )
+        declared = self._transformation.output_type if kind == "filter" else output_type_of(func, kind, output_type)
+        return self._keyed_operator(kind.replace("_", " ").title(), operator, declared)
+
+    def _reduce(self, name: str, function: UserFunction) -> DataStream[T]:
+        return self._keyed_operator(
+            name, ReduceOperator(name, self.key_selector, function), self._transformation.output_type
+        )
+
+    def _best(self, name: str, field: int | str, better: Callable[[Any, Any], bool], whole: bool) -> DataStream[T]:
+        return self._reduce(name, UserFunction(BestReduce(_field(field), better, whole), "reduce"))
+
+    def _keyed_operator(
+        self, name: str, operator: KeyedOperator, output_type: TypeInformation | None
+    ) -> DataStream[Any]:
+        """A stream of what a keyed operator makes of this one."""
+        transformation = OperatorTransformation(
+            self.environment.next_id(), name, [self._transformation], operator, output_type
+        )
+        return DataStream(self.environment, transformation)
+
+
+def _field(position: int | str) -> int | str:
+    if isinstance(position, bool) or not isinstance(position, (int, str)):
+        raise TypeError(f"a field is named by its position or its name, not by {position!r}")
+    if isinstance(position, int) and position < 0:
+        raise ValueError(f"positions of fields begin at 0, not {position}")
+    return position

@@ -1,0 +1,5 @@
+"""Names of side outputs, under PyFlink's module path."""
+
+from penstock.common.output_tag import OutputTag
+
+__all__ = ["OutputTag"]

@@ -1,0 +1,340 @@
+"""StreamExecutionEnvironment: where a program begins, what it is configured with, and how it is run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from penstock.common import options
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ProgramError
+from penstock.common.execution_config import ExecutionConfig
+from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.job_execution_result import JobExecutionResult
+from penstock.common.job_id import JobID
+from penstock.common.time import TimeLength
+from penstock.common.typeinfo import TypeInformation
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.datastream.checkpoint_config import CheckpointConfig
+from penstock.datastream.checkpointing_mode import CheckpointingMode
+from penstock.datastream.collected import CloseableIterator
+from penstock.datastream.data_stream import DataStream, DataStreamSink, buffer_timeout, check_parallelism
+from penstock.plan.job_graph import JobGraph
+from penstock.plan.results import CollectTaker, CommitTaker, PrintTaker, ResultTaker
+from penstock.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.plan.transformations import OperatorTransformation, SourceTransformation, Transformation
+from penstock.runtime.operators.sink import CollectOperator, SinkOperator
+from penstock.runtime.sink import Sink
+from penstock.runtime.source import Boundedness, Source
+
+T = TypeVar("T")
+
+_defaults = Configuration()
+_plans: list[JobGraph] | None = None
+
+
+def set_default_configuration(configuration: Configuration) -> None:
+    """What environments start from: the settings of the command line. The program's own win over them."""
+    global _defaults
+    _defaults = configuration
+
+
+@contextmanager
+def plan_only() -> Iterator[list[JobGraph]]:
+    """While it is open, `execute` and its like add their job graph to the list instead of running it."""
+    global _plans
+    before, _plans = _plans, []
+    try:
+        yield _plans
+    finally:
+        _plans = before
+
+
+class StreamExecutionEnvironment:
+    """Makes streams and runs them.
+
+    Settings are taken from the command line (`penstock run -D key=value`), then from `configuration`, then from the
+    methods here. Keys are Flink's; those that begin with `spark.` go to Spark.
+    """
+
+    def __init__(self, configuration: Configuration | None = None, spark: Any = None) -> None:
+        self._configuration = Configuration(_defaults)
+        if configuration is not None:
+            self.configure(configuration)
+        self._spark = spark
+        self._sinks: list[Transformation] = []
+        self._takers: dict[int, ResultTaker] = {}
+        self._python_files: list[str] = []
+        self._ids = 0
+
+    @staticmethod
+    def get_execution_environment(
+        configuration: Configuration | None = None, spark: Any = None
+    ) -> StreamExecutionEnvironment:
+        """An environment. `spark`: a running SparkSession to use; else one of its own is started when a job runs."""
+        return StreamExecutionEnvironment(configuration, spark)
+
+    # Settings.
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over all settings of `configuration`. Raises ConfigurationError for a key that is nearly a known one."""
+        options.check_keys(configuration)
+        self._configuration.add_all(configuration)
+
+    def get_config(self) -> ExecutionConfig:
+        """A view of the settings of execution."""
+        return ExecutionConfig(self._configuration)
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """A view of the settings of checkpointing."""
+        return CheckpointConfig(self._configuration)
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Subtasks of each operator that says nothing itself."""
+        check_parallelism("parallelism", parallelism)
+        self._configuration.set(options.PARALLELISM, parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """Subtasks of each operator that says nothing itself."""
+        return self._configuration.get(options.PARALLELISM)
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Number of key groups: how far the job can ever be scaled out."""
+        check_parallelism("maximum parallelism", max_parallelism)
+        self._configuration.set(options.MAX_PARALLELISM, max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """Number of key groups, -1 if it is derived from the parallelism."""
+        return self.get_config().get_max_parallelism()
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """STREAMING (pipelined), BATCH (batched, sources must be bounded), or AUTOMATIC: BATCH if all are bounded."""
+        if not isinstance(execution_mode, RuntimeExecutionMode):
+            raise TypeError(f"expected a RuntimeExecutionMode, got {execution_mode!r}")
+        self._configuration.set(options.RUNTIME_MODE, execution_mode)
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: TimeLength) -> StreamExecutionEnvironment:
+        """Send partly filled buffers after that time (ms): 0 after each step, -1 only when full. Default: 5."""
+        timeout_ms = buffer_timeout(timeout_millis)
+        self._configuration.set(options.BUFFER_TIMEOUT_ENABLED, timeout_ms >= 0)
+        if timeout_ms >= 0:
+            self._configuration.set(options.BUFFER_TIMEOUT, timeout_ms)
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        """The buffer timeout in ms, -1 if buffers leave only when full."""
+        enabled = self._configuration.get(options.BUFFER_TIMEOUT_ENABLED)
+        return self._configuration.get(options.BUFFER_TIMEOUT) if enabled else -1
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Fuse no operators."""
+        self._configuration.set(options.OPERATOR_CHAINING, False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        """Whether operators may be fused."""
+        return self._configuration.get(options.OPERATOR_CHAINING)
+
+    def enable_checkpointing(
+        self, interval: TimeLength, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    ) -> StreamExecutionEnvironment:
+        """Take a checkpoint every `interval` ms."""
+        config = self.get_checkpoint_config()
+        config.set_checkpoint_interval(interval)  # type: ignore[arg-type]
+        config.set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_interval(self) -> int:
+        """Milliseconds between checkpoints, -1 if there are none."""
+        return self.get_checkpoint_config().get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """EXACTLY_ONCE or AT_LEAST_ONCE."""
+        return self.get_checkpoint_config().get_checkpointing_mode()
+
+    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
+        """Where savepoints go if none is named."""
+        self._configuration.set(options.SAVEPOINT_DIRECTORY, directory)
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """Where savepoints go if none is named."""
+        return self._configuration.get(options.SAVEPOINT_DIRECTORY)
+
+    def register_slot_sharing_group(self, slot_sharing_group: Any) -> StreamExecutionEnvironment:
+        """Accepted: slots are Spark's to give."""
+        return self
+
+    def add_python_file(self, file_path: str) -> None:
+        """Send a module, package directory or zip file to the workers and put it on their path."""
+        self._python_files.append(file_path)
+
+    # Sources.
+
+    def from_source(
+        self,
+        source: Source[T],
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream[T]:
+        """A stream of what `source` reads, with event time by `watermark_strategy` for each of its splits."""
+        if not isinstance(source, Source):
+            raise TypeError(f"expected a Source, got {source!r}")
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise TypeError(f"expected a WatermarkStrategy, got {watermark_strategy!r}")
+        source.validate()
+        declared = type_info or source.get_produced_type()
+        return DataStream(
+            self, SourceTransformation(self.next_id(), source_name, source, watermark_strategy, declared, None)
+        )
+
+    def add_source(
+        self, source_func: Source[T], source_name: str = "Custom Source", type_info: TypeInformation | None = None
+    ) -> DataStream[T]:
+        """A stream of what `source_func` reads, without event time."""
+        return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
+
+    def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
+        """A stream of the values of `collection`, in order, from one subtask."""
+        from penstock.connectors.collection import CollectionSource
+
+        source = CollectionSource(list(collection))
+        stream: DataStream[T] = self.from_source(source, WatermarkStrategy.no_watermarks(), "Collection Source", type_info)
+        stream._transformation.parallelism = 1
+        stream._transformation.parallelism_fixed = "a collection is read in order, by one subtask"
+        return stream
+
+    # Running.
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run the program until it ends. Ctrl-C cancels it.
+
+        Raises ProgramError, ConfigurationError or NotEnoughSlotsError before anything runs, JobError if the job fails.
+        """
+        client = self.execute_async(job_name)
+        try:
+            return client.get_job_execution_result().result()  # type: ignore[no-any-return]
+        except KeyboardInterrupt:
+            client.cancel().result()
+            raise
+
+    def execute_async(self, job_name: str | None = None) -> Any:
+        """Start the program and return a JobClient at once."""
+        graph = self._job_graph(job_name)
+        takers, self._takers, self._sinks = self._takers, {}, []
+        if _plans is not None:
+            _plans.append(graph)
+            return _NothingRan(takers)
+        from penstock.cluster.submission import submit
+
+        return submit(graph, takers, self._configuration, self._python_files, self._spark)
+
+    def get_execution_plan(self) -> str:
+        """The program as JSON: nodes with parallelism, predecessors and ship strategies, as Flink has it."""
+        return json.dumps(self._stream_graph().as_plan(), indent=2)
+
+    def close(self) -> None:
+        """Forget the program. A Spark session of its own goes on for the next job and ends with the process."""
+        self._sinks.clear()
+        self._takers.clear()
+
+    # Within the package.
+
+    def next_id(self) -> int:
+        """A number for a new transformation."""
+        self._ids += 1
+        return self._ids
+
+    def _add_print(self, input: Transformation, identifier: str | None) -> DataStreamSink:
+        id = self.next_id()
+        transformation = OperatorTransformation(
+            id, "Print to Std. Out", [input], CollectOperator("Print to Std. Out", id), is_sink=True
+        )
+        self._takers[id] = _PrintLater(transformation, self, identifier)
+        self._sinks.append(transformation)
+        return DataStreamSink(transformation)
+
+    def _add_sink(self, input: Transformation, sink: Sink[Any]) -> DataStreamSink:
+        id = self.next_id()
+        name = type(sink).__name__
+        transformation = OperatorTransformation(id, name, [input], SinkOperator(name, sink, id), is_sink=True)
+        committer = sink.create_committer()
+        if committer is not None:
+            self._takers[id] = CommitTaker(committer)
+        self._sinks.append(transformation)
+        return DataStreamSink(transformation)
+
+    def _collect(self, input: Transformation, job_name: str | None) -> CloseableIterator[Any]:
+        id = self.next_id()
+        transformation = OperatorTransformation(
+            id, "Collect", [input], CollectOperator("Collect", id), parallelism=1, is_sink=True
+        )
+        taker = self._takers[id] = CollectTaker()
+        self._sinks.append(transformation)
+        return CloseableIterator(taker, self.execute_async(job_name))
+
+    def _stream_graph(self) -> StreamGraph:
+        if not self._sinks:
+            raise ProgramError("there is nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")
+        interval_ms = self.get_config().get_auto_watermark_interval()
+        return StreamGraph(
+            self._sinks,
+            GraphSettings(
+                parallelism=self.get_parallelism(),
+                max_parallelism=self._configuration.get(options.MAX_PARALLELISM),
+                buffer_timeout_ms=self.get_buffer_timeout(),
+                watermark_interval_ms=interval_ms,
+                chaining=self.is_chaining_enabled(),
+            ),
+        )
+
+    def _job_graph(self, job_name: str | None) -> JobGraph:
+        graph = self._stream_graph()
+        mode = self._configuration.get(options.RUNTIME_MODE)
+        unbounded = [s.name for s in graph.sources if s.source.get_boundedness() is not Boundedness.BOUNDED]
+        if mode is RuntimeExecutionMode.BATCH and unbounded:
+            raise ProgramError(
+                f"the source '{unbounded[0]}' is unbounded, so the job can't run in BATCH mode. Use STREAMING, or bound it"
+            )
+        batched = mode is RuntimeExecutionMode.BATCH or (mode is RuntimeExecutionMode.AUTOMATIC and not unbounded)
+        name = job_name or self._configuration.get(options.PIPELINE_NAME) or "penstock job"
+        return JobGraph(name, graph, batched)
+
+
+class _PrintLater(PrintTaker):
+    """Whether the subtask is printed hangs on a parallelism that is only known when the job is submitted."""
+
+    def __init__(
+        self, transformation: Transformation, environment: StreamExecutionEnvironment, identifier: str | None
+    ) -> None:
+        super().__init__(identifier, parallel=True)
+        self._transformation = transformation
+        self._environment = environment
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        self._parallel = (self._transformation.parallelism or self._environment.get_parallelism()) > 1
+        super().take(subtask, values)
+
+
+class _NothingRan:
+    """What stands for a JobClient while only plans are asked for."""
+
+    def __init__(self, takers: dict[int, ResultTaker]) -> None:
+        for taker in takers.values():
+            if isinstance(taker, CollectTaker):
+                taker.succeeded()
+
+    def get_job_execution_result(self) -> _NothingRan:
+        return self
+
+    def cancel(self) -> _NothingRan:
+        return self
+
+    def result(self) -> JobExecutionResult:
+        return JobExecutionResult(JobID(), 0)

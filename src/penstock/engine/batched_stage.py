@@ -1,0 +1,98 @@
+"""The host of a slot in batched mode: input sorted by Spark, tasks that may run twice, an end.
+
+A task that runs again must send what it sent before: its splits are fixed, its partitioners seeded, its input sorted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pyarrow as pa
+
+from penstock.engine.failures import to_stage_failure
+from penstock.engine.payload import Payload, unpack
+from penstock.engine.reports import reports_of
+from penstock.engine.rows import buffers_of, to_batch
+from penstock.runtime.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Result
+from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.slot import Slot
+
+COUNTERS_SINK = -1
+"""The sink under which the counters of a slot travel, as a last result."""
+
+
+def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function of a stage."""
+
+    def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        run = f"{context.taskAttemptId()}-{os.getpid()}"
+        try:
+            yield from _run(payload, context.partitionId(), run, batches)
+        except Exception as error:
+            # Without the chain: Spark's text of it is long, and the failure says all that is to be said.
+            raise to_stage_failure(error) from None
+
+    return stage
+
+
+def _run(payload: Payload, index: int, run: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    level = unpack(payload)
+    slot = Slot(level, index, run, _now_ms, time.monotonic_ns)
+    try:
+        slot.open()
+        for vertex, task in slot.tasks.items():
+            if isinstance(task.chain.head, SourceOperator):
+                slot.handle(vertex, AssignSplits(level.splits[vertex][index]))
+                slot.handle(vertex, NoMoreSplits())
+        for batch in batches if level.level else ():
+            for buffer in buffers_of(batch):
+                slot.receive(buffer)
+                yield from _until_idle(slot)
+        for task in slot.tasks.values():
+            if not isinstance(task.chain.head, SourceOperator):
+                task.handle(InputEnded())
+        while not slot.data_ended:
+            yield from _until_idle(slot)
+            _sleep_until(slot)
+        slot.handle_all(Close())
+        yield from _counters(slot)
+    except BaseException:
+        slot.handle_all(Cancel())
+        raise
+
+
+def _until_idle(slot: Slot) -> Iterator[pa.RecordBatch]:
+    busy = True
+    while busy:
+        busy = slot.step()
+        slot.take_effects()
+        rows = slot.outbox.take()
+        if rows:
+            yield to_batch(rows)
+
+
+def _sleep_until(slot: Slot) -> None:
+    """A source may have nothing for now (a rate limit)."""
+    at = None if slot.data_ended else slot.wake_at_ms()
+    if at is not None:
+        time.sleep(max(0.0, at / 1000 - time.time()))
+
+
+def _counters(slot: Slot) -> Iterator[pa.RecordBatch]:
+    task = next(iter(slot.tasks.values()))
+    task.effects.append(
+        Result(task.vertex.id, task.info.subtask, COUNTERS_SINK, [msgspec.msgpack.encode(reports_of(slot))])
+    )
+    slot.take_effects()
+    yield to_batch(slot.outbox.take())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,70 @@
+"""Failures on their way from a worker to the user: as kind and text, also through Spark's exceptions."""
+
+from __future__ import annotations
+
+import base64
+import re
+import traceback
+
+import msgspec
+
+from penstock.common import errors
+from penstock.common.errors import JobError, PenstockError, TaskLostError
+
+_MARK = re.compile(r"penstock-failure<([A-Za-z0-9+/=]+)>")
+
+
+class StageFailure(Exception):
+    """Raised in a worker in batched mode: its text carries the failure through Spark."""
+
+
+def describe(error: BaseException) -> tuple[str, str]:
+    """(name of the error's class, what it says); an error that is not penstock's own comes with its traceback."""
+    if isinstance(error, PenstockError):
+        return type(error).__name__, str(error)
+    return "JobError", "".join(traceback.format_exception(error)).rstrip()
+
+
+def revive(kind: str, message: str) -> PenstockError:
+    """The error that `describe` told of."""
+    known = getattr(errors, kind, None)
+    return known(message) if isinstance(known, type) and issubclass(known, PenstockError) else JobError(message)
+
+
+def to_stage_failure(error: BaseException) -> StageFailure:
+    """An exception whose text `from_spark` understands."""
+    data = base64.b64encode(msgspec.json.encode(describe(error))).decode()
+    return StageFailure(f"penstock-failure<{data}>")
+
+
+def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
+    """What an exception of Spark means for the user. With `show_stack` Spark's own text follows."""
+    text = str(error)
+    mark = _MARK.search(text)
+    if mark is not None:
+        kind, message = msgspec.json.decode(base64.b64decode(mark.group(1)), type=tuple[str, str])
+    elif "No module named 'penstock'" in text:
+        kind, message = "ConfigurationError", (
+            "the executors have no penstock: install the same version there as on the driver, in the Python that "
+            "spark.pyspark.python names"
+        )
+    elif "this executor has penstock" in text:
+        kind, message = "ConfigurationError", _line_with(text, "this executor has penstock")
+    elif "Python worker exited unexpectedly" in text or "ExecutorLostFailure" in text or "EOFException" in text:
+        kind, message = TaskLostError.__name__, "a Python worker or executor of the job went away (killed, or out of memory)"
+    else:
+        kind, message = "JobError", f"Spark ended the job: {_first_line(text)}"
+    if show_stack:
+        message = f"{message}\n\nSpark's own stack:\n{text}"
+    elif mark is None:
+        message = f"{message}\n  Spark's own stack: penstock.errors.show-spark-stack: true"
+    return revive(kind, message)
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+
+
+def _line_with(text: str, part: str) -> str:
+    line = next(line for line in text.splitlines() if part in line)
+    return line[line.index(part) :]

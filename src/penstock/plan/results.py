@@ -1,0 +1,79 @@
+"""Where results of a job arrive on the driver: printed, collected, or committed."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.runtime.sink import Committer
+
+
+class ResultTaker:
+    """Takes what the subtasks of one sink sent to the driver. Called from one thread."""
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        """A chunk of one subtask, in its order."""
+        raise NotImplementedError
+
+    def succeeded(self) -> None:
+        """The job has ended well: nothing more comes."""
+
+    def failed(self, error: BaseException) -> None:
+        """The job failed or was cancelled: nothing more comes."""
+
+
+class PrintTaker(ResultTaker):
+    """Writes each value on a line, as Flink does: `identifier:subtask> value`, subtasks counted from 1."""
+
+    def __init__(self, identifier: str | None, parallel: bool) -> None:
+        self._identifier = identifier
+        self._parallel = parallel
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        parts = [part for part in (self._identifier, str(subtask + 1) if self._parallel else None) if part]
+        prefix = f"{':'.join(parts)}> " if parts else ""
+        sys.stdout.write("".join(f"{prefix}{value}\n" for value in values))
+        sys.stdout.flush()
+
+
+class CollectTaker(ResultTaker):
+    """Hands values to whoever iterates over it, as they come; an error of the job is raised there."""
+
+    def __init__(self) -> None:
+        self._arrived: queue.SimpleQueue[list[Any] | BaseException | None] = queue.SimpleQueue()
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        self._arrived.put(values)
+
+    def succeeded(self) -> None:
+        self._arrived.put(None)
+
+    def failed(self, error: BaseException) -> None:
+        self._arrived.put(error)
+
+    def __iter__(self) -> Iterator[Any]:
+        while (arrived := self._arrived.get()) is not None:
+            if isinstance(arrived, BaseException):
+                raise arrived
+            yield from arrived
+
+
+class CommitTaker(ResultTaker):
+    """Commits what the writers of a sink prepared, once the job has succeeded; else removes it."""
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+        self._committables: list[Any] = []
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        self._committables.extend(values)
+
+    def succeeded(self) -> None:
+        self._committer.commit(self._committables)
+
+    def failed(self, error: BaseException) -> None:
+        with contextlib.suppress(Exception):
+            self._committer.abort(self._committables)

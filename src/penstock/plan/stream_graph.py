@@ -1,0 +1,195 @@
+"""StreamGraph: the program's operators and the edges between them, partitionings and unions resolved."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from penstock.common.errors import ProgramError
+from penstock.common.output_tag import OutputTag
+from penstock.plan.transformations import (
+    OperatorTransformation,
+    PartitionTransformation,
+    SideOutputTransformation,
+    SourceTransformation,
+    Transformation,
+    UnionTransformation,
+)
+from penstock.runtime.operators.operator import Operator
+from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.partitioners import ForwardPartitioner, Partitioner, RebalancePartitioner
+from penstock.runtime.source import Boundedness
+from penstock.state.key_groups import MAX_PARALLELISM_BOUND, default_max_parallelism
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphSettings:
+    """What the environment says about every operator that says nothing itself."""
+
+    parallelism: int = 1
+    max_parallelism: int | None = None
+    buffer_timeout_ms: int = 5
+    watermark_interval_ms: int = 200
+    chaining: bool = True
+
+
+@dataclasses.dataclass
+class StreamNode:
+    """An operator that will run. `uid` is the user's, or derived from the place in the program."""
+
+    id: int
+    name: str
+    operator: Operator
+    parallelism: int
+    max_parallelism: int
+    uid: str
+    uid_is_users: bool
+    buffer_timeout_ms: int
+    transformation: Transformation
+
+
+@dataclasses.dataclass
+class StreamEdge:
+    """Records of `source`, of side output `tag` if given, to `target`."""
+
+    source: int
+    target: int
+    partitioner: Partitioner
+    tag: OutputTag | None = None
+
+
+class StreamGraph:
+    """Built once per submission. Raises ProgramError for what is wrong in the program itself."""
+
+    def __init__(self, sinks: list[Transformation], settings: GraphSettings) -> None:
+        self.settings = settings
+        self.nodes: dict[int, StreamNode] = {}
+        self.edges: list[StreamEdge] = []
+        for transformation in _in_order(sinks):
+            if isinstance(transformation, (SourceTransformation, OperatorTransformation)):
+                self._add(transformation)
+        self._check_uids()
+
+    def _add(self, transformation: SourceTransformation | OperatorTransformation) -> None:
+        parallelism = transformation.parallelism or self.settings.parallelism
+        max_parallelism = transformation.max_parallelism or self.settings.max_parallelism
+        max_parallelism = max_parallelism or default_max_parallelism(parallelism)
+        if not parallelism <= max_parallelism <= MAX_PARALLELISM_BOUND:
+            raise ProgramError(
+                f"operator '{transformation.name}' has parallelism {parallelism} and maximum parallelism {max_parallelism}: "
+                f"the first can't be above the second, nor that above {MAX_PARALLELISM_BOUND}"
+            )
+        if isinstance(transformation, SourceTransformation):
+            operator: Operator = SourceOperator(
+                transformation.name, transformation.source, transformation.strategy, self.settings.watermark_interval_ms
+            )
+        else:
+            operator = transformation.operator
+            operator.name = transformation.name
+        timeout = transformation.buffer_timeout_ms
+        self.nodes[transformation.id] = StreamNode(
+            transformation.id,
+            transformation.name,
+            operator,
+            parallelism,
+            max_parallelism,
+            transformation.uid or f"{len(self.nodes)}-{transformation.name}",
+            transformation.uid is not None,
+            self.settings.buffer_timeout_ms if timeout is None else timeout,
+            transformation,
+        )
+        for input in transformation.inputs:
+            self._connect(input, transformation.id, None, None)
+
+    def _connect(
+        self, source: Transformation, target: int, partitioner: Partitioner | None, tag: OutputTag | None
+    ) -> None:
+        """Follow `source` to the operators behind it. The partitioning nearest to the target counts."""
+        if isinstance(source, PartitionTransformation):
+            self._connect(source.inputs[0], target, partitioner or source.partitioner, tag)
+        elif isinstance(source, UnionTransformation):
+            for input in source.inputs:
+                self._connect(input, target, partitioner, tag)
+        elif isinstance(source, SideOutputTransformation):
+            self._connect(source.inputs[0], target, partitioner, source.tag)
+        else:
+            self.edges.append(StreamEdge(source.id, target, self._partitioner(source.id, target, partitioner), tag))
+
+    def _partitioner(self, source: int, target: int, chosen: Partitioner | None) -> Partitioner:
+        senders, receivers = self.nodes[source], self.nodes[target]
+        same = senders.parallelism == receivers.parallelism
+        if chosen is None:
+            return ForwardPartitioner() if same else RebalancePartitioner()
+        if type(chosen) is ForwardPartitioner and not same:
+            raise ProgramError(
+                f"forward() from '{senders.name}' (parallelism {senders.parallelism}) to '{receivers.name}' (parallelism "
+                f"{receivers.parallelism}): forwarding needs equal parallelism. Use rescale() or rebalance()"
+            )
+        return chosen
+
+    def _check_uids(self) -> None:
+        seen: dict[str, StreamNode] = {}
+        for node in self.nodes.values():
+            if not node.uid_is_users:
+                continue
+            if node.uid in seen:
+                raise ProgramError(
+                    f"two operators have the uid '{node.uid}': '{seen[node.uid].name}' and '{node.name}'. A uid ties state "
+                    "to one operator, so each needs its own"
+                )
+            seen[node.uid] = node
+
+    @property
+    def sources(self) -> list[SourceTransformation]:
+        """The source transformations, in the order of the program."""
+        nodes = (node.transformation for node in self.nodes.values())
+        return [transformation for transformation in nodes if isinstance(transformation, SourceTransformation)]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether all sources end by themselves."""
+        return all(source.source.get_boundedness() is Boundedness.BOUNDED for source in self.sources)
+
+    def as_plan(self) -> dict[str, Any]:
+        """The nodes as Flink's plan JSON has them: id, type, contents, parallelism, predecessors with ship strategy."""
+        nodes = []
+        for node in self.nodes.values():
+            entry: dict[str, Any] = {
+                "id": node.id,
+                "type": node.name,
+                "pact": _pact(node.transformation),
+                "contents": node.transformation.description or node.name,
+                "parallelism": node.parallelism,
+            }
+            predecessors = [
+                {"id": edge.source, "ship_strategy": edge.partitioner.ship_strategy, "side": "second"}
+                for edge in self.edges
+                if edge.target == node.id
+            ]
+            if predecessors:
+                entry["predecessors"] = predecessors
+            nodes.append(entry)
+        return {"nodes": nodes}
+
+
+def _pact(transformation: Transformation) -> str:
+    if isinstance(transformation, SourceTransformation):
+        return "Data Source"
+    return "Data Sink" if getattr(transformation, "is_sink", False) else "Operator"
+
+
+def _in_order(sinks: list[Transformation]) -> list[Transformation]:
+    """All transformations that `sinks` stand on, inputs first. A loop, since a program may be deeper than the stack."""
+    ordered: dict[int, Transformation] = {}
+    stack: list[tuple[Transformation, bool]] = [(sink, False) for sink in reversed(sinks)]
+    while stack:
+        transformation, inputs_done = stack.pop()
+        if transformation.id in ordered:
+            continue
+        if inputs_done:
+            ordered[transformation.id] = transformation
+        else:
+            stack.append((transformation, True))
+            stack.extend((input, False) for input in reversed(transformation.inputs))
+    return list(ordered.values())
+

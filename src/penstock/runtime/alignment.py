@@ -1,0 +1,160 @@
+"""Barrier alignment: when does a task with several inputs take its part of a checkpoint?
+
+`last` is the newest checkpoint taken or given up. A channel that has delivered barrier n is set aside: what it brings
+after n waits, in order, newer barriers and its end included; the rows below are for channels not set aside.
+Flink docs, "Stateful Stream Processing"; State Management paper, 3.2.
+
+    state        event on channel c               next         effects
+    idle         barrier n, n > last              aligning n   set c aside; (*)
+    aligning n   barrier n                        aligning n   set c aside; (*)
+    aligning n   barrier m > n                    aligning m   decline n, last = n, replay, set c aside; (*)
+    aligning n   abort n                          idle         last = n, replay
+    any          abort m > last, m not current    same         m is remembered as aborted
+    any          barrier aborted, or too old      same         none: too old is n <= last, or older than the current one
+    any          end of input                     same         c is no longer waited for; (*)
+
+    (*) aligning n, and all live channels have delivered n: snapshot n, last = n, replay, idle.
+    replay: set-aside items go through this table again, in order; barriers may be among them, so it is a loop over
+    a queue, not a recursion. AT_LEAST_ONCE sets nothing aside, so several checkpoints are counted at once, each by id.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+from penstock.runtime.elements import CheckpointBarrier, EndOfInput
+
+
+class ExactlyOnceAlignment:
+    """Items of channels in; the same items out by `deliver`, with `snapshot` at the right place between them."""
+
+    def __init__(
+        self,
+        channels: Iterable[Hashable],
+        deliver: Callable[[Any, Any], None],
+        snapshot: Callable[[CheckpointBarrier], None],
+        decline: Callable[[int], None],
+    ) -> None:
+        self._live = set(channels)
+        self._deliver = deliver
+        self._snapshot = snapshot
+        self._decline = decline
+        self._arrived: set[Hashable] = set()
+        self._aside: deque[tuple[Any, Any]] = deque()
+        self._replaying: deque[tuple[Any, Any]] = deque()
+        self._aborted: set[int] = set()
+        self.current: CheckpointBarrier | None = None
+        self.last = 0
+
+    def receive(self, channel: Hashable, item: Any) -> None:
+        """The next item of a channel."""
+        self._replaying.append((channel, item))
+        self._drain()
+
+    def abort(self, checkpoint_id: int) -> None:
+        """The coordinator gave this checkpoint up."""
+        if self.current is not None and self.current.checkpoint_id == checkpoint_id:
+            self._end_alignment(checkpoint_id)
+            self._drain()
+        elif checkpoint_id > self.last:
+            self._aborted.add(checkpoint_id)
+
+    @property
+    def set_aside(self) -> int:
+        """How many items wait."""
+        return len(self._aside)
+
+    def _drain(self) -> None:
+        queue = self._replaying
+        while queue:
+            channel, item = queue.popleft()
+            if channel in self._arrived:
+                self._aside.append((channel, item))
+            elif isinstance(item, CheckpointBarrier):
+                self._barrier(channel, item)
+            else:
+                self._deliver(channel, item)
+                if isinstance(item, EndOfInput):
+                    self._live.discard(channel)
+                    self._complete_if_all_arrived()
+
+    def _barrier(self, channel: Hashable, barrier: CheckpointBarrier) -> None:
+        n = barrier.checkpoint_id
+        if n <= self.last or n in self._aborted or (self.current is not None and n < self.current.checkpoint_id):
+            return
+        if self.current is not None and n > self.current.checkpoint_id:
+            # What was set aside has to go first. It may begin a newer alignment itself, so this barrier comes up again.
+            self._decline(self.current.checkpoint_id)
+            self._replaying.appendleft((channel, barrier))
+            self._end_alignment(self.current.checkpoint_id)
+            return
+        self.current = barrier
+        self._arrived.add(channel)
+        self._complete_if_all_arrived()
+
+    def _complete_if_all_arrived(self) -> None:
+        if self.current is not None and self._live <= self._arrived:
+            barrier = self.current
+            self._snapshot(barrier)
+            self._end_alignment(barrier.checkpoint_id)
+
+    def _end_alignment(self, checkpoint_id: int) -> None:
+        self.last = checkpoint_id
+        self._aborted = {n for n in self._aborted if n > checkpoint_id}
+        self.current = None
+        self._arrived.clear()
+        self._replaying.extendleft(reversed(self._aside))
+        self._aside.clear()
+
+
+class AtLeastOnceAlignment:
+    """Barriers are counted, nothing is set aside: what overtakes a barrier is in the snapshot and comes again."""
+
+    def __init__(
+        self,
+        channels: Iterable[Hashable],
+        deliver: Callable[[Any, Any], None],
+        snapshot: Callable[[CheckpointBarrier], None],
+        decline: Callable[[int], None],
+    ) -> None:
+        self._live = set(channels)
+        self._deliver = deliver
+        self._snapshot = snapshot
+        self._decline = decline
+        self._pending: dict[int, tuple[CheckpointBarrier, set[Hashable]]] = {}
+        self._aborted: set[int] = set()
+        self.last = 0
+        self.set_aside = 0
+
+    def receive(self, channel: Hashable, item: Any) -> None:
+        """The next item of a channel."""
+        if isinstance(item, CheckpointBarrier):
+            n = item.checkpoint_id
+            if n > self.last and n not in self._aborted:
+                self._pending.setdefault(n, (item, set()))[1].add(channel)
+                self._complete()
+            return
+        self._deliver(channel, item)
+        if isinstance(item, EndOfInput):
+            self._live.discard(channel)
+            self._complete()
+
+    def abort(self, checkpoint_id: int) -> None:
+        """The coordinator gave this checkpoint up."""
+        self._pending.pop(checkpoint_id, None)
+        if checkpoint_id > self.last:
+            self._aborted.add(checkpoint_id)
+
+    def _complete(self) -> None:
+        for n in sorted(self._pending):
+            barrier, arrived = self._pending[n]
+            if self._live <= arrived:
+                for older in [m for m in self._pending if m < n]:
+                    self._decline(older)
+                    del self._pending[older]
+                del self._pending[n]
+                self._snapshot(barrier)
+                self.last = n
+                self._aborted = {m for m in self._aborted if m > n}

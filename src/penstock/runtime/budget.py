@@ -1,0 +1,41 @@
+"""How much one step of a task may do before it returns to its host: so much time, so many bytes of output.
+
+What an event sets off can be endless (a watermark that fires a million timers, a flat_map that explodes). Operators
+that loop ask `go_on` after each chunk that they emit, keep a cursor when the answer is no, and are resumed by the next
+step; so barriers, flushes and cancellation are never more than one step away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+STEP_NS = 4_000_000
+STEP_BYTES = 1 << 20
+CHUNK_RECORDS_MAX = 4096
+CHUNK_RECORDS_FIRST = 1024
+
+
+class Budget:
+    """One per slot, shared by its tasks. `clock` gives nanoseconds that only go forward."""
+
+    __slots__ = ("_clock", "_deadline_ns", "chunk_records", "output_bytes", "step_bytes", "step_ns")
+
+    def __init__(self, clock: Callable[[], int], step_ns: int = STEP_NS, step_bytes: int = STEP_BYTES) -> None:
+        self._clock = clock
+        self.step_ns = step_ns
+        self.step_bytes = step_bytes
+        self.output_bytes = 0
+        self._deadline_ns = 0
+        self.chunk_records = CHUNK_RECORDS_FIRST
+        """How many records an operator should gather before it emits: as many as fit a buffer, where sizes are known."""
+
+    def begin_step(self) -> int:
+        """A new step starts with a full budget. Returns the clock's reading."""
+        now = self._clock()
+        self._deadline_ns = now + self.step_ns
+        self.output_bytes = 0
+        return now
+
+    def go_on(self) -> bool:
+        """False: the step has used up its time or its output. Costs a reading of the clock: ask once a chunk."""
+        return self.output_bytes < self.step_bytes and self._clock() < self._deadline_ns

@@ -1,0 +1,77 @@
+"""Event time where it begins: timestamps given to records, watermarks generated, idleness noticed. One per split.
+
+Source: Flink docs, "Generating Watermarks". An idle split is one without a record for the strategy's idle timeout; the
+next record makes it active again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, WatermarkStrategy, timestamp_of
+
+
+class EventTime(WatermarkOutput):
+    """Applies a WatermarkStrategy to one sequence of records; what it generates is read by `take`."""
+
+    def __init__(self, strategy: WatermarkStrategy, now_ms: Callable[[], int]) -> None:
+        self._generator = strategy.create_generator()
+        self._assign = strategy.timestamp_assigner
+        self._idle_timeout_ms = strategy.idle_timeout_ms
+        self._now_ms = now_ms
+        self._last_record_ms = now_ms()
+        self._watermark = MIN_TIMESTAMP
+        self._taken = MIN_TIMESTAMP
+        self.active = True
+
+    def emit_watermark(self, timestamp: int | HasTimestamp) -> None:
+        self._watermark = max(self._watermark, timestamp_of(timestamp))
+        self.active = True
+
+    def mark_idle(self) -> None:
+        self.active = False
+
+    def mark_active(self) -> None:
+        self.active = True
+
+    def take(self) -> int | None:
+        """The watermark generated since the last call, if it went forward."""
+        if self._watermark <= self._taken:
+            return None
+        self._taken = self._watermark
+        return self._watermark
+
+    def timestamps(self, values: Any, count: int, timestamps: list[int] | None) -> list[int] | None:
+        """The timestamps of `count` records, given as an iterator so that the caller can tell which one failed."""
+        if self._assign is None:
+            return timestamps
+        known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * count
+        return list(map(self._assign, values, known))
+
+    def pieces(self, values: list[Any], timestamps: list[int] | None) -> Iterator[tuple[list[Any], list[int] | None]]:
+        """The chunk, cut wherever the generator emitted a watermark: each piece goes before `take` of that moment."""
+        generator = self._generator
+        self._last_record_ms = self._now_ms()
+        self.active = True
+        known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
+        if not generator.punctuated:
+            generator.on_chunk(values, known, self)
+            yield values, timestamps
+            return
+        start = 0
+        for index, (value, timestamp) in enumerate(zip(values, known, strict=True)):
+            generator.on_event(value, timestamp, self)
+            if self._watermark > self._taken or not self.active:
+                yield values[start : index + 1], None if timestamps is None else timestamps[start : index + 1]
+                start = index + 1
+        if start < len(values):
+            yield values[start:], None if timestamps is None else timestamps[start:]
+
+    def periodic(self) -> None:
+        """The auto-watermark interval is over: ask the generator, or notice that the split is idle."""
+        if self._idle_timeout_ms is not None and self._now_ms() - self._last_record_ms >= self._idle_timeout_ms:
+            self.active = False
+        elif self.active:
+            self._generator.on_periodic_emit(self)

@@ -1,0 +1,22 @@
+"""The last control events of a task, for errors that should not happen to explain themselves."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+_KEPT = 200
+
+
+class Journal:
+    """Remembers what happened, newest last."""
+
+    def __init__(self) -> None:
+        self._lines: deque[tuple[int, Any]] = deque(maxlen=_KEPT)
+
+    def note(self, now_ms: int, what: Any) -> None:
+        """Keep an event; it is turned into text only if somebody asks."""
+        self._lines.append((now_ms, what))
+
+    def __str__(self) -> str:
+        return "\n".join(f"  {now_ms} ms  {what}" for now_ms, what in self._lines)

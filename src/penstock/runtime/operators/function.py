@@ -1,0 +1,57 @@
+"""A user's function as operators see it: a callable, the name of the method it stands for, and its life cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.runtime.context import RuntimeContext
+from penstock.runtime.metrics import MetricGroup
+
+if TYPE_CHECKING:
+    from penstock.runtime.context import OperatorContext
+    from penstock.state.interfaces import KeyedStateStore
+
+
+class UserFunction:
+    """A plain callable, or an object of a Function class of which `method` is called for each record."""
+
+    def __init__(self, function: Any, method: str) -> None:
+        self.instance = function
+        # An object that can be called and has no `open` is called, whatever methods it has: numpy's ufuncs have `reduce`.
+        self.is_plain = callable(function) and not (hasattr(function, "open") and hasattr(function, method))
+        self.method = _name_of(function) if self.is_plain else f"{type(function).__name__}.{method}"
+        self._method = method
+        self.metrics: MetricGroup | None = None
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """What to call for a record."""
+        return self.instance if self.is_plain else getattr(self.instance, self._method)  # type: ignore[no-any-return]
+
+    def named(self, method: str) -> str:
+        """How errors name another method of the same object."""
+        return f"{type(self.instance).__name__}.{method}"
+
+    def open(self, context: OperatorContext, state: KeyedStateStore | None = None) -> None:
+        """Call the user's `open`, if there is one."""
+        self.metrics = MetricGroup(context.counters)
+        opener = None if self.is_plain else getattr(self.instance, "open", None)
+        if opener is not None:
+            try:
+                opener(RuntimeContext(context.info, self.metrics, state))
+            except Exception as error:
+                raise context.user_error(error, self.named("open")) from error
+
+    def close(self, context: OperatorContext) -> None:
+        """Call the user's `close`, if there is one."""
+        closer = None if self.is_plain else getattr(self.instance, "close", None)
+        if closer is not None:
+            try:
+                closer()
+            except Exception as error:
+                raise context.user_error(error, self.named("close")) from error
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)

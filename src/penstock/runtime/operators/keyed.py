@@ -1,0 +1,163 @@
+"""What all operators on keyed streams share: the key of each record, state and timers per key, the firing of timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
+from penstock.runtime.operators.side_output import emit_tagged
+from penstock.runtime.timers import TimeDomain, Timers, TimerService
+from penstock.state.heap import HeapKeyedBackend
+
+if TYPE_CHECKING:
+    from penstock.runtime.context import OperatorContext
+    from penstock.runtime.operators.operator import Output
+
+
+class KeyedOperator(Operator):
+    """Base of keyed operators. Subclasses give `process` and `fire`."""
+
+    def __init__(self, name: str, key_selector: Callable[[Any], Any]) -> None:
+        super().__init__(name)
+        self.key_selector = key_selector
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self.backend = HeapKeyedBackend()
+        self.timers = Timers()
+        self.timer_service = KeyedTimerService(self)
+        self.ending_key_group = False
+        self._rounds: list[tuple[TimeDomain, int]] = []
+        self._then: Callable[[], bool] | None = None
+        self._fired: tuple[TimeDomain, int, Iterator[Any]] | None = None
+
+    def keys_of(self, values: Values) -> list[Any]:
+        """The key of each value. Raises UserFunctionError naming the value on which the selector failed."""
+        rest = iter(values)
+        try:
+            return list(map(self.key_selector, rest))
+        except Exception as error:
+            raise self.context.user_error(error, "key selector", values[positions_taken(values, rest)]) from error
+
+    def fire(self, domain: TimeDomain, timestamp: int, key: Any, namespace: Any) -> Iterable[Any] | None:
+        """A timer is due; `backend.key` is set. Returns what it emits."""
+        raise NotImplementedError
+
+    def watermark(self, timestamp: int) -> bool:
+        self.timers.watermark = self.context.counters.watermark = timestamp
+        return self._fire_until([(TimeDomain.EVENT_TIME, timestamp)], lambda: self.output.watermark(timestamp))
+
+    def wake_at_ms(self) -> int | None:
+        return self.timers.processing_time.next_timestamp()
+
+    def processing_time(self, now_ms: int) -> bool:
+        return self._fire_until([(TimeDomain.PROCESSING_TIME, now_ms)], lambda: True)
+
+    def end_key_group(self) -> bool:
+        self.ending_key_group = True
+        self.timers.watermark = MAX_TIMESTAMP
+        event_time, processing_time = (TimeDomain.EVENT_TIME, MAX_TIMESTAMP), (TimeDomain.PROCESSING_TIME, MAX_TIMESTAMP)
+        return self._fire_until([event_time, processing_time, event_time], self.forget_key_group)
+
+    def forget_key_group(self) -> bool:
+        """All of the group has fired: its state goes."""
+        self.backend.clear()
+        self.timers.event_time.clear()
+        self.timers.processing_time.clear()
+        self.timers.watermark = MIN_TIMESTAMP
+        self.ending_key_group = False
+        return True
+
+    def resume(self) -> bool:
+        self.paused = False
+        return self._go_on_firing()
+
+    def _fire_until(self, rounds: list[tuple[TimeDomain, int]], then: Callable[[], bool]) -> bool:
+        self._rounds, self._then = rounds, then
+        return self._go_on_firing()
+
+    def _go_on_firing(self) -> bool:
+        """Fire what is due, a chunk at a time; pause when the step's budget is used up."""
+        output, budget = self.output, self.context.budget
+        while self._rounds:
+            domain, until = self._rounds[0]
+            outputs: Values = []
+            times: list[int] | None = [] if domain is TimeDomain.EVENT_TIME else None
+            if not self._gather_fired(domain, until, outputs, times, budget.chunk_records):
+                self._rounds.pop(0)
+            if not ((not outputs or emit_tagged(output, outputs, times)) and budget.go_on()) and self._rounds:
+                self.paused = True
+                return False
+        then, self._then = self._then, None
+        return then() if then is not None else True
+
+    def _gather_fired(
+        self, domain: TimeDomain, until: int, outputs: Values, times: Timestamps, limit: int
+    ) -> bool:
+        """Fire timers up to `until` into `outputs`. True: there may be more, but this is a chunk's worth."""
+        timers = self.timers.event_time if domain is TimeDomain.EVENT_TIME else self.timers.processing_time
+        fired_silently = 0
+        while True:
+            if self._fired is not None:
+                timestamp, results = self._fired[1], self._fired[2]
+                for result in self._user_results(results):
+                    outputs.append(result)
+                    if times is not None:
+                        times.append(timestamp)
+                    if len(outputs) >= limit:
+                        return True
+                self._fired = None
+            due = timers.pop_due(until)
+            if due is None:
+                return False
+            timestamp, key, namespace = due
+            self.backend.key = key
+            fired = self.fire(domain, timestamp, key, namespace)
+            if fired is not None:
+                self._fired = (domain, timestamp, iter(fired))
+            fired_silently += 1
+            if fired_silently >= limit:
+                return True
+
+    def _user_results(self, results: Iterator[Any]) -> Iterator[Any]:
+        """Results of a user's generator, its failures told as the user's."""
+        try:
+            yield from results
+        except Exception as error:
+            assert self._fired is not None
+            raise self.context.user_error(error, "on_timer", key=self.backend.key, timestamp=self._fired[1]) from error
+
+
+class KeyedTimerService(TimerService):
+    """Timers of the current key of an operator."""
+
+    __slots__ = ("_backend", "_now_ms", "_operator", "_timers")
+
+    def __init__(self, operator: KeyedOperator) -> None:
+        self._operator = operator
+        self._backend = operator.backend
+        self._timers = operator.timers
+        self._now_ms = operator.context.now_ms
+
+    def current_processing_time(self) -> int:
+        return self._now_ms()
+
+    def current_watermark(self) -> int:
+        return self._timers.watermark
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        # At the end of a key group in batched mode processing time is over: a timer that always sets the next would
+        # never let it end.
+        if not self._operator.ending_key_group:
+            self._timers.processing_time.register(timestamp, self._backend.key)
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self._timers.event_time.register(timestamp, self._backend.key)
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self._timers.processing_time.delete(timestamp, self._backend.key)
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self._timers.event_time.delete(timestamp, self._backend.key)

@@ -1,0 +1,303 @@
+"""Process functions, keyed or not: the loop that most jobs spend their time in.
+
+Per record: the key is set, the function is called, its generator is drained into the chunk that goes out. All else is
+paid per chunk. Two loops, with and without timestamps, since most records of a stream are of one kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.errors import ProgramError
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.keyed import KeyedOperator, KeyedTimerService
+from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
+from penstock.runtime.operators.side_output import emit_tagged
+from penstock.runtime.operators.stateless import FunctionOperator
+from penstock.runtime.timers import TimeDomain, TimerService
+
+if TYPE_CHECKING:
+    from penstock.runtime.context import OperatorContext
+    from penstock.runtime.operators.operator import Output
+
+
+class KeyedContext:
+    """What `process_element` and `on_timer` are given beside the value."""
+
+    __slots__ = ("_backend", "_timer_service", "current_domain", "current_timestamp")
+
+    def __init__(self, backend: Any, timer_service: KeyedTimerService) -> None:
+        self._backend = backend
+        self._timer_service = timer_service
+        self.current_timestamp: int | None = None
+        self.current_domain = TimeDomain.EVENT_TIME
+
+    def timestamp(self) -> int | None:
+        """Timestamp of the record or timer (ms); None if the record has none."""
+        return self.current_timestamp
+
+    def timer_service(self) -> TimerService:
+        """Times, and timers of the current key."""
+        return self._timer_service
+
+    def get_current_key(self) -> Any:
+        """Key of the record or timer."""
+        return self._backend.key
+
+    def time_domain(self) -> TimeDomain:
+        """Which kind of timer fires."""
+        return self.current_domain
+
+
+class KeyedProcessOperator(KeyedOperator):
+    """Runs a KeyedProcessFunction."""
+
+    _values: Values
+    _keys: list[Any]
+    _rest: Iterator[Any]
+    _work: Iterator[Any]
+    _timestamps: Timestamps
+    _results: Iterator[Any] | None = None
+
+    def __init__(self, name: str, key_selector: Callable[[Any], Any], function: UserFunction) -> None:
+        super().__init__(name, key_selector)
+        self.function = function
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._ctx = KeyedContext(self.backend, self.timer_service)
+        self._on_timer = getattr(self.function.instance, "on_timer", None)
+        self._processing = False
+
+    def open(self) -> None:
+        self.function.open(self.context, self.backend.store())
+
+    def close(self) -> None:
+        self.function.close(self.context)
+
+    def process(self, values: Values, timestamps: Timestamps) -> bool:
+        self._values, self._timestamps = values, timestamps
+        self._keys = self.keys_of(values)
+        self._rest = iter(values)
+        # The value is taken last: when the function fails, `_rest` tells on which.
+        self._work = zip(self._keys, self._rest) if timestamps is None else zip(self._keys, timestamps, self._rest)  # noqa: B905
+        self._processing = True
+        return self._go_on_processing()
+
+    def resume(self) -> bool:
+        if not self._processing:
+            return super().resume()
+        self.paused = False
+        return self._go_on_processing()
+
+    def fire(self, domain: TimeDomain, timestamp: int, key: Any, namespace: Any) -> Iterable[Any] | None:
+        if self._on_timer is None:
+            return None
+        self._ctx.current_timestamp = timestamp
+        self._ctx.current_domain = domain
+        try:
+            return self._on_timer(timestamp, self._ctx)  # type: ignore[no-any-return]
+        except Exception as error:
+            raise self.context.user_error(error, self.function.named("on_timer"), key=key, timestamp=timestamp) from error
+
+    def _go_on_processing(self) -> bool:
+        output, budget = self.output, self.context.budget
+        gather = self._gather if self._timestamps is None else self._gather_timed
+        while True:
+            outputs: Values = []
+            times: list[int] = []
+            try:
+                more = gather(outputs, times, budget.chunk_records)
+            except Exception as error:
+                raise self._failed(error) from error
+            go_on = not outputs or emit_tagged(output, outputs, times if self._timestamps is not None else None)
+            if not more:
+                self._processing = False
+                return go_on
+            if not (go_on and budget.go_on()):
+                self.paused = True
+                return False
+
+    def _gather(self, outputs: Values, times: list[int], limit: int) -> bool:
+        backend, ctx, call, append = self.backend, self._ctx, self.function.call, outputs.append
+        ctx.current_timestamp = None
+        results = self._results
+        if results is not None:
+            for result in results:
+                append(result)
+                if len(outputs) >= limit:
+                    return True
+            self._results = None
+        for key, value in self._work:
+            backend.key = key
+            results = call(value, ctx)
+            if results is not None:
+                for result in results:
+                    append(result)
+                    if len(outputs) >= limit:
+                        self._results = _rest_of(results)
+                        if self._results is not None:
+                            return True
+        return False
+
+    def _gather_timed(self, outputs: Values, times: list[int], limit: int) -> bool:
+        backend, ctx, call = self.backend, self._ctx, self.function.call
+        append, append_time = outputs.append, times.append
+        results = self._results
+        if results is not None:
+            timestamp = ctx.current_timestamp
+            for result in results:
+                append(result)
+                append_time(timestamp)  # type: ignore[arg-type]
+                if len(outputs) >= limit:
+                    return True
+            self._results = None
+        for key, timestamp, value in self._work:
+            backend.key = key
+            ctx.current_timestamp = timestamp
+            results = call(value, ctx)
+            if results is not None:
+                for result in results:
+                    append(result)
+                    append_time(timestamp)
+                    if len(outputs) >= limit:
+                        self._results = _rest_of(results)
+                        if self._results is not None:
+                            return True
+        return False
+
+    def _failed(self, error: Exception) -> Exception:
+        position = positions_taken(self._values, self._rest)
+        timestamp = self._timestamps[position] if self._timestamps else None
+        return self.context.user_error(error, self.function.method, self._values[position], self._keys[position], timestamp)
+
+
+def _rest_of(results: Any) -> Iterator[Any] | None:
+    """What a loop over `results` that stopped half way has still to see; None if it has to run to its end.
+
+    A generator goes on where it stopped. A list would start again from its first element, but it is finite and there.
+    """
+    return results if hasattr(results, "__next__") else None
+
+
+class PlainContext:
+    """What a ProcessFunction without a key is given: times, but no timers and no key."""
+
+    __slots__ = ("_timer_service", "current_timestamp")
+
+    def __init__(self, timer_service: TimerService) -> None:
+        self._timer_service = timer_service
+        self.current_timestamp: int | None = None
+
+    def timestamp(self) -> int | None:
+        """Timestamp of the record (ms); None if it has none."""
+        return self.current_timestamp
+
+    def timer_service(self) -> TimerService:
+        """Current times; timers need a key."""
+        return self._timer_service
+
+
+class TimesOnly(TimerService):
+    """The timer service of a stream without a key."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
+
+    def current_processing_time(self) -> int:
+        return self._context.now_ms()
+
+    def current_watermark(self) -> int:
+        return self._context.counters.watermark
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        raise ProgramError("timers need a key: call key_by before process")
+
+    register_event_time_timer = register_processing_time_timer
+    delete_processing_time_timer = register_processing_time_timer
+    delete_event_time_timer = register_processing_time_timer
+
+
+class ProcessOperator(FunctionOperator):
+    """Runs a ProcessFunction on a stream without a key."""
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._ctx = PlainContext(TimesOnly(context))
+
+    def watermark(self, timestamp: int) -> bool:
+        self.context.counters.watermark = timestamp
+        return super().watermark(timestamp)
+
+    def process(self, values: Values, timestamps: Timestamps) -> bool:
+        self._values, self._timestamps = values, timestamps
+        self._rest = iter(values)
+        self._times = iter(timestamps) if timestamps is not None else None
+        self._results: Iterator[Any] | None = None
+        return self.resume()
+
+    def resume(self) -> bool:
+        self.paused = False
+        output, budget = self.output, self.context.budget
+        while True:
+            outputs: Values = []
+            times: Timestamps = None if self._times is None else []
+            try:
+                more = self._gather(outputs, times, budget.chunk_records)
+            except Exception as error:
+                raise self.failed(error, self.function.method, self._values, self._rest, self._timestamps) from error
+            go_on = not outputs or emit_tagged(output, outputs, times)
+            if not more:
+                return go_on
+            if not (go_on and budget.go_on()):
+                self.paused = True
+                return False
+
+    def _gather(self, outputs: Values, times: Timestamps, limit: int) -> bool:
+        ctx, call = self._ctx, self.function.call
+        while True:
+            if self._results is not None:
+                for result in self._results:
+                    outputs.append(result)
+                    if times is not None:
+                        times.append(ctx.current_timestamp)  # type: ignore[arg-type]
+                    if len(outputs) >= limit:
+                        return True
+                self._results = None
+            for value in self._rest:
+                if self._times is not None:
+                    ctx.current_timestamp = next(self._times)
+                results = call(value, ctx)
+                if results is not None:
+                    self._results = iter(results)
+                    break
+            else:
+                return False
+
+
+class InKeyContext:
+    """A map, flat_map or filter function on a keyed stream, as a process function: its state is that of the key."""
+
+    def __init__(self, function: UserFunction, kind: str) -> None:
+        self.function = function
+        self.kind = kind
+
+    def open(self, runtime_context: Any) -> None:
+        opener = getattr(self.function.instance, "open", None)
+        if opener is not None:
+            opener(runtime_context)
+        self._call = self.function.call
+
+    def close(self) -> None:
+        closer = getattr(self.function.instance, "close", None)
+        if closer is not None:
+            closer()
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        result = self._call(value)
+        if self.kind == "map":
+            return (result,)
+        if self.kind == "filter":
+            return (value,) if result else None
+        return result

@@ -1,0 +1,114 @@
+"""Running reduce on a keyed stream, and the combiner that goes before its exchange in batched mode.
+
+Pipelined, every record gives the reduced value so far; in batched mode only the last value of each key comes out, as in
+Flink's BATCH. Source: Flink docs, "Operators", Reduce; "Execution Mode (Batch/Streaming)".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.keyed import KeyedOperator
+from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
+
+if TYPE_CHECKING:
+    from penstock.runtime.context import OperatorContext
+    from penstock.runtime.operators.operator import Output
+
+_ABSENT = object()
+_COMBINED_KEYS_MAX = 50_000
+
+
+class ReduceOperator(KeyedOperator):
+    """Keeps one value a key."""
+
+    def __init__(self, name: str, key_selector: Callable[[Any], Any], function: UserFunction) -> None:
+        super().__init__(name, key_selector)
+        self.function = function
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._table: dict[Any, Any] = self.backend.tables.setdefault("reduce", {})
+        self._latest: int | None = None
+
+    def combiner(self) -> Operator:
+        return CombineOperator(f"{self.name} (combine)", self.key_selector, self.function)
+
+    def open(self) -> None:
+        self.function.open(self.context, self.backend.store())
+
+    def close(self) -> None:
+        self.function.close(self.context)
+
+    def process(self, values: Values, timestamps: Timestamps) -> bool:
+        keys = self.keys_of(values)
+        rest = iter(values)
+        reduced: Values = []
+        try:
+            _reduce_chunk(keys, rest, self._table, self.function.call, reduced.append)
+        except Exception as error:
+            position = positions_taken(values, rest)
+            raise self.context.user_error(error, self.function.method, values[position], keys[position]) from error
+        if not self.context.info.batched:
+            return self.output.emit(reduced, timestamps)
+        if timestamps:
+            self._latest = max(timestamps) if self._latest is None else max(self._latest, max(timestamps))
+        return True
+
+    def forget_key_group(self) -> bool:
+        values = list(self._table.values())
+        go_on = self.output.emit(values, None if self._latest is None else [self._latest] * len(values))
+        self._latest = None
+        return super().forget_key_group() and go_on
+
+
+def _reduce_chunk(keys: list[Any], values: Any, table: dict[Any, Any], reduce: Any, append: Any) -> None:
+    get = table.get
+    for key, value in zip(keys, values):  # noqa: B905
+        before = get(key, _ABSENT)
+        if before is not _ABSENT:
+            value = reduce(before, value)
+        table[key] = value
+        append(value)
+
+
+class CombineOperator(Operator):
+    """Batched mode: reduces what a sender has of each key before it is sent. Holds a bounded number of keys."""
+
+    def __init__(self, name: str, key_selector: Callable[[Any], Any], function: UserFunction) -> None:
+        super().__init__(name)
+        self.key_selector = key_selector
+        self.function = function
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._table: dict[Any, Any] = {}
+        self._latest: int | None = None
+
+    def open(self) -> None:
+        self.function.open(self.context)
+
+    def close(self) -> None:
+        self.function.close(self.context)
+
+    def process(self, values: Values, timestamps: Timestamps) -> bool:
+        table, reduce, select = self._table, self.function.call, self.key_selector
+        get = table.get
+        rest = iter(values)
+        try:
+            for value in rest:
+                key = select(value)
+                before = get(key, _ABSENT)
+                table[key] = value if before is _ABSENT else reduce(before, value)
+        except Exception as error:
+            raise self.context.user_error(error, self.function.method, values[positions_taken(values, rest)]) from error
+        if timestamps:
+            self._latest = max(timestamps) if self._latest is None else max(self._latest, max(timestamps))
+        return self.finish() if len(table) >= _COMBINED_KEYS_MAX else True
+
+    def finish(self) -> bool:
+        values = list(self._table.values())
+        self._table.clear()
+        return self.output.emit(values, None if self._latest is None else [self._latest] * len(values))

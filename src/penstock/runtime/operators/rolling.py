@@ -1,0 +1,77 @@
+"""sum, min, max, min_by and max_by on keyed streams: reduce functions over one field, or over the value itself.
+
+`min` and `max` replace the field and keep the rest of the first record; `min_by` and `max_by` keep the whole record
+that has it, the first one on a tie. Source: Flink docs, "Operators", Aggregations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.types import Row
+
+
+class FieldReduce:
+    """Base: reads a field by position or name; position 0 of a value without fields is the value."""
+
+    def __init__(self, field: int | str) -> None:
+        self.field = field
+
+    def get(self, value: Any) -> Any:
+        """The field of `value`."""
+        if isinstance(value, (tuple, list, dict, Row)):
+            return value[self.field]  # type: ignore[index]
+        return getattr(value, self.field) if isinstance(self.field, str) else value
+
+    def put(self, value: Any, new: Any) -> Any:
+        """A copy of `value` with that field replaced."""
+        if isinstance(value, tuple):
+            index = value._fields.index(self.field) if isinstance(self.field, str) else self.field  # type: ignore[attr-defined]
+            fields = (*value[:index], new, *value[index + 1 :])
+            return type(value)(*fields) if hasattr(value, "_fields") else fields
+        if isinstance(value, (list, dict)):
+            copy = value.copy()
+            copy[self.field] = new  # type: ignore[index,call-overload]
+            return copy
+        if isinstance(value, Row):
+            return _row_with(value, self.field, new)
+        return new
+
+
+class SumReduce(FieldReduce):
+    """Adds the field up."""
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return self.put(value1, self.get(value1) + self.get(value2))
+
+
+class PlainSumReduce:
+    """Adds values that are numbers themselves."""
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return value1 + value2
+
+
+class BestReduce(FieldReduce):
+    """Keeps the least or greatest field (`whole`: the record that has it)."""
+
+    def __init__(self, field: int | str, better: Callable[[Any, Any], bool], whole: bool) -> None:
+        super().__init__(field)
+        self.better = better
+        self.whole = whole
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        new = self.get(value2)
+        if not self.better(new, self.get(value1)):
+            return value1
+        return value2 if self.whole else self.put(value1, new)
+
+
+def _row_with(row: Row, field: int | str, new: Any) -> Row:
+    copy = Row.of_kind(row.get_row_kind(), *row)
+    names = getattr(row, "_fields", None)
+    if names:
+        copy.set_field_names(list(names))
+    copy[field] = new
+    return copy

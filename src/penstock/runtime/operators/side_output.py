@@ -1,0 +1,30 @@
+"""Side outputs: a process function yields `(tag, value)` beside its plain values; here the two are told apart."""
+
+from __future__ import annotations
+
+from penstock.common.output_tag import OutputTag, tags_exist
+from penstock.runtime.operators.operator import Output, Timestamps, Values
+
+
+def emit_tagged(output: Output, values: Values, timestamps: Timestamps) -> bool:
+    """Emit a chunk in which pairs of an OutputTag and a value go to that side output.
+
+    As long as no OutputTag was ever made in this process, none can be in the chunk and nothing is looked at.
+    """
+    if not tags_exist():
+        return output.emit(values, timestamps)
+    main: list[int] = []
+    sides: dict[OutputTag, list[int]] = {}
+    for index, value in enumerate(values):
+        if type(value) is tuple and len(value) == 2 and isinstance(value[0], OutputTag):
+            sides.setdefault(value[0], []).append(index)
+        else:
+            main.append(index)
+    go_on = True
+    for tag, indices in sides.items():
+        times = None if timestamps is None else [timestamps[i] for i in indices]
+        go_on = output.emit_side(tag, [values[i][1] for i in indices], times) and go_on
+    if not sides:
+        return output.emit(values, timestamps)
+    times = None if timestamps is None else [timestamps[i] for i in main]
+    return output.emit([values[i] for i in main], times) and go_on

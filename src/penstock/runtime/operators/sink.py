@@ -1,0 +1,104 @@
+"""The sink of a chain: hands chunks to its writer, and what the writer prepared to whoever commits it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.runtime.operators.operator import Operator, Timestamps, Values
+from penstock.runtime.sink import Sink, SinkWriter
+
+if TYPE_CHECKING:
+    from penstock.runtime.context import OperatorContext
+    from penstock.runtime.operators.operator import Output
+
+
+class SinkOperator(Operator):
+    """Writes to a Sink. Committables leave the subtask as results, under `sink_id`."""
+
+    writer: SinkWriter[Any] | None = None
+
+    def __init__(self, name: str, sink: Sink[Any], sink_id: int) -> None:
+        super().__init__(name)
+        self.sink = sink
+        self.sink_id = sink_id
+
+    def open(self) -> None:
+        self.writer = self.sink.create_writer(WriterOfSubtask(self.context))
+
+    def process(self, values: Values, timestamps: Timestamps) -> bool:
+        assert self.writer is not None
+        try:
+            self.writer.write_chunk(values, timestamps)
+        except Exception as error:
+            raise self.context.user_error(error, f"{type(self.sink).__name__}.write") from error
+        return self.context.budget.go_on()
+
+    def watermark(self, timestamp: int) -> bool:
+        self.context.counters.watermark = timestamp
+        return True
+
+    def wake_at_ms(self) -> int | None:
+        return self.writer.wake_at_ms() if self.writer is not None else None
+
+    def processing_time(self, now_ms: int) -> bool:
+        assert self.writer is not None
+        self.writer.on_wake(now_ms)
+        return True
+
+    def finish(self) -> bool:
+        assert self.writer is not None
+        try:
+            self.writer.flush(end_of_input=True)
+            committables = self.writer.prepare_commit()
+        except Exception as error:
+            raise self.context.user_error(error, f"{type(self.sink).__name__}.flush") from error
+        if committables:
+            assert self.context.deliver_result is not None
+            self.context.deliver_result(self.sink_id, committables)
+        return True
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+class CollectOperator(Operator):
+    """Sends its records to the driver: behind `print` and `execute_and_collect`."""
+
+    def __init__(self, name: str, sink_id: int) -> None:
+        super().__init__(name)
+        self.sink_id = sink_id
+
+    def process(self, values: Values, timestamps: Timestamps) -> bool:
+        assert self.context.deliver_result is not None
+        self.context.deliver_result(self.sink_id, values)
+        return self.context.budget.go_on()
+
+    def watermark(self, timestamp: int) -> bool:
+        self.context.counters.watermark = timestamp
+        return True
+
+
+class WriterOfSubtask:
+    """The SinkContext of a subtask."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
+
+    @property
+    def subtask(self) -> int:
+        return self._context.info.subtask
+
+    @property
+    def parallelism(self) -> int:
+        return self._context.info.parallelism
+
+    @property
+    def attempt(self) -> str:
+        return f"{self._context.info.attempt}-{self._context.info.run}"
+
+    def now_ms(self) -> int:
+        return self._context.now_ms()
+
+    def current_watermark(self) -> int:
+        return self._context.counters.watermark

@@ -1,0 +1,132 @@
+"""map, flat_map and filter: one comprehension or loop a chunk.
+
+The functions are bound methods or plain callables. A list iterator knows how many elements it has left, so the value
+that a function failed on is found without counting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
+
+if TYPE_CHECKING:
+    from penstock.runtime.operators.function import UserFunction
+
+
+class FunctionOperator(Operator):
+    """An operator around one user's function: its life cycle, and how its failures are told."""
+
+    def __init__(self, name: str, function: UserFunction) -> None:
+        super().__init__(name)
+        self.function = function
+
+    def open(self) -> None:
+        self.function.open(self.context)
+
+    def close(self) -> None:
+        self.function.close(self.context)
+
+    def failed(self, error: Exception, method: str, values: Values, rest: Any, timestamps: Timestamps) -> Exception:
+        """The error to raise: it names the value that `rest`, an iterator over `values`, gave last."""
+        position = positions_taken(values, rest)
+        if not 0 <= position < len(values):
+            return self.context.user_error(error, method)
+        timestamp = timestamps[position] if timestamps else None
+        return self.context.user_error(error, method, values[position], timestamp=timestamp)
+
+
+class MapOperator(FunctionOperator):
+    """One value in, one out."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> bool:
+        rest = iter(values)
+        try:
+            mapped = list(map(self.function.call, rest))
+        except Exception as error:
+            raise self.failed(error, self.function.method, values, rest, timestamps) from error
+        return self.output.emit(mapped, timestamps)
+
+
+class FilterOperator(FunctionOperator):
+    """Keeps the values for which the function is true."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> bool:
+        rest = iter(values)
+        try:
+            chosen = list(map(self.function.call, rest))
+        except Exception as error:
+            raise self.failed(error, self.function.method, values, rest, timestamps) from error
+        kept = list(compress(values, chosen))
+        return self.output.emit(kept, None if timestamps is None else list(compress(timestamps, chosen)))
+
+
+class FlatMapOperator(FunctionOperator):
+    """One value in, any number out; a function that does not end is paused between its values."""
+
+    _call: Callable[[Any], Iterable[Any] | None]
+    _values: Values
+    _rest: Iterator[Any]
+    _times: Iterator[int] | None
+    _results: Iterator[Any] | None
+    _timestamps: Timestamps
+
+    def process(self, values: Values, timestamps: Timestamps) -> bool:
+        self._values, self._timestamps = values, timestamps
+        self._rest = iter(values)
+        self._times = None if timestamps is None else iter(timestamps)
+        self._results = None
+        self._time = 0
+        return self.resume()
+
+    def resume(self) -> bool:
+        self.paused = False
+        output, budget = self.output, self.context.budget
+        while True:
+            gathered, times, more = self._gather(budget.chunk_records)
+            go_on = output.emit(gathered, times)
+            if not more:
+                return go_on
+            if not (go_on and budget.go_on()):
+                self.paused = True
+                return False
+
+    def _gather(self, limit: int) -> tuple[Values, Timestamps, bool]:
+        """The next outputs, at most `limit`, and whether there may be more."""
+        gathered: Values = []
+        times: Timestamps = None if self._times is None else []
+        call, rest, append = self.function.call, self._rest, gathered.append
+        try:
+            if self._results is not None:
+                for result in self._results:
+                    append(result)
+                    if len(gathered) >= limit:
+                        self._fill(times, gathered)
+                        return gathered, times, True
+                self._fill(times, gathered)
+                self._results = None
+            for value in rest:
+                if times is not None:
+                    self._time = next(self._times)  # type: ignore[arg-type]
+                results = call(value)
+                if results is None:
+                    continue
+                results = iter(results)
+                for result in results:
+                    append(result)
+                    if len(gathered) >= limit:
+                        self._results = results
+                        self._fill(times, gathered)
+                        return gathered, times, True
+                if times is not None:
+                    self._fill(times, gathered)
+        except Exception as error:
+            raise self.failed(error, self.function.method, self._values, rest, self._timestamps) from error
+        return gathered, times, False
+
+    def _fill(self, times: Timestamps, gathered: Values) -> None:
+        """What a value became has that value's timestamp."""
+        if times is not None:
+            times.extend([self._time] * (len(gathered) - len(times)))

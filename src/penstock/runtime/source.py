@@ -1,0 +1,228 @@
+"""How records come in: the interface that every source stands on.
+
+A source is cut into *splits* (a byte range of a file, a partition of a topic, a range of numbers). Three parts share
+the work, as in Flink's FLIP-27:
+
+* the `SplitEnumerator` lives once per job, beside the JobManager. It finds splits and assigns them to subtasks that ask.
+* a `SourceReader` lives in each subtask of the source. It is polled for records and must never block.
+* the `Source` itself is a description: it makes the other two, and is pickled to the workers.
+
+Positions are splits too: `SourceReader.snapshot_state` returns the splits still to be read, each at the place where
+reading is to go on. So a split has to be an immutable, picklable object that carries its own position.
+
+In batched mode there is no JobManager to ask while tasks run: the enumerator is drained before the job starts
+(`assign_statically`), so that a task which runs twice reads the same splits.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Boundedness(enum.Enum):
+    """Whether a source ends by itself."""
+
+    BOUNDED = "bounded"
+    CONTINUOUS_UNBOUNDED = "unbounded"
+
+
+class Split(Protocol):
+    """A part of a source, with the position in it. Picklable; equal ids mean the same part."""
+
+    @property
+    def split_id(self) -> str:
+        """Unique within the source, the same at every position inside the split."""
+
+
+class Records(msgspec.Struct, frozen=True, gc=False):
+    """A chunk of records of one split, in order. `timestamps` (ms) is parallel to `values`, or None if it has none.
+
+    `split_finished`: nothing more comes from this split. Its watermark then no longer holds back the source.
+    """
+
+    split_id: str
+    values: list[Any]
+    timestamps: list[int] | None = None
+    split_finished: bool = False
+
+
+class Nothing(msgspec.Struct, frozen=True, gc=False):
+    """No record is there now. Ask again at `retry_at_ms` (processing time); None: when splits have been added."""
+
+    retry_at_ms: int | None = None
+
+
+class EndOfInput(enum.Enum):
+    """What `SourceReader.poll` returns when its last split is read and no more will come."""
+
+    END_OF_INPUT = "end of input"
+
+
+END_OF_INPUT = EndOfInput.END_OF_INPUT
+
+
+class ReaderContext(Protocol):
+    """What a reader may ask of its subtask."""
+
+    @property
+    def subtask(self) -> int:
+        """Index of this subtask, from 0."""
+
+    @property
+    def parallelism(self) -> int:
+        """Number of subtasks of the source."""
+
+    def now_ms(self) -> int:
+        """Processing time in milliseconds."""
+
+    def request_split(self) -> None:
+        """Ask the enumerator for a split; it answers some time later by `add_splits` or `no_more_splits`."""
+
+
+class SourceReader(ABC, Generic[T]):
+    """Reads the splits that its subtask was given. All methods are called from one thread and must not block."""
+
+    def start(self) -> None:
+        """Called once, before the first poll. The place to ask for a first split."""
+
+    @abstractmethod
+    def poll(self, max_records: int) -> Records | Nothing | EndOfInput:
+        """At most `max_records` records of one split, or word that there are none now, or no more at all.
+
+        Bounded work only: return what is at hand, or `Nothing` with the time to be asked again.
+        """
+
+    @abstractmethod
+    def add_splits(self, splits: Sequence[Any]) -> None:
+        """Splits assigned to this subtask, new ones or, after a restart, ones with a position."""
+
+    @abstractmethod
+    def no_more_splits(self) -> None:
+        """The enumerator has nothing left for this subtask."""
+
+    @abstractmethod
+    def snapshot_state(self) -> list[Any]:
+        """The splits still to be read, each at its present position."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Checkpoint `checkpoint_id` is complete: what was read before it will not be asked for again."""
+
+    def close(self) -> None:
+        """Release what is open. Called once, also after a failure."""
+
+
+class EnumeratorContext(Protocol):
+    """What an enumerator may ask of the JobManager."""
+
+    @property
+    def parallelism(self) -> int:
+        """Number of subtasks of the source."""
+
+    def now_ms(self) -> int:
+        """Processing time in milliseconds."""
+
+    def assign_split(self, split: Any, subtask: int) -> None:
+        """Give a split to a subtask."""
+
+    def signal_no_more_splits(self, subtask: int) -> None:
+        """Tell a subtask that no further split will come. A bounded source must do so for each of its subtasks."""
+
+
+class SplitEnumerator(ABC):
+    """Finds splits and assigns them. Lives beside the JobManager; methods are called from one thread."""
+
+    def start(self) -> None:
+        """Called once, before any request. Raise SourceError here if there is nothing to read, e.g. no such file."""
+
+    @abstractmethod
+    def handle_split_request(self, subtask: int) -> None:
+        """A subtask asks for a split: assign one, or signal that there are no more, or remember who asked."""
+
+    @abstractmethod
+    def add_splits_back(self, splits: Sequence[Any], subtask: int) -> None:
+        """A subtask failed before a checkpoint held these splits: they are to be assigned anew."""
+
+    def discover(self) -> int | None:
+        """Look for new splits. Returns when to be called again (ms of processing time), or None: never."""
+        return None
+
+    @abstractmethod
+    def snapshot_state(self) -> Any:
+        """What is needed to go on: splits not yet assigned, names already seen. Picklable."""
+
+    def close(self) -> None:
+        """Release what is open."""
+
+
+class Source(ABC, Generic[T]):
+    """Describes where records come from. Built by the user, pickled to the workers: holds settings, nothing open."""
+
+    @abstractmethod
+    def get_boundedness(self) -> Boundedness:
+        """BOUNDED if it ends by itself. Decides what AUTOMATIC means, and whether BATCH is allowed."""
+
+    @abstractmethod
+    def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
+        """A new enumerator for a job that starts afresh."""
+
+    def restore_enumerator(self, context: EnumeratorContext, state: Any) -> SplitEnumerator:
+        """An enumerator that goes on from what `SplitEnumerator.snapshot_state` returned."""
+        raise NotImplementedError(f"{type(self).__name__} cannot go on from a snapshot")
+
+    @abstractmethod
+    def create_reader(self, context: ReaderContext) -> SourceReader[T]:
+        """A reader for one subtask."""
+
+    def validate(self) -> None:
+        """Raise what can be known before anything runs: a missing path, a wrong format. Called at submission."""
+
+    def get_produced_type(self) -> Any:
+        """TypeInformation of the records where it is known, else None."""
+        return None
+
+
+class _StaticContext:
+    """An EnumeratorContext that only writes down who gets what."""
+
+    def __init__(self, parallelism: int, now_ms: int) -> None:
+        self.parallelism = parallelism
+        self._now_ms = now_ms
+        self.assigned: list[list[Any]] = [[] for _ in range(parallelism)]
+        self.served = [False] * parallelism
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def assign_split(self, split: Any, subtask: int) -> None:
+        self.assigned[subtask].append(split)
+
+    def signal_no_more_splits(self, subtask: int) -> None:
+        self.served[subtask] = True
+
+
+def assign_statically(source: Source[Any], parallelism: int, now_ms: int) -> list[list[Any]]:
+    """All splits of a bounded source, per subtask: readers are played as if each asked in turn until told to stop.
+
+    Raises ValueError if the source assigns nothing and never says that there are no more splits.
+    """
+    context = _StaticContext(parallelism, now_ms)
+    enumerator = source.create_enumerator(context)
+    try:
+        enumerator.start()
+        while not all(context.served):
+            before = sum(map(len, context.assigned)), sum(context.served)
+            for subtask in range(parallelism):
+                if not context.served[subtask]:
+                    enumerator.handle_split_request(subtask)
+            if (sum(map(len, context.assigned)), sum(context.served)) == before:
+                raise ValueError(f"{type(source).__name__} calls itself bounded but does not end: it answers no request")
+    finally:
+        enumerator.close()
+    return context.assigned

@@ -1,0 +1,449 @@
+"""A task: one subtask of one vertex, as a state machine without I/O.
+
+Events and buffers come in; rows go to the slot's outbox, everything else asked of the world is an effect. What is to be
+done lies in a queue of work items, in order. A step does items until the queue is empty or the budget is used up; an item
+that is too long puts its rest back at the head of the queue, and an operator that paused is resumed before the next item.
+
+    state       event                                  next
+    CREATED     open                                   RUNNING
+    RUNNING     end of data on all channels, all sent  DATA_ENDED
+    DATA_ENDED  Close                                  FINISHED
+    any         Cancel, or an error                    FINISHED
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.runtime.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
+from penstock.runtime.buffer import NO_KEY_GROUP, Header, decode_segments
+from penstock.runtime.budget import CHUNK_RECORDS_MAX, Budget
+from penstock.runtime.chain import Chain
+from penstock.runtime.context import OperatorContext, SubtaskInfo
+from penstock.runtime.counters import TaskCounters
+from penstock.runtime.elements import (
+    CheckpointBarrier,
+    Element,
+    EndOfData,
+    EndOfInput,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
+from penstock.runtime.events import (
+    AbortCheckpoint,
+    Acknowledge,
+    AssignSplits,
+    Cancel,
+    Close,
+    DataEnded,
+    Decline,
+    Effect,
+    Event,
+    Finished,
+    InputEnded,
+    NoMoreSplits,
+    RequestSplit,
+    Result,
+    TriggerCheckpoint,
+)
+from penstock.runtime.journal import Journal
+from penstock.runtime.operators.keyed import KeyedOperator
+from penstock.runtime.operators.operator import Operator, Timestamps, Values
+from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.output import Outbox, OutputEdge
+from penstock.runtime.vertex import LevelSpec, VertexSpec
+from penstock.runtime.watermarks import WatermarkValve
+from penstock.state.key_groups import KeyGroups
+
+_SLICE_NS = 2_000_000
+Channel = tuple[int, int]
+
+
+class TaskState(enum.Enum):
+    """Where a task is in its life."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    DATA_ENDED = "data ended"
+    FINISHED = "finished"
+
+
+class Task:
+    """One subtask. The host calls `open`, then `receive`, `handle` and `step`; `busy` and `wake_at_ms` say when."""
+
+    def __init__(
+        self,
+        vertex: VertexSpec,
+        level: LevelSpec,
+        subtask: int,
+        run: str,
+        now_ms: Callable[[], int],
+        clock: Callable[[], int],
+        budget: Budget,
+        outbox: Outbox,
+    ) -> None:
+        self.vertex = vertex
+        self.info = SubtaskInfo(
+            level.job_id,
+            vertex.id,
+            vertex.name,
+            subtask,
+            vertex.parallelism,
+            vertex.max_parallelism,
+            level.attempt,
+            run,
+            level.batched,
+            level.job_parameters,
+        )
+        self.state = TaskState.CREATED
+        self.counters = TaskCounters()
+        self.journal = Journal()
+        self.effects: list[Effect] = []
+        self._now_ms = now_ms
+        self._clock = clock
+        self._budget = budget
+        self._work: deque[tuple[Callable[..., None], Any, Any]] = deque()
+        self._slice = CHUNK_RECORDS_MAX
+        self._flush_at_ms: int | None = None
+        self._key_group = NO_KEY_GROUP
+        self._latency_interval_ms = level.latency_interval_ms
+        self._latency_at_ms = 0
+        self._markers_sent = 0
+        key_groups = KeyGroups(vertex.max_parallelism)
+        edges = [
+            OutputEdge(info, partitioner, subtask, outbox, budget, self.counters, level.attempt, level.batched, key_groups)
+            for info, partitioner in vertex.outputs
+        ]
+        self._edges = edges
+        self.chain = Chain(vertex.nodes)
+        self.counters.operators = self.chain.counters
+        self.chain.connect({edge.info.id: edge for edge in edges})
+        self._setup(key_groups)
+        self._source = self.chain.head if isinstance(self.chain.head, SourceOperator) else None
+        self._keyed_batch = level.batched and isinstance(self.chain.head, KeyedOperator)
+        self._take_input = self.chain.head.process
+        self._expected: dict[Channel, int] = {
+            (info.id, sender): 0
+            for info, partitioner in vertex.inputs
+            for sender in range(info.source_parallelism)
+            if subtask in partitioner.targets(sender, info.source_parallelism, info.target_parallelism)
+        }
+        self._open_channels = set(self._expected)
+        self._valve = WatermarkValve(self._expected, self._on_watermark, self._on_status)
+        alignment = ExactlyOnceAlignment if level.exactly_once else AtLeastOnceAlignment
+        self._alignment = alignment(self._expected, self._enqueue, self._snapshot, self._decline)
+
+    def _setup(self, key_groups: KeyGroups) -> None:
+        for node, outlet, counters in zip(self.chain.nodes, self.chain.outlets, self.chain.counters, strict=True):
+            context = OperatorContext(
+                self.info,
+                node.operator.name,
+                node.uid,
+                self._now_ms,
+                self._budget,
+                counters,
+                key_groups,
+                lambda: self._effect(RequestSplit(self.vertex.id, self.info.subtask)),
+                lambda sink, values: self._effect(Result(self.vertex.id, self.info.subtask, sink, values)),
+            )
+            for edge in outlet.leaving:
+                edge.operator = context
+            node.operator.setup(context, outlet)
+
+    # What hosts call.
+
+    def open(self) -> None:
+        """Open the operators: users' `open` methods run."""
+        assert self.state is TaskState.CREATED
+        self.chain.open()
+        self.state = TaskState.RUNNING
+
+    def receive(self, header: Header, buffer: bytes) -> None:
+        """A buffer arrived on one of the task's channels."""
+        channel = (header.edge, header.sender)
+        self.counters.buffers_in += 1
+        self.counters.bytes_in += len(buffer)
+        if self._keyed_batch:
+            if header.key_group != self._key_group:
+                self._end_key_group()
+                self._key_group = header.key_group
+        elif header.key_group == NO_KEY_GROUP and not self.info.batched:
+            expected = self._expected[channel]
+            assert header.sequence == expected, f"channel {channel}: buffer {header.sequence}, expected {expected}\n{self.journal}"
+            self._expected[channel] = expected + 1
+        receive = self._alignment.receive
+        for segment in decode_segments(buffer):
+            receive(channel, segment)
+
+    def handle(self, event: Event) -> None:
+        """A control event. Its work is done by the next steps, but for Close and Cancel: they act at once."""
+        self.journal.note(self._now_ms(), event)
+        _HANDLERS[type(event)](self, event)
+
+    def step(self) -> None:
+        """Do what can be done within the budget, then flush what is due."""
+        began = self._clock()
+        if self.state is not TaskState.FINISHED:
+            self._do_due(self._now_ms())
+            self._do_work()
+            if self._source is not None and not self._work and not self.chain.paused:
+                self._poll(self._source)
+            self._flush_due()
+        self.counters.busy_ns += self._clock() - began
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is work that can be done now."""
+        if self._work or self.chain.paused:
+            return True
+        source = self._source
+        if source is None or source.ended or self.state is not TaskState.RUNNING:
+            return False
+        return source.poll_at_ms is not None and source.poll_at_ms <= self._now_ms()
+
+    def wake_at_ms(self) -> int | None:
+        """When to call `step` though nothing has arrived: a timer, a flush, a source that asked to be polled again."""
+        if self.state is TaskState.FINISHED:
+            return None
+        times = [self._flush_at_ms, self.chain.wake_at_ms() if self.state is TaskState.RUNNING else None]
+        if self._source is not None and self.state is TaskState.RUNNING:
+            times.append(self._source.poll_at_ms)
+        return min((at for at in times if at is not None), default=None)
+
+    def take_effects(self) -> list[Effect]:
+        """The effects since the last call."""
+        effects, self.effects = self.effects, []
+        return effects
+
+    def check(self) -> None:
+        """Assert what must hold between any two events."""
+        assert self.state is not TaskState.FINISHED or not self._work
+        assert not (self.state is TaskState.DATA_ENDED and self.chain.paused), "paused after the end of data"
+        assert self._slice >= 1
+
+    # Control events.
+
+    def _assign_splits(self, event: AssignSplits) -> None:
+        assert self._source is not None
+        self._source.add_splits(event.splits)
+
+    def _no_more_splits(self, event: NoMoreSplits) -> None:
+        assert self._source is not None
+        self._source.no_more_splits()
+
+    def _input_ended(self, event: InputEnded) -> None:
+        if self._keyed_batch:
+            self._end_key_group()
+        self._work.append((self._end_of_time, None, None))
+
+    def _trigger_checkpoint(self, event: TriggerCheckpoint) -> None:
+        assert self._source is not None
+        self._work.append((self._take_snapshot, CheckpointBarrier(event.checkpoint_id, event.timestamp_ms), None))
+
+    def _abort_checkpoint(self, event: AbortCheckpoint) -> None:
+        self._alignment.abort(event.checkpoint_id)
+
+    def _close(self, event: Close) -> None:
+        if self.state is not TaskState.FINISHED:
+            self._finish(cancelled=False)
+
+    def _cancel(self, event: Cancel) -> None:
+        if self.state is not TaskState.FINISHED:
+            self._work.clear()
+            for operator in self.chain.operators:
+                operator.paused = False
+            self._finish(cancelled=True)
+
+    def _finish(self, cancelled: bool) -> None:
+        self.state = TaskState.FINISHED
+        self._effect(Finished(self.vertex.id, self.info.subtask, cancelled))
+        self.chain.close()
+
+    def _effect(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    # Work items, in the order in which they were queued.
+
+    def _do_work(self) -> None:
+        work, chain, go_on = self._work, self.chain, self._budget.go_on
+        while True:
+            if chain.paused and not chain.resume():
+                return
+            if not work or not go_on():
+                return
+            do, first, second = work.popleft()
+            do(first, second)
+
+    def _enqueue(self, channel: Channel, item: Any) -> None:
+        if isinstance(item, Element):
+            self._work.append((_ELEMENTS[type(item)].__get__(self), channel, item))
+        else:
+            self._work.append((self._records, item, 0))
+
+    def _records(self, segment: tuple[Values, Timestamps], position: int) -> None:
+        """A chunk, in slices that take no longer than a step should: a slow function must not delay what is due."""
+        values, timestamps = segment
+        size = self._slice
+        if position or len(values) > size:
+            stop = position + size
+            if stop < len(values):
+                self._work.appendleft((self._records, segment, stop))
+            values = values[position:stop]
+            timestamps = timestamps[position:stop] if timestamps is not None else None
+        self.chain.counters[0].records_in += len(values)
+        clock = self._clock
+        began = clock()
+        self._take_input(values, timestamps)
+        took = clock() - began
+        if took > _SLICE_NS * 2:
+            self._slice = max(1, len(values) * _SLICE_NS // took)
+        elif took < _SLICE_NS // 2 and len(values) >= size:
+            self._slice = min(size * 2, CHUNK_RECORDS_MAX)
+
+    def _watermark(self, channel: Channel, element: Watermark) -> None:
+        self._valve.watermark(channel, element.timestamp)
+
+    def _status(self, channel: Channel, element: WatermarkStatus) -> None:
+        self._valve.status(channel, element.active)
+
+    def _on_watermark(self, timestamp: int) -> None:
+        self.chain.counters[0].watermark = timestamp
+        self._work.appendleft((self._advance, timestamp, None))
+
+    def _on_status(self, active: bool) -> None:
+        # The valve passes a last watermark on before it turns idle: what it says first is to be done first.
+        position = 1 if self._work and self._work[0][0] == self._advance and not active else 0
+        self._work.insert(position, (self._hand_on_status, active, None))
+
+    def _advance(self, timestamp: int, _: None) -> None:
+        self.chain.head.watermark(timestamp)
+
+    def _hand_on_status(self, active: bool, _: None) -> None:
+        self.chain.head.status(active)
+
+    def _barrier(self, channel: Channel, element: CheckpointBarrier) -> None:
+        raise AssertionError("barriers end in the alignment")
+
+    def _latency_marker(self, channel: Channel, marker: LatencyMarker) -> None:
+        if self._edges:
+            self._send_marker(marker)
+        else:
+            self.counters.latency(self._now_ms() - marker.marked_ms)
+
+    def _send_marker(self, marker: LatencyMarker) -> None:
+        self._markers_sent += 1
+        for edge in self._edges:
+            edge.element_to_one(marker, self._markers_sent)
+
+    def _end_of_data(self, channel: Channel, element: EndOfData) -> None:
+        self._open_channels.discard(channel)
+        if not self._open_channels:
+            self._work.append((self._finish_operators, 0, None))
+
+    def _end_of_input(self, channel: Channel, element: EndOfInput) -> None:
+        self._open_channels.discard(channel)
+
+    def _end_key_group(self) -> None:
+        if self._key_group != NO_KEY_GROUP:
+            self._work.append((self._finish_key_group, self.chain.head, None))
+
+    def _finish_key_group(self, head: Operator, _: None) -> None:
+        head.end_key_group()
+
+    def _end_of_time(self, _: None, __: None) -> None:
+        self._work.append((self._finish_operators, 0, None))
+        self.chain.head.watermark(MAX_TIMESTAMP)
+
+    def _finish_operators(self, index: int, _: None) -> None:
+        """Operators finish one after the other, each only when the one before has sent all it had."""
+        if index < len(self.chain.operators):
+            self._work.appendleft((self._finish_operators, index + 1, None))
+            self.chain.operators[index].finish()
+            return
+        for edge in self._edges:
+            edge.element(EndOfData())
+            edge.flush()
+        self.state = TaskState.DATA_ENDED
+        self._effect(DataEnded(self.vertex.id, self.info.subtask))
+
+    def _snapshot(self, barrier: CheckpointBarrier) -> None:
+        self._work.append((self._take_snapshot, barrier, None))
+
+    def _take_snapshot(self, barrier: CheckpointBarrier, _: None) -> None:
+        for edge in self._edges:
+            edge.element(barrier)
+            edge.flush()
+        self._effect(Acknowledge(self.vertex.id, self.info.subtask, barrier.checkpoint_id))
+
+    def _decline(self, checkpoint_id: int) -> None:
+        self._effect(Decline(self.vertex.id, self.info.subtask, checkpoint_id, "a newer checkpoint began"))
+
+    # What time brings.
+
+    def _do_due(self, now_ms: int) -> None:
+        if self.state is TaskState.RUNNING and not self.chain.paused:
+            for operator in self.chain.due(now_ms):
+                self._work.appendleft((self._fire, operator, now_ms))
+
+    def _fire(self, operator: Operator, now_ms: int) -> None:
+        operator.processing_time(now_ms)
+
+    def _poll(self, source: SourceOperator) -> None:
+        if self.state is not TaskState.RUNNING or source.ended:
+            return
+        now_ms, go_on = self._now_ms(), self._budget.go_on
+        if self._latency_interval_ms and now_ms >= self._latency_at_ms:
+            self._latency_at_ms = now_ms + self._latency_interval_ms
+            self._send_marker(LatencyMarker(now_ms, self.vertex.id, self.info.subtask))
+        if source.poll_at_ms is None or source.poll_at_ms > now_ms:
+            return
+        while source.poll() and go_on():
+            pass
+        if source.ended:
+            self._work.append((self._source_ended, source, None))
+            if not source.paused:
+                self._do_work()
+
+    def _source_ended(self, source: SourceOperator, _: None) -> None:
+        self._work.append((self._finish_operators, 0, None))
+        source.end_of_time()
+
+    def _flush_due(self) -> None:
+        timeout_ms = self.vertex.buffer_timeout_ms
+        if not any(edge.pending for edge in self._edges):
+            self._flush_at_ms = None
+            return
+        if timeout_ms < 0 or self.info.batched:
+            return
+        now_ms = self._now_ms()
+        if self._flush_at_ms is None:
+            self._flush_at_ms = now_ms + timeout_ms
+        if now_ms >= self._flush_at_ms:
+            for edge in self._edges:
+                edge.flush()
+            self._flush_at_ms = None
+
+
+_HANDLERS: dict[type[Event], Callable[[Task, Any], None]] = {
+    AssignSplits: Task._assign_splits,
+    NoMoreSplits: Task._no_more_splits,
+    InputEnded: Task._input_ended,
+    TriggerCheckpoint: Task._trigger_checkpoint,
+    AbortCheckpoint: Task._abort_checkpoint,
+    Close: Task._close,
+    Cancel: Task._cancel,
+}
+
+_ELEMENTS: dict[type[Element], Any] = {
+    Watermark: Task._watermark,
+    WatermarkStatus: Task._status,
+    CheckpointBarrier: Task._barrier,
+    EndOfData: Task._end_of_data,
+    EndOfInput: Task._end_of_input,
+    LatencyMarker: Task._latency_marker,
+}

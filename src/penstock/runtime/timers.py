@@ -1,0 +1,128 @@
+"""Timers of one operator: event time and processing time, fired in timestamp order, one of each (key, namespace, time).
+
+Timers of one timestamp fire in the order in which they were registered, but for those registered while that timestamp
+is firing: they come next. A timer registered in the past fires with the next advance, in its place in time: while timers
+are firing, one registered by `on_timer` for an earlier moment comes next. Source: Flink docs, "Process Function", Timers.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Any
+
+from penstock.common.constants import MIN_TIMESTAMP
+
+
+class TimeDomain(enum.Enum):
+    """Whether a firing timer is one of event time or of processing time."""
+
+    EVENT_TIME = 0
+    PROCESSING_TIME = 1
+
+
+class TimerService(ABC):
+    """What a process function may ask of time. All times are milliseconds."""
+
+    @abstractmethod
+    def current_processing_time(self) -> int:
+        """The wall clock of the machine, in milliseconds since the epoch."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """The event time of this subtask: the lowest value there is until the first watermark."""
+
+    @abstractmethod
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Call `on_timer` for the current key once the wall clock passes `timestamp`."""
+
+    @abstractmethod
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Call `on_timer` for the current key once the watermark passes `timestamp`."""
+
+    @abstractmethod
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Forget that timer of the current key, if there is one."""
+
+    @abstractmethod
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Forget that timer of the current key, if there is one."""
+
+
+class TimerQueue:
+    """The timers of one time domain: a heap of timestamps, and for each the keys that wait for it, in order.
+
+    A dict a timestamp rather than a heap of (timestamp, key): keys need no order, registering twice costs one lookup,
+    and the many timers of one window end share one entry of the heap.
+    """
+
+    __slots__ = ("_due", "_firing", "_heap")
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+        self._due: dict[int, dict[tuple[Any, Any], None]] = {}
+        self._firing: set[int] = set()
+
+    def register(self, timestamp: int, key: Any, namespace: Any = None) -> None:
+        """Add a timer; one that is there already stays as it is."""
+        waiting = self._due.get(timestamp)
+        if waiting is None:
+            waiting = self._due[timestamp] = {}
+            heappush(self._heap, timestamp)
+        waiting[key, namespace] = None
+
+    def delete(self, timestamp: int, key: Any, namespace: Any = None) -> None:
+        """Remove a timer, if it is there."""
+        waiting = self._due.get(timestamp)
+        if waiting is not None:
+            waiting.pop((key, namespace), None)
+
+    def next_timestamp(self) -> int | None:
+        """The earliest time for which a timer waits."""
+        heap, due = self._heap, self._due
+        while heap and not due[heap[0]]:
+            timestamp = heappop(heap)
+            del due[timestamp]
+            self._firing.discard(timestamp)
+        return heap[0] if heap else None
+
+    def pop_due(self, until: int) -> tuple[int, Any, Any] | None:
+        """Take the earliest timer at or before `until`: (timestamp, key, namespace), or None if there is none."""
+        timestamp = self.next_timestamp()
+        if timestamp is None or timestamp > until:
+            return None
+        waiting = self._due[timestamp]
+        if timestamp not in self._firing:
+            # A dict gives up its last entry in constant time, its first only by walking over all that went before.
+            waiting = self._due[timestamp] = dict(reversed(waiting.items()))
+            self._firing.add(timestamp)
+        (key, namespace), _ = waiting.popitem()
+        return timestamp, key, namespace
+
+    def __iter__(self) -> Iterator[tuple[int, Any, Any]]:
+        """All timers as (timestamp, key, namespace), by time."""
+        for timestamp in sorted(self._due):
+            for key, namespace in self._due[timestamp]:
+                yield timestamp, key, namespace
+
+    def __len__(self) -> int:
+        return sum(map(len, self._due.values()))
+
+    def clear(self) -> None:
+        """Forget all timers."""
+        self._heap.clear()
+        self._due.clear()
+        self._firing.clear()
+
+
+class Timers:
+    """Both queues of an operator, and the event time it has reached."""
+
+    __slots__ = ("event_time", "processing_time", "watermark")
+
+    def __init__(self) -> None:
+        self.event_time = TimerQueue()
+        self.processing_time = TimerQueue()
+        self.watermark = MIN_TIMESTAMP

@@ -1,0 +1,81 @@
+"""The JobGraph as the runtime sees it: vertices with their chained operators, and the edges between them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+
+from penstock.common.output_tag import OutputTag
+from penstock.runtime.operators.operator import Operator
+from penstock.runtime.partitioners import Partitioner
+
+
+class EdgeInfo(msgspec.Struct, frozen=True):
+    """An edge between two vertices. `widths` are the slots of each level, for relays."""
+
+    id: int
+    source_vertex: int
+    target_vertex: int
+    source_parallelism: int
+    target_parallelism: int
+    source_level: int
+    target_level: int
+    widths: tuple[int, ...]
+
+    def hop(self, level: int, sender: int, target: int) -> int:
+        """The slot of `level` that a buffer goes to: the target's, or one that relays it.
+
+        What one sender writes to this edge always takes the same way, or its order would be lost.
+        """
+        return target if level >= self.target_level else sender % self.widths[level]
+
+
+@dataclasses.dataclass
+class ChainLink:
+    """Where an operator's output goes: to operator `operator` of its chain, or to edge `edge`; of which side output."""
+
+    tag: OutputTag | None = None
+    operator: int | None = None
+    edge: int | None = None
+
+
+@dataclasses.dataclass
+class ChainNode:
+    """An operator of a chain."""
+
+    operator: Operator
+    uid: str
+    links: list[ChainLink]
+
+
+@dataclasses.dataclass
+class VertexSpec:
+    """A vertex: operators fused into one chain, the first of them reading the inputs."""
+
+    id: int
+    name: str
+    parallelism: int
+    max_parallelism: int
+    nodes: list[ChainNode]
+    inputs: list[tuple[EdgeInfo, Partitioner]]
+    outputs: list[tuple[EdgeInfo, Partitioner]]
+    buffer_timeout_ms: int = 5
+
+
+@dataclasses.dataclass
+class LevelSpec:
+    """All that one Spark stage hosts: the vertices of a level, and the edges that only pass through it."""
+
+    job_id: str
+    level: int
+    widths: tuple[int, ...]
+    vertices: list[VertexSpec]
+    edges: dict[int, EdgeInfo]
+    batched: bool
+    attempt: int = 0
+    exactly_once: bool = True
+    latency_interval_ms: int = 0
+    job_parameters: dict[str, str] = dataclasses.field(default_factory=dict)
+    splits: dict[int, list[list[object]]] = dataclasses.field(default_factory=dict)
+    """Batched mode: for each source vertex the splits of each subtask."""

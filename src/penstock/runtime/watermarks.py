@@ -1,0 +1,97 @@
+"""The watermark valve: a task's event time is the minimum over its active channels, and only goes forward.
+
+An idle channel is left out. When it becomes active again it counts only once its watermark has caught up with what was
+already passed on, or event time would have to go back. When the last active channel turns idle, the highest watermark
+of all is passed on, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle Sources; the rules
+on re-activation are those of Flink's StatusWatermarkValve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+from penstock.common.constants import MIN_TIMESTAMP
+
+
+class _ChannelTime:
+    __slots__ = ("active", "caught_up", "watermark")
+
+    def __init__(self) -> None:
+        self.watermark = MIN_TIMESTAMP
+        self.active = True
+        self.caught_up = True
+
+
+class WatermarkValve:
+    """Watermarks and statuses of channels in, those of the task out (by the two callbacks)."""
+
+    def __init__(
+        self,
+        channels: Iterable[Hashable],
+        on_watermark: Callable[[int], None],
+        on_status: Callable[[bool], None],
+    ) -> None:
+        self._channels = {channel: _ChannelTime() for channel in channels}
+        self._on_watermark = on_watermark
+        self._on_status = on_status
+        self._active = True
+        self.current = MIN_TIMESTAMP
+
+    def add(self, channel: Hashable) -> None:
+        """One more channel; it has seen no watermark yet, so it counts once it caught up with what was passed on."""
+        time = self._channels[channel] = _ChannelTime()
+        time.caught_up = self.current == MIN_TIMESTAMP
+        if not self._active:
+            self._set_active(True)
+
+    def remove(self, channel: Hashable) -> None:
+        """The channel is gone (a finished split): it holds nothing back any more."""
+        time = self._channels.pop(channel)
+        if self._channels:
+            self._left_out(time)
+
+    def watermark(self, channel: Hashable, timestamp: int) -> None:
+        """A watermark arrived. One on an idle channel, or behind an earlier one, changes nothing."""
+        time = self._channels[channel]
+        if not time.active or timestamp <= time.watermark:
+            return
+        time.watermark = timestamp
+        if not time.caught_up and timestamp >= self.current:
+            time.caught_up = True
+        self._pass_on_minimum()
+
+    def status(self, channel: Hashable, active: bool) -> None:
+        """The channel turned idle or active."""
+        time = self._channels[channel]
+        if time.active == active:
+            return
+        time.active = active
+        if active:
+            time.caught_up = time.watermark >= self.current
+            self._set_active(True)
+        else:
+            time.caught_up = False
+            self._left_out(time)
+
+    def _left_out(self, gone: _ChannelTime) -> None:
+        if any(time.active for time in self._channels.values()):
+            self._pass_on_minimum()
+            return
+        if gone.watermark == self.current:
+            self._pass_on(max((time.watermark for time in self._channels.values()), default=self.current))
+        self._set_active(False)
+
+    def _pass_on_minimum(self) -> None:
+        watermarks = [time.watermark for time in self._channels.values() if time.caught_up and time.active]
+        if watermarks:
+            self._pass_on(min(watermarks))
+
+    def _pass_on(self, timestamp: int) -> None:
+        if timestamp > self.current:
+            self.current = timestamp
+            self._on_watermark(timestamp)
+
+    def _set_active(self, active: bool) -> None:
+        if active != self._active:
+            self._active = active
+            self._on_status(active)

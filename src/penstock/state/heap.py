@@ -1,0 +1,278 @@
+"""Keyed state on the heap: Python objects in one dict per state and subtask.
+
+The table of a state is flat, key -> value: an access is one dict lookup, and the key group is worked out only where
+groups matter. State of a window is kept under (key, window). Values are kept by reference; what a function changes in
+place it changes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from penstock.common.errors import ProgramError
+from penstock.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock.state.interfaces import (
+    AggregatingState,
+    KeyedStateStore,
+    ListState,
+    MapState,
+    ReducingState,
+    State,
+    ValueState,
+)
+
+NO_NAMESPACE: Any = None
+
+
+class HeapKeyedBackend:
+    """All keyed state of one operator in one subtask. `key` (and `namespace`) say whose state is meant."""
+
+    __slots__ = ("_descriptors", "_states", "key", "namespace", "tables")
+
+    def __init__(self) -> None:
+        self.key: Any = None
+        self.namespace: Any = NO_NAMESPACE
+        self.tables: dict[str, dict[Any, Any]] = {}
+        self._descriptors: dict[str, StateDescriptor] = {}
+        self._states: dict[tuple[str, bool], State] = {}
+
+    def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
+        """The state that `descriptor` names, of the current key, and of the current namespace too if `namespaced`.
+
+        Raises ProgramError if the name is in use for a state of another kind.
+        """
+        name = descriptor.get_name()
+        known = self._descriptors.setdefault(name, descriptor)
+        if type(known) is not type(descriptor):
+            raise ProgramError(
+                f"the state '{name}' is declared as {type(known).__name__} and as {type(descriptor).__name__}: "
+                "give them different names"
+            )
+        state = self._states.get((name, namespaced))
+        if state is None:
+            table_name = f"window/{name}" if namespaced else name
+            table = self.tables.setdefault(table_name, {})
+            make = _KINDS[type(descriptor)]
+            state = self._states[name, namespaced] = make(self, table, descriptor, namespaced)
+        return state
+
+    def store(self, namespaced: bool = False) -> KeyedStateStore:
+        """The states as users' functions ask for them."""
+        return HeapStateStore(self, namespaced)
+
+    def clear(self) -> None:
+        """Forget the state of all keys."""
+        for table in self.tables.values():
+            table.clear()
+
+
+class HeapStateStore(KeyedStateStore):
+    """Gives out the states of a backend by PyFlink's names."""
+
+    def __init__(self, backend: HeapKeyedBackend, namespaced: bool) -> None:
+        self._backend = backend
+        self._namespaced = namespaced
+
+    def _get(self, descriptor: StateDescriptor) -> Any:
+        return self._backend.state(descriptor, self._namespaced)
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        return self._get(state_descriptor)  # type: ignore[no-any-return]
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._get(state_descriptor)  # type: ignore[no-any-return]
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        return self._get(state_descriptor)  # type: ignore[no-any-return]
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        return self._get(state_descriptor)  # type: ignore[no-any-return]
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return self._get(state_descriptor)  # type: ignore[no-any-return]
+
+
+class _HeapState:
+    """Where in its table the state of the current key lies."""
+
+    __slots__ = ("_backend", "_namespaced", "_table")
+
+    def __init__(
+        self, backend: HeapKeyedBackend, table: dict[Any, Any], descriptor: StateDescriptor, namespaced: bool
+    ) -> None:
+        self._backend = backend
+        self._table = table
+        self._namespaced = namespaced
+
+    def _where(self) -> Any:
+        backend = self._backend
+        return (backend.key, backend.namespace) if self._namespaced else backend.key
+
+    def clear(self) -> None:
+        self._table.pop(self._where(), None)
+
+
+class HeapValueState(_HeapState, ValueState[Any]):
+    __slots__ = ()
+
+    def value(self) -> Any:
+        return self._table.get(self._where())
+
+    def update(self, value: Any) -> None:
+        if value is None:
+            self._table.pop(self._where(), None)
+        else:
+            self._table[self._where()] = value
+
+
+class PlainHeapValueState(HeapValueState):
+    """Without a namespace: the state that hot loops read and write, so it does nothing else."""
+
+    __slots__ = ()
+
+    def value(self) -> Any:
+        return self._table.get(self._backend.key)
+
+    def update(self, value: Any) -> None:
+        if value is None:
+            self._table.pop(self._backend.key, None)
+        else:
+            self._table[self._backend.key] = value
+
+
+class HeapListState(_HeapState, ListState[Any]):
+    __slots__ = ()
+
+    def get(self) -> Iterable[Any]:
+        return iter(self._table.get(self._where(), ()))
+
+    def add(self, value: Any) -> None:
+        where = self._where()
+        values = self._table.get(where)
+        if values is None:
+            self._table[where] = [value]
+        else:
+            values.append(value)
+
+    def update(self, values: Iterable[Any]) -> None:
+        values = list(values)
+        if values:
+            self._table[self._where()] = values
+        else:
+            self.clear()
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        self.update([*self._table.get(self._where(), ()), *values])
+
+
+class HeapMapState(_HeapState, MapState[Any, Any]):
+    __slots__ = ()
+
+    def _map(self) -> dict[Any, Any]:
+        return self._table.get(self._where(), {})
+
+    def get(self, key: Any) -> Any:
+        return self._map().get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        where = self._where()
+        entries = self._table.get(where)
+        if entries is None:
+            self._table[where] = {key: value}
+        else:
+            entries[key] = value
+
+    def put_all(self, dict_value: dict[Any, Any]) -> None:
+        if dict_value:
+            self._table.setdefault(self._where(), {}).update(dict_value)
+
+    def remove(self, key: Any) -> None:
+        where = self._where()
+        entries = self._table.get(where)
+        if entries is not None and key in entries:
+            del entries[key]
+            if not entries:
+                del self._table[where]
+
+    def contains(self, key: Any) -> bool:
+        return key in self._map()
+
+    def items(self) -> Iterator[tuple[Any, Any]]:  # type: ignore[override]
+        return iter(list(self._map().items()))
+
+    def keys(self) -> Iterator[Any]:
+        return iter(list(self._map()))
+
+    def values(self) -> Iterator[Any]:
+        return iter(list(self._map().values()))
+
+    def is_empty(self) -> bool:
+        return not self._map()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.keys()
+
+
+_ABSENT = object()
+
+
+class HeapReducingState(_HeapState, ReducingState[Any]):
+    __slots__ = ("_reduce",)
+
+    def __init__(
+        self, backend: HeapKeyedBackend, table: dict[Any, Any], descriptor: ReducingStateDescriptor, namespaced: bool
+    ) -> None:
+        super().__init__(backend, table, descriptor, namespaced)
+        self._reduce: Callable[[Any, Any], Any] = descriptor.get_reduce_function().reduce
+
+    def get(self) -> Any:
+        return self._table.get(self._where())
+
+    def add(self, value: Any) -> None:
+        where = self._where()
+        before = self._table.get(where, _ABSENT)
+        self._table[where] = value if before is _ABSENT else self._reduce(before, value)
+
+
+class HeapAggregatingState(_HeapState, AggregatingState[Any, Any]):
+    __slots__ = ("_function",)
+
+    def __init__(
+        self, backend: HeapKeyedBackend, table: dict[Any, Any], descriptor: AggregatingStateDescriptor, namespaced: bool
+    ) -> None:
+        super().__init__(backend, table, descriptor, namespaced)
+        self._function = descriptor.get_agg_function()
+
+    def get(self) -> Any:
+        accumulator = self._table.get(self._where(), _ABSENT)
+        return None if accumulator is _ABSENT else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        where = self._where()
+        accumulator = self._table.get(where, _ABSENT)
+        if accumulator is _ABSENT:
+            accumulator = self._function.create_accumulator()
+        self._table[where] = self._function.add(value, accumulator)
+
+
+def _value_state(
+    backend: HeapKeyedBackend, table: dict[Any, Any], descriptor: StateDescriptor, namespaced: bool
+) -> HeapValueState:
+    return (HeapValueState if namespaced else PlainHeapValueState)(backend, table, descriptor, namespaced)
+
+
+_KINDS: dict[type, Callable[..., State]] = {
+    ValueStateDescriptor: _value_state,
+    ListStateDescriptor: HeapListState,
+    MapStateDescriptor: HeapMapState,
+    ReducingStateDescriptor: HeapReducingState,
+    AggregatingStateDescriptor: HeapAggregatingState,
+}

@@ -1,0 +1,53 @@
+"""Key groups: the atoms in which keyed state is partitioned, snapshotted and moved when a job is rescaled.
+
+A key hashes to one of `max_parallelism` groups and stays there for the life of the job; subtask i of p owns the
+contiguous range `ceil(i*max/p) .. ceil((i+1)*max/p) - 1`. Source: Flink docs, "Working with State", Keyed State;
+State Management paper, 3.3.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from penstock.state.keys import encode_key
+
+MAX_PARALLELISM_BOUND = 1 << 15
+_CACHED_KEYS_MAX = 1_000_000
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """What Flink derives when none is set: 1.5 times the parallelism, rounded up to a power of two, within 128..32768."""
+    wanted = parallelism + parallelism // 2
+    return min(max(1 << (wanted - 1).bit_length(), 128), MAX_PARALLELISM_BOUND)
+
+
+def key_group_of(key: Any, max_parallelism: int) -> int:
+    """The key group of `key`. Raises KeyTypeError if it cannot be a key."""
+    # CRC is linear in its input: the multiplication spreads its low bits before the range is cut to size.
+    return ((zlib.crc32(encode_key(key)) * 0x9E3779B1 & 0xFFFFFFFF) * max_parallelism) >> 32
+
+
+def subtask_of(key_group: int, max_parallelism: int, parallelism: int) -> int:
+    """Which of `parallelism` subtasks owns `key_group`."""
+    return key_group * parallelism // max_parallelism
+
+
+def key_group_range(subtask: int, max_parallelism: int, parallelism: int) -> range:
+    """The key groups that `subtask` owns."""
+    first = -(-subtask * max_parallelism // parallelism)
+    return range(first, -(-(subtask + 1) * max_parallelism // parallelism))
+
+
+class KeyGroups(dict[Any, int]):
+    """key -> key group, remembered. A dict, so that the hot path pays one lookup; it forgets all when it grows large."""
+
+    def __init__(self, max_parallelism: int) -> None:
+        super().__init__()
+        self.max_parallelism = max_parallelism
+
+    def __missing__(self, key: Any) -> int:
+        if len(self) >= _CACHED_KEYS_MAX:
+            self.clear()
+        group = self[key] = key_group_of(key, self.max_parallelism)
+        return group

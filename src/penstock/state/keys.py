@@ -1,0 +1,125 @@
+"""Keys as bytes: one canonical, typed encoding, the same in every process, version and machine.
+
+Two keys that compare equal in Python have equal bytes: `1`, `1.0` and `True` are one key here as they are one key of a
+dict. What may be a key: None, bool, int, float (not NaN), str, bytes, date, datetime, time, timedelta, UUID, enum
+members, and tuples, Rows and frozen dataclasses made of these. Anything else is refused, since equal values could
+not be told from their bytes.
+
+    tag  what            bytes after it
+    N    None            -
+    I    integral        sign and length, then magnitude (bool, int, float with an integral value, IntEnum)
+    F    other float     8 bytes, IEEE 754
+    S B  str, bytes      length, UTF-8 or raw
+    D    date            proleptic ordinal
+    T    naive datetime  microseconds since year 1         Z  aware datetime: the same in UTC
+    C    time            microseconds (aware: in UTC)      G  timedelta: microseconds
+    U    UUID            16 bytes
+    E    enum member     class and member name (an enum that is also an int or str: its value)
+    (    tuple           count, then each field            R  Row: what it is compared by, as a tuple
+    K    frozen dataclass  class name, count, each field
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+import struct
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.types import Row, row_identity
+
+_LENGTH = struct.Struct(">I")
+_DOUBLE = struct.Struct(">d")
+_EPOCH = dt.datetime(1, 1, 1)
+_EPOCH_UTC = dt.datetime(1, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+class KeyTypeError(TypeError):
+    """A value cannot be a key: its bytes would not tell whether it equals another."""
+
+
+def encode_key(key: Any) -> bytes:
+    """The canonical bytes of `key`. Raises KeyTypeError for a type that cannot be a key."""
+    encode = _ENCODERS.get(type(key))
+    return encode(key) if encode is not None else _encode_subclass(key)
+
+
+def _sized(tag: bytes, data: bytes) -> bytes:
+    return tag + _LENGTH.pack(len(data)) + data
+
+
+def _encode_int(key: int) -> bytes:
+    key = int(key)
+    size = (abs(key).bit_length() + 7) // 8
+    return (b"I+" if key >= 0 else b"I-") + _LENGTH.pack(size) + abs(key).to_bytes(size, "big")
+
+
+def _encode_float(key: float) -> bytes:
+    if key != key:
+        raise KeyTypeError("NaN cannot be a key: it does not equal itself, so no record would ever find its state again")
+    return _encode_int(int(key)) if key.is_integer() else b"F" + _DOUBLE.pack(key)
+
+
+def _encode_datetime(key: dt.datetime) -> bytes:
+    if key.utcoffset() is None:
+        return b"T" + _encode_int((key.replace(tzinfo=None) - _EPOCH) // _MICROSECOND)
+    return b"Z" + _encode_int((key - _EPOCH_UTC) // _MICROSECOND)
+
+
+def _encode_time(key: dt.time) -> bytes:
+    micros = ((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond
+    offset = key.utcoffset()
+    return b"C-" + _encode_int(micros) if offset is None else b"CZ" + _encode_int(micros - offset // _MICROSECOND)
+
+
+def _encode_fields(tag: bytes, fields: Any) -> bytes:
+    encoded = [encode_key(field) for field in fields]
+    return tag + _LENGTH.pack(len(encoded)) + b"".join(encoded)
+
+
+def _encode_enum(key: enum.Enum) -> bytes:
+    if isinstance(key, (int, str)):
+        return encode_key(key.value)
+    return _sized(b"E", f"{type(key).__module__}.{type(key).__qualname__}.{key.name}".encode())
+
+
+def _encode_subclass(key: Any) -> bytes:
+    if isinstance(key, enum.Enum):
+        return _encode_enum(key)
+    for kind in (bool, int, float, str, bytes, tuple):
+        if isinstance(key, kind) and type(key).__eq__ is kind.__eq__:
+            return _ENCODERS[kind](key)
+    if dataclasses.is_dataclass(key) and not isinstance(key, type):
+        if not type(key).__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            raise KeyTypeError(
+                f"a {type(key).__name__} cannot be a key: the dataclass is not frozen, so it could change after it was "
+                "hashed. Declare it with @dataclass(frozen=True)"
+            )
+        name = f"{type(key).__module__}.{type(key).__qualname__}".encode()
+        compared = (getattr(key, f.name) for f in dataclasses.fields(key) if f.compare)
+        return _sized(b"K", name) + _encode_fields(b"(", compared)
+    raise KeyTypeError(
+        f"a {type(key).__name__} cannot be a key: {key!r:.80}. Keys are None, numbers, str, bytes, dates, UUIDs, enums, "
+        "and tuples, Rows or frozen dataclasses of these"
+    )
+
+
+_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+    type(None): lambda key: b"N",
+    bool: _encode_int,
+    int: _encode_int,
+    float: _encode_float,
+    str: lambda key: _sized(b"S", key.encode("utf-8", "surrogatepass")),
+    bytes: lambda key: _sized(b"B", key),
+    dt.date: lambda key: b"D" + _LENGTH.pack(key.toordinal()),
+    dt.datetime: _encode_datetime,
+    dt.time: _encode_time,
+    dt.timedelta: lambda key: b"G" + _encode_int(key // _MICROSECOND),
+    uuid.UUID: lambda key: b"U" + key.bytes,
+    tuple: lambda key: _encode_fields(b"(", key),
+    Row: lambda key: b"R" + encode_key(row_identity(key)),
+}

@@ -1,0 +1,135 @@
+"""What every sink with a committer must do.
+
+    check_sink(make_sink, read_committed, records)
+
+`make_sink()` makes a sink onto an empty target; `read_committed()` returns the records that a reader of the target that
+`make_sink` last made would see.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.constants import MIN_TIMESTAMP
+from penstock.runtime.sink import Committer, Sink, SinkWriter
+from penstock.testing.conformance.source import assert_same_records
+
+MakeSink = Callable[[], Sink[Any]]
+ReadCommitted = Callable[[], list[Any]]
+
+
+class SimpleSinkContext:
+    """A context with a clock that is set by hand."""
+
+    def __init__(self, subtask: int = 0, parallelism: int = 1, attempt: str = "attempt-1", clock_ms: int = 0) -> None:
+        self.subtask = subtask
+        self.parallelism = parallelism
+        self.attempt = attempt
+        self.clock_ms = clock_ms
+        self.watermark = MIN_TIMESTAMP
+
+    def now_ms(self) -> int:
+        """The time set by hand."""
+        return self.clock_ms
+
+    def current_watermark(self) -> int:
+        """The watermark set by hand."""
+        return self.watermark
+
+
+def check_sink(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
+    """Run the whole suite. Raises AssertionError."""
+    check_nothing_before_commit(make_sink, read_committed, records)
+    check_commit_is_idempotent(make_sink, read_committed, records)
+    check_abort(make_sink, read_committed, records)
+    check_only_one_attempt_is_seen(make_sink, read_committed, records)
+    check_rounds(make_sink, read_committed, records)
+
+
+def check_nothing_before_commit(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
+    """What is written, flushed and prepared is not visible; a writer that closes without commit leaves nothing."""
+    sink = make_sink()
+    writer, _ = _begin(sink)
+    writer.write_chunk(records, None)
+    writer.flush(False)
+    assert not read_committed(), "records are visible before they were committed"
+    writer.close()
+    assert not read_committed(), "records of a writer that only closed have become visible"
+    writer, committer = _begin(sink)
+    writer.write_chunk(records, None)
+    committables = _prepare(writer)
+    assert not read_committed(), "records are visible when they are only prepared"
+    writer.close()
+    committer.commit(committables)
+    assert_same_records(read_committed(), records, "after commit")
+
+
+def check_commit_is_idempotent(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
+    """A commit that is repeated, wholly or in part, by the same committer or a new one, changes nothing."""
+    sink = make_sink()
+    writer, committer = _begin(sink)
+    writer.write_chunk(records, None)
+    committables = _prepare(writer)
+    committer.commit(committables[:1])
+    _committer(sink).commit(committables)
+    committer.commit(committables)
+    assert_same_records(read_committed(), records, "after three commits")
+    writer.close()
+    assert_same_records(read_committed(), records, "after close")
+
+
+def check_abort(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
+    """What was aborted stays away, and aborting again is no error."""
+    sink = make_sink()
+    writer, committer = _begin(sink)
+    writer.write_chunk(records, None)
+    committables = _prepare(writer)
+    committer.abort(committables)
+    committer.abort(committables)
+    writer.close()
+    assert not read_committed(), "aborted records are visible"
+
+
+def check_only_one_attempt_is_seen(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
+    """Two attempts of one subtask write the same records at once; only the committed attempt's are seen."""
+    sink = make_sink()
+    first, committer = _begin(sink, "attempt-1")
+    second, _ = _begin(sink, "attempt-2")
+    first.write_chunk(records, None)
+    second.write_chunk(records, None)
+    lost = _prepare(first)
+    committer.commit(_prepare(second))
+    committer.abort(lost)
+    first.close()
+    second.close()
+    assert_same_records(read_committed(), records, "after one of two attempts was committed")
+
+
+def check_rounds(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
+    """Several commits of one writer add up, and a round without records commits nothing."""
+    sink = make_sink()
+    writer, committer = _begin(sink)
+    for start in range(0, len(records), 2):
+        writer.write_chunk(records[start : start + 2], None)
+        committer.commit(_prepare(writer))
+    assert _prepare(writer) == [], "there is something to commit though nothing was written"
+    writer.close()
+    assert_same_records(read_committed(), records, "after several rounds")
+
+
+def _begin(sink: Sink[Any], attempt: str = "attempt-1") -> tuple[SinkWriter[Any], Committer]:
+    sink = pickle.loads(pickle.dumps(sink))
+    return sink.create_writer(SimpleSinkContext(attempt=attempt)), _committer(sink)
+
+
+def _committer(sink: Sink[Any]) -> Committer:
+    committer = sink.create_committer()
+    assert committer is not None, "this suite is for sinks that commit"
+    return committer
+
+
+def _prepare(writer: SinkWriter[Any]) -> list[Any]:
+    writer.flush(False)
+    return pickle.loads(pickle.dumps(writer.prepare_commit()))  # type: ignore[no-any-return]

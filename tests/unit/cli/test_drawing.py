@@ -1,0 +1,88 @@
+"""`penstock explain`'s drawing: boxes by level, labelled edges, slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from io import StringIO
+
+from rich.console import Console
+
+from penstock.cli.drawing import draw
+
+
+@dataclass(frozen=True)
+class Vertex:
+    id: int
+    level: int
+    parallelism: int
+    operators: list[str] = field(default_factory=list)
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Edge:
+    source: int
+    target: int
+    partitioner: str
+
+
+@dataclass(frozen=True)
+class Graph:
+    vertices: list[Vertex]
+    edges: list[Edge]
+
+
+def drawn(graph: Graph) -> str:
+    console = Console(file=StringIO(), width=80)
+    draw(graph, console)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+
+
+def test_a_diamond_with_an_edge_that_skips_a_level() -> None:
+    """Who looks for the bottleneck would not see which operators share a process, and what crosses a stage."""
+    graph = Graph(
+        [
+            Vertex(1, 0, 2, ["flights", "parse"]),
+            Vertex(2, 1, 4, ["delays"]),
+            Vertex(3, 1, 1, ["weather [hourly]"]),
+            Vertex(4, 2, 2, name="out"),
+        ],
+        [
+            Edge(1, 2, "HASH"),
+            Edge(1, 3, "GLOBAL"),
+            Edge(2, 4, "REBALANCE"),
+            Edge(3, 4, "BROADCAST"),
+            Edge(1, 4, "HASH"),
+        ],
+    )
+
+    assert (
+        drawn(graph)
+        == """\
+╭─ 1 ───────────╮
+│ flights       │
+│ ╰ parse       │
+│ parallelism 2 │
+╰───────────────╯
+   │ 1 ─ HASH → 2
+   │ 1 ─ GLOBAL → 3
+╭─ 2 ───────────╮  ╭─ 3 ──────────────╮
+│ delays        │  │ weather [hourly] │
+│ parallelism 4 │  │ parallelism 1    │
+╰───────────────╯  ╰──────────────────╯
+   │ 2 ─ REBALANCE → 4
+   │ 3 ─ BROADCAST → 4
+   │ 1 ─ HASH → 4   relayed by level 1
+╭─ 4 ───────────╮
+│ out           │
+│ parallelism 2 │
+╰───────────────╯
+3 levels, 8 slots when pipelined: 2 + 4 + 2"""
+    )
+
+
+def test_a_job_of_one_level() -> None:
+    """The smallest program would be told of a sum that has one term."""
+    assert (
+        drawn(Graph([Vertex(1, 0, 1, ["numbers", "print"])], [])).splitlines()[-1] == "1 level, 1 slot when pipelined"
+    )

@@ -1,0 +1,177 @@
+import copy
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from penstock.common import ConfigOptions, Configuration, Duration, ExecutionConfig, RestartStrategies, Time, options
+from penstock.common.config_values import parse_duration, parse_list, parse_memory_size
+from penstock.common.errors import ConfigurationError
+from penstock.common.execution_mode import RuntimeExecutionMode
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("5 s", 5000),
+        ("10 min", 600_000),
+        ("200 ms", 200),
+        ("1 d", 86_400_000),
+        ("2h", 7_200_000),
+        (" 7 ", 7),
+        ("3 Seconds", 3000),
+        ("1500 us", 1),
+        ("999 ns", 0),
+    ],
+)
+def test_durations_are_read_as_flink_writes_them(text: str, ms: int) -> None:
+    """A checkpoint interval copied from a Flink configuration would mean something else."""
+    assert parse_duration(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "s", "5 fortnights", "-5 s", "1.5 s", "5 s 3 ms"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    """A typing mistake in a duration would become some number of milliseconds."""
+    with pytest.raises(ValueError, match=r"duration|unit"):
+        parse_duration(text)
+
+
+def test_sizes_count_in_units_of_1024() -> None:
+    """Memory limits would be off by five per cent."""
+    assert (parse_memory_size("64 mb"), parse_memory_size("1kb"), parse_memory_size("12")) == (64 * 2**20, 1024, 12)
+    with pytest.raises(ValueError, match="no known unit of size"):
+        parse_memory_size("3 s")
+
+
+def test_lists_in_both_spellings() -> None:
+    """Paths given as YAML would be one path with brackets."""
+    assert parse_list("a;b") == parse_list("[a, 'b']") == parse_list("- a\n- b") == ["a", "b"]
+    assert Configuration.parse_list_value("") == []
+
+
+@pytest.mark.parametrize("value", ["5 s", 5000, timedelta(seconds=5), Duration.of_seconds(5), Time.seconds(5)])
+def test_duration_options_take_all_lengths_of_time(value: Any) -> None:
+    """The same interval set in two ways would be two intervals."""
+    configuration = Configuration().set(options.CHECKPOINT_INTERVAL, value)
+    assert configuration.get(options.CHECKPOINT_INTERVAL) == 5000
+
+
+def test_default_then_fallback_then_own_key() -> None:
+    """An older spelling in a file would be ignored, or win over the newer one."""
+    configuration = Configuration()
+    assert configuration.get(options.BUFFER_TIMEOUT) == 5 and not configuration.contains(options.BUFFER_TIMEOUT)
+    configuration.set_string("execution.buffer-timeout", "7 ms")
+    assert configuration.get(options.BUFFER_TIMEOUT) == 7 and configuration.contains(options.BUFFER_TIMEOUT)
+    configuration.set(options.BUFFER_TIMEOUT, 9)
+    assert configuration.get(options.BUFFER_TIMEOUT) == 9
+    assert configuration.set(options.BUFFER_TIMEOUT, None).get(options.BUFFER_TIMEOUT) == 7
+
+
+def test_wrong_values_name_their_key() -> None:
+    """A wrong line in a file would be hard to find."""
+    with pytest.raises(ConfigurationError, match=r"'parallelism.default' must be a whole number"):
+        Configuration.from_dict({"parallelism.default": "two"}).get(options.PARALLELISM)
+    with pytest.raises(ConfigurationError, match="one of STREAMING, BATCH, AUTOMATIC"):
+        Configuration().set(options.RUNTIME_MODE, "FAST")
+    with pytest.raises(ConfigurationError, match=r"heartbeat\.timeout"):
+        options.check_values(Configuration.from_dict({"heartbeat.timeout": "soon"}))
+    assert Configuration().set(options.RUNTIME_MODE, "batch").get(options.RUNTIME_MODE) is RuntimeExecutionMode.BATCH
+
+
+def test_every_value_comes_back_as_it_was_set() -> None:
+    """A setting would change on its way to a worker, where it arrives as text."""
+    configuration = (
+        Configuration()
+        .set_integer("i", 2**40)
+        .set_boolean("b", False)
+        .set_float("f", 0.1)
+        .set_bytearray("x", bytearray(b"\x00\xff"))
+        .set_string("s", " a ")
+    )
+    there = Configuration.from_dict(configuration.to_dict())
+    assert there == configuration and hash(there) == hash(configuration)
+    assert (there.get_integer("i", 0), there.get_boolean("b", True), there.get_float("f", 0.0)) == (2**40, False, 0.1)
+    assert there.get_bytearray("x", bytearray()) == b"\x00\xff" and there.get_string("s", "") == " a "
+    assert there.get_string("none", None) is None and there.get_integer("none", 3) == 3
+
+
+def test_copies_and_prefixes() -> None:
+    """Changing a copy would change the environment's configuration."""
+    base = Configuration.from_dict({"a": 1})
+    for other in (Configuration(base), copy.copy(base), copy.deepcopy(base)):
+        other.set_string("a", "2")
+    assert base.to_dict() == {"a": "1"}
+    assert Configuration().add_all(base, "p.").key_set() == {"p.a"}
+    assert base.remove_config("a") and not base.remove_config("a") and not base.contains_key("a")
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("parallelism.defualt", "parallelism.default"),
+        ("Parallelism.Default", "parallelism.default"),
+        ("execution.checkpointing.min_pause", "execution.checkpointing.min-pause"),
+        ("heartbeat.timout", "heartbeat.timeout"),
+    ],
+)
+def test_near_misses_are_errors_with_the_right_key(key: str, meant: str) -> None:
+    """A setting with a typing mistake would silently do nothing."""
+    with pytest.raises(ConfigurationError, match=f"Did you mean '{meant}'"):
+        options.check_keys(Configuration.from_dict({key: "1"}))
+
+
+def test_other_keys_pass() -> None:
+    """A Flink configuration could not be used because of options that mean nothing here."""
+    known = {option.key: "1" for option in options.ALL_OPTIONS}
+    assert (
+        options.check_keys(Configuration.from_dict({**known, "spark.master": "local[2]", "state.backend": "x"})) == []
+    )
+    (told,) = options.check_keys(Configuration.from_dict({"taskmanager.numberOfTaskSlots": "4"}))
+    assert "taskmanager.numberOfTaskSlots" in told
+
+
+def test_no_two_options_are_near_misses_of_each_other() -> None:
+    """A correct key could be refused as a mistake for another one."""
+    for option in options.ALL_OPTIONS:
+        others = [other.key for other in options.ALL_OPTIONS if other is not option]
+        assert options.closest(option.key, others) == []
+
+
+def test_users_build_their_own_options() -> None:
+    """Programs with options of their own, as PyFlink allows, would not run."""
+    depth = ConfigOptions.key("job.depth").int_type().default_value(3).with_description("how deep")
+    name = ConfigOptions.key("job.name").string_type().no_default_value()
+    limit = ConfigOptions.key("job.limit").memory_type().default_value(0)
+    assert Configuration().get(depth) == 3 and Configuration().get(name) is None
+    assert Configuration().set(limit, "2 kb").get(limit) == 2048
+    with pytest.raises(ValueError):
+        ConfigOptions.key("")
+
+
+def test_execution_config_is_a_view() -> None:
+    """What is set by env.get_config() would not reach the job."""
+    configuration = Configuration()
+    config = ExecutionConfig(configuration)
+    config.set_parallelism(4).set_max_parallelism(256).set_auto_watermark_interval(timedelta(seconds=1))
+    config.set_global_job_parameters({"a": "x:y,z"}).disable_auto_generated_uids()
+    assert configuration.to_dict()["parallelism.default"] == "4" and config.get_max_parallelism() == 256
+    assert config.get_auto_watermark_interval() == 1000 and config.get_global_job_parameters() == {"a": "x:y,z"}
+    assert not config.has_auto_generated_uids_enabled() and not config.has_generic_types_disabled()
+    assert config.set_parallelism(-1).get_parallelism() == 1 and ExecutionConfig().get_max_parallelism() == -1
+    for wrong in (0, -3, 40_000):
+        with pytest.raises(ValueError):
+            config.set_max_parallelism(wrong)
+    ExecutionConfig().get_global_job_parameters()["leak"] = "x"
+    assert ExecutionConfig().get_global_job_parameters() == {}
+
+
+def test_restart_strategies_write_their_options() -> None:
+    """A strategy set in the program would not be the one that runs."""
+    configuration = Configuration()
+    RestartStrategies.fixed_delay_restart(3, timedelta(seconds=2)).apply_to(configuration)
+    assert configuration.get(options.RESTART_STRATEGY) == "fixed-delay"
+    assert (configuration.get(options.FIXED_DELAY_ATTEMPTS), configuration.get(options.FIXED_DELAY)) == (3, 2000)
+    RestartStrategies.failure_rate_restart(2, 60_000, 10).apply_to(configuration)
+    assert configuration.get(options.FAILURE_RATE_INTERVAL) == 60_000
+    with pytest.raises(ValueError, match="0 or more"):
+        RestartStrategies.fixed_delay_restart(-1, 0)

@@ -1,0 +1,95 @@
+import datetime
+import io
+import json
+import pickle
+from concurrent.futures import CancelledError, Future
+from decimal import Decimal
+
+import pytest
+
+from penstock import common
+from penstock.common import (
+    ByteArraySchema,
+    CompletableFuture,
+    Encoder,
+    JobExecutionResult,
+    JobID,
+    JobStatus,
+    Row,
+    SimpleStringSchema,
+)
+from penstock.common.serialization import RowFieldExtractorSchema
+from penstock.common.serializer import VoidNamespaceSerializer
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    """`from penstock.common import X` would fail for a name that PyFlink has."""
+    assert common.__all__ == sorted(common.__all__)
+    assert all(hasattr(common, name) for name in common.__all__)
+
+
+def test_job_ids_differ_and_can_be_read_back() -> None:
+    """Files of two jobs would be mixed."""
+    job_id = JobID.generate()
+    assert job_id != JobID.generate() and JobID(str(job_id)) == job_id and len({job_id, JobID(str(job_id))}) == 1
+    with pytest.raises(ValueError, match="32 hexadecimal digits"):
+        JobID("../../etc")
+
+
+def test_terminal_states() -> None:
+    """A client would wait for ever for a job that is over."""
+    over = {status for status in JobStatus if status.is_globally_terminal_state()}
+    assert over == {JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED}
+    assert {status for status in JobStatus if status.is_terminal_state()} == over | {JobStatus.SUSPENDED}
+
+
+def test_results_hand_out_copies() -> None:
+    """Whoever reads accumulators could change them for others."""
+    result = JobExecutionResult(JobID.generate(), 12, {"n": 3})
+    result.get_all_accumulator_results().clear()
+    assert result.get_accumulator_result("n") == 3 and result.get_accumulator_result("m") is None
+
+
+def test_futures_tell_errors_without_waiting() -> None:
+    """Asking for an error would block until the job is over."""
+    future: Future[int] = Future()
+    pending = CompletableFuture(future)
+    assert pending.exception() is None and not pending.done()
+    assert pending.cancel() and pending.cancelled() and isinstance(pending.exception(), CancelledError)
+    failed: Future[int] = Future()
+    failed.set_exception(KeyError("x"))
+    assert isinstance(CompletableFuture(failed).exception(), KeyError)
+
+
+def test_strings_and_bytes_as_messages() -> None:
+    """Text in another character set would be garbled in a topic."""
+    schema = SimpleStringSchema("latin-1")
+    assert schema.deserialize(schema.serialize("é")) == "é" and schema.serialize("é") == b"\xe9"
+    assert ByteArraySchema().serialize(bytearray(b"a")) == b"a"
+    assert RowFieldExtractorSchema(1).serialize(Row(1, b"k")) == b"k"
+    for call in (lambda: schema.serialize(1), lambda: ByteArraySchema().serialize("a")):
+        with pytest.raises(TypeError, match="writes"):
+            call()
+    with pytest.raises(TypeError, match="must hold bytes"):
+        RowFieldExtractorSchema(0).serialize(Row(1))
+    with pytest.raises(ValueError, match="character set"):
+        SimpleStringSchema("klingon")
+
+
+def test_encoders_write_one_line_a_value() -> None:
+    """A file of JSON lines could not be read back, line by line."""
+    value = Row(id=1, when=datetime.date(2020, 1, 2), price=Decimal("1.10"), tags=("a\n", Row(1, None)))
+    encoder = pickle.loads(pickle.dumps(Encoder.json_encoder()))
+    line = encoder.encode(value)
+    assert line.endswith(b"\n") and line.count(b"\n") == 1
+    assert json.loads(line) == {"id": 1, "when": "2020-01-02", "price": "1.10", "tags": ["a\n", [1, None]]}
+    assert Encoder.simple_string_encoder().encode((1, "é")) == "(1, 'é')\n".encode()
+    with pytest.raises(TypeError, match="can't be written as JSON"):
+        encoder.encode(object())
+
+
+def test_the_void_namespace_takes_no_byte() -> None:
+    """State without a window would not be found again."""
+    stream = io.BytesIO()
+    VoidNamespaceSerializer().serialize(b"", stream)
+    assert stream.getvalue() == b"" and VoidNamespaceSerializer() == VoidNamespaceSerializer()

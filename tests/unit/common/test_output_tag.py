@@ -1,0 +1,36 @@
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from penstock.common import Types
+from penstock.common.output_tag import OutputTag, tags_exist
+
+
+def test_tags_are_equal_by_id() -> None:
+    """A side output read with a tag made anew would stay empty."""
+    assert OutputTag("late") == OutputTag("late", Types.STRING())
+    assert {OutputTag("late"): 1}[OutputTag("late")] == 1 and OutputTag("a") != OutputTag("b")
+    restored = pickle.loads(pickle.dumps(OutputTag("late", [Types.LONG()])))
+    assert restored.type_info == Types.ROW([Types.LONG()]) and OutputTag("x").type_info == Types.PICKLED_BYTE_ARRAY()
+
+
+def test_wrong_ids_and_types_are_refused() -> None:
+    """Two side outputs without a name would run together."""
+    with pytest.raises(ValueError, match="must not be empty"):
+        OutputTag("")
+    with pytest.raises(TypeError, match="is a str"):
+        OutputTag(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="TypeInformation"):
+        OutputTag("a", int)  # type: ignore[arg-type]
+
+
+def test_a_process_knows_of_tags_it_only_received() -> None:
+    """Side outputs would be emitted as plain tuples in workers, where tags arrive pickled."""
+    assert OutputTag("a") and tags_exist()
+    program = (
+        "import pickle\nfrom penstock.common.output_tag import tags_exist\nassert not tags_exist()\n"
+        f"pickle.loads({pickle.dumps(OutputTag('a'))!r})\nassert tags_exist()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

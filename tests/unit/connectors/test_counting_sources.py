@@ -1,0 +1,123 @@
+"""Sources that count: a list, a sequence of numbers, generated values."""
+
+import pytest
+
+from penstock.connectors.collection import CollectionSource
+from penstock.connectors.data_generator import DataGeneratorSource
+from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.runtime.source import Boundedness, Nothing, Records
+from penstock.testing.conformance.source import SourceRun, check_source, read_all
+
+
+class Squares:
+    """A generator function as an object, counting its life cycle."""
+
+    def __init__(self):
+        self.calls = []
+
+    def open(self, context):
+        self.calls.append(("open", context.subtask))
+
+    def map(self, number):
+        return number * number
+
+    def close(self):
+        self.calls.append("close")
+
+
+@pytest.mark.parametrize(
+    "make_source",
+    [
+        lambda: CollectionSource([{"n": n} for n in range(23)]),
+        lambda: CollectionSource([]),
+        lambda: CollectionSource(["only one"]),
+        lambda: NumberSequenceSource(-5, 17),
+        lambda: NumberSequenceSource(7, 7),
+        lambda: DataGeneratorSource(Squares(), 23),
+        lambda: DataGeneratorSource(Squares(), 0),
+    ],
+)
+def test_conformance(make_source):
+    """Without it, a restart would lose or double records of the simplest sources."""
+    check_source(make_source)
+
+
+def test_a_collection_keeps_its_order_at_parallelism_1():
+    """Programs that feed a list expect it in that order."""
+    assert read_all(CollectionSource(list("penstock")), 1, 3) == list("penstock")
+
+
+def test_a_collection_is_copied():
+    """A list that the program goes on filling must not change what the job reads."""
+    values = [1, 2]
+    source = CollectionSource(values)
+    values.append(3)
+    assert read_all(source, 1) == [1, 2]
+
+
+def test_a_sequence_includes_its_end():
+    """One number too few would go unnoticed in most programs."""
+    assert read_all(NumberSequenceSource(1, 10), 1) == list(range(1, 11))
+
+
+def test_each_subtask_gets_its_own_range():
+    """The first task to start would otherwise take the ranges of the others."""
+    run = SourceRun(NumberSequenceSource(0, 99), 4)
+    run.start()
+    assert [[split.split_id for split in each] for each in run.snapshot()[1]] == [[f"range-{i}"] for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("make_source", "error", "words"),
+    [
+        (lambda: NumberSequenceSource(5, 1), ValueError, "must not be above end, got 5 and 1"),
+        (lambda: NumberSequenceSource("1", 5), TypeError, "start must be an int, got '1'"),
+        (lambda: DataGeneratorSource(3), TypeError, "generator_function must be a callable"),
+        (lambda: DataGeneratorSource(str, -1), ValueError, "got -1"),
+    ],
+)
+def test_wrong_arguments_are_named(make_source, error, words):
+    """The mistake is to be seen where it was written, not in a worker's log."""
+    with pytest.raises(error, match=words):
+        make_source()
+
+
+def test_a_generator_without_count_has_no_end():
+    """AUTOMATIC mode would pick a batch job that never ends."""
+    assert DataGeneratorSource(str).get_boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
+    run = SourceRun(DataGeneratorSource(str), 3)
+    run.start()
+    assert sorted(map(int, run.read_polls(4, 5))) == list(range(60))
+
+
+def test_an_unbounded_generator_goes_on_with_fewer_subtasks():
+    """After scaling down, the splits of the subtasks that are gone would starve behind one without end."""
+    run = SourceRun(DataGeneratorSource(int), 3)
+    run.start()
+    before = run.read_polls(2, 4)
+    enumerator_state, splits = run.snapshot()
+    alone = SourceRun(DataGeneratorSource(int), 1)
+    alone.restore((enumerator_state, [[split for each in splits for split in each]]))
+    assert sorted(before + alone.read_polls(6, 4)) == list(range(48))
+
+
+def test_generator_objects_are_opened_and_closed():
+    """A generator that opens a file of words would leak it, or never find it open."""
+    squares = Squares()
+    run = SourceRun(DataGeneratorSource(squares, 4), 1)
+    run.start()
+    assert run.read_to_end(10) == [0, 1, 4, 9]
+    assert squares.calls == [("open", 0), "close"]
+
+
+def test_a_limited_generator_says_when_to_ask_again():
+    """Asking again at once would keep a core busy for ten records a second."""
+    from penstock.connectors.rate_limiter import RateLimiterStrategy
+
+    run = SourceRun(DataGeneratorSource(int, None, RateLimiterStrategy.per_second(10)), 1)
+    run.start()
+    reader = run._readers[0]
+    assert reader.poll(100) == Records("range-0", [0])
+    assert reader.poll(100) == Nothing(100)
+    run.clock_ms = 100
+    assert reader.poll(100) == Records("range-0", [1])

@@ -1,0 +1,162 @@
+"""CSV through FileSource."""
+
+import csv
+import io
+from datetime import date, datetime
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.common.errors import SourceError
+from penstock.common.typeinfo import Types
+from penstock.common.types import Row
+from penstock.connectors.file_system import CsvReaderFormat, CsvSchema, FileSource, StreamFormat
+from penstock.testing.conformance.source import check_source, read_all
+
+quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+CELLS = st.text(st.sampled_from('ab,"\n é;#'), max_size=5)
+
+
+def csv_source(path, *args, split_bytes=1000, **options):
+    csv_format = StreamFormat.csv_format(*args, **options)
+    return FileSource.for_record_stream_format(csv_format, path).set_split_size(split_bytes).build()
+
+
+def write(path, text):
+    path.write_bytes(text.encode())
+    return path
+
+
+@quick
+@given(rows=st.lists(st.tuples(CELLS, CELLS), max_size=12), block=st.sampled_from([1, 3, 10, 1000]))
+def test_whatever_csv_can_hold_comes_back(tmp_path, monkeypatch, rows, block):
+    """A comma, quote or newline in a value would shift the columns of a record."""
+    monkeypatch.setattr("penstock.connectors.file_system.line_format.BLOCK_BYTES", block)
+    text = io.StringIO(newline="")
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerows([("x", "y"), *rows])
+    path = write(tmp_path / "a.csv", text.getvalue())
+    assert read_all(csv_source(path), 1) == [{"x": x, "y": y} for x, y in rows]
+
+
+def test_positions_inside_quoted_values(tmp_path, monkeypatch):
+    """A restart would begin in the middle of a value that holds a newline."""
+    monkeypatch.setattr("penstock.connectors.file_system.line_format.BLOCK_BYTES", 8)
+    path = write(tmp_path / "a.csv", 'x,y\n1,"a\nb\n\nc"\n\n2,"""\n"""\n3,"long\n' + "\n" * 50 + '"\n4,d')
+    check_source(lambda: csv_source(path, split_bytes=4), max_records=1)
+    assert len(read_all(csv_source(path), 1)) == 4
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("split_bytes", [1, 5, 16, 1000])
+def test_files_without_newlines_in_values_are_cut(tmp_path, end, split_bytes):
+    """Each split has to know the header, which only the first one holds."""
+    lines = ["\ufeffid,name", '1,"Doe, J."', "", "2,é", '3,"say ""hi"""']
+    path = write(tmp_path / "a.csv", end.join(lines) + end)
+    make = lambda: csv_source(path, newlines_in_values=False, split_bytes=split_bytes)  # noqa: E731
+    assert read_all(make(), 1) == [
+        {"id": "1", "name": "Doe, J."},
+        {"id": "2", "name": "é"},
+        {"id": "3", "name": 'say "hi"'},
+    ]
+    check_source(make, max_records=1)
+
+
+def test_a_newline_in_a_value_is_refused_where_the_format_excludes_it(tmp_path):
+    """Such a file would be read differently at another split size."""
+    path = write(tmp_path / "a.csv", 'x\n1\n"2\n3"\n')
+    for split_bytes in (1, 4, 1000):
+        with pytest.raises(SourceError, match=r"a\.csv, line 3"):
+            read_all(csv_source(path, newlines_in_values=False, split_bytes=split_bytes), 1)
+
+
+def test_types(tmp_path):
+    """Numbers that stay text would be sorted and added up as text."""
+    path = write(
+        tmp_path / "a.csv",
+        "i,f,b,d,t,own,s\n1,2.5,true,2013-01-01,2013-01-01T05:15:00,JFK,x\n,,,,,,\nNA,NA,NA,NA,NA,NA,NA\n",
+    )
+    types = {"i": Types.LONG(), "f": float, "b": bool, "d": date, "t": datetime, "own": str.lower}
+    first, empty, null = read_all(csv_source(path, types=types, null_value="NA"), 1)
+    assert list(first.values()) == [1, 2.5, True, date(2013, 1, 1), datetime(2013, 1, 1, 5, 15), "jfk", "x"]
+    assert list(empty.values()) == [None] * 6 + [""]
+    assert list(null.values()) == [None] * 7
+
+
+def test_columns_are_picked_by_the_header_or_named_without_one(tmp_path):
+    """Columns in another order than expected would be mixed up silently."""
+    path = write(tmp_path / "a.csv", "a,b,c\n1,2,3\n")
+    assert read_all(csv_source(path, ["c", "a"]), 1) == [{"c": "3", "a": "1"}]
+    assert read_all(csv_source(path, ["x", "y", "z"], header=False), 1)[1] == {"x": "1", "y": "2", "z": "3"}
+    with pytest.raises(SourceError, match="no column d; its columns are a, b, c"):
+        csv_source(path, ["a", "d"]).validate()
+    with pytest.raises(SourceError, match="the header must be c, a; it is a, b, c"):
+        csv_source(path, ["c", "a"], strict_header=True).validate()
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ("9", "this record has 1 fields, not 2"),
+        ("x,9", "field 1 is 'x', which can't be converted: invalid literal"),
+        ('9,"never', "a quoted value is never closed"),
+        ('9,"a"b', "expected after"),
+    ],
+)
+def test_a_bad_record_is_named_or_skipped(tmp_path, record, words):
+    """Its line has to be found, also behind values of several lines."""
+    path = write(tmp_path / "a.csv", f'n,s\n1,a\n\n2,"b\nb"\n{record}\n')
+    with pytest.raises(SourceError, match=rf"a\.csv, line 6 \(byte 17\): .*{words}"):
+        read_all(csv_source(path, types={"n": int}), 1)
+    kept = read_all(csv_source(path, types={"n": int}, on_error="skip"), 1)
+    assert kept == [{"n": 1, "s": "a"}, {"n": 2, "s": "b\nb"}]
+
+
+def test_skipping_keeps_what_follows(tmp_path):
+    """The rest of a block would go with its one bad line."""
+    path = write(tmp_path / "a.csv", "n\n1\nx\n2\ny\nz\n3\n")
+    make = lambda: csv_source(path, types={"n": int}, on_error="skip")  # noqa: E731
+    assert [record["n"] for record in read_all(make(), 1)] == [1, 2, 3]
+    check_source(make, max_records=1)
+
+
+def test_pyflink_schema(tmp_path):
+    """A PyFlink program describes its files this way."""
+    schema = (
+        CsvSchema.builder()
+        .add_number_column("id")
+        .add_array_column("tags", separator=";", element_type=int)
+        .add_string_column("name")
+        .add_boolean_column("ok")
+        .set_column_separator("|")
+        .set_quote_char("'")
+        .set_allow_comments()
+        .set_skip_first_data_row()
+        .set_null_value("-")
+        .build()
+    )
+    assert schema.size() == 4
+    path = write(tmp_path / "a.csv", "# a comment\nignored|row\n1|2;3|'a|b'|1\n# another\n4|-|-|false\n")
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), path).build()
+    assert read_all(source, 1) == [
+        Row(id=1, tags=[2, 3], name="a|b", ok=True),
+        Row(id=4, tags=None, name=None, ok=False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"header": False}, {"columns": ["a", "a"]}, {"columns": ["a"], "types": {"b": int}}, {"on_error": "ignore"}],
+)
+def test_contradictions_are_refused(options):
+    """They would be found by the first task that reads."""
+    with pytest.raises(ValueError):
+        StreamFormat.csv_format(**options)
+
+
+def test_a_file_with_a_header_only_or_nothing_is_empty(tmp_path):
+    """A day without records must not stop the job."""
+    write(tmp_path / "a.csv", "")
+    write(tmp_path / "b.csv", "x,y\n")
+    write(tmp_path / "c.csv", "x,y")
+    assert read_all(csv_source(tmp_path, types={"x": int}), 2) == []

@@ -1,0 +1,244 @@
+"""Text, JSON lines and Parquet through FileSource."""
+
+import bz2
+import gzip
+import lzma
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.common.errors import SourceError
+from penstock.common.types import Row
+from penstock.connectors.file_system import BulkFormat, FileSource, StreamFormat
+from penstock.testing.conformance.source import check_source, read_all
+
+TEXT = StreamFormat.text_line_format()
+LINES = ["first", "", "a line much longer than a split or a block of the smallest size", "ünïcödé 漢字", "last"]
+quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@dataclass
+class Flight:
+    origin: str
+    delay: int | None = None
+
+
+def text_source(path, split_bytes=64, text_format=TEXT):
+    return FileSource.for_record_stream_format(text_format, path).set_split_size(split_bytes).build()
+
+
+def parquet_source(path, split_bytes=1000, **options):
+    parquet_format = BulkFormat.parquet_format(**options)
+    return FileSource.for_bulk_file_format(parquet_format, path).set_split_size(split_bytes).build()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last_end", [True, False])
+@pytest.mark.parametrize("split_bytes", [1, 2, 3, 7, 50, 1000])
+def test_text_at_every_split_size(tmp_path, end, last_end, split_bytes):
+    """Lines at the border of two splits would be lost, doubled or cut."""
+    path = tmp_path / "lines.txt"
+    path.write_bytes((end.join(LINES) + (end if last_end else "")).encode())
+    assert read_all(text_source(path, split_bytes), 1) == LINES
+    if split_bytes in (3, 50):
+        check_source(lambda: text_source(path, split_bytes), parallelisms=(1, 2, 4), max_records=2)
+
+
+@quick
+@given(
+    lines=st.lists(
+        st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=6), max_size=30
+    ),
+    split_bytes=st.integers(1, 20),
+)
+def test_any_text_comes_back(tmp_path, lines, split_bytes):
+    """A character of four bytes over a border, or a line separator that is no LF, would break lines."""
+    path = tmp_path / "any.txt"
+    path.write_bytes("".join(line + "\n" for line in lines).encode())
+    if lines:
+        lines[0] = lines[0].removeprefix("\ufeff")  # a byte order mark
+    assert read_all(text_source(path, split_bytes), 1) == lines
+    assert sorted(read_all(text_source(path, split_bytes), 3)) == sorted(lines)
+
+
+@pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "utf-32", "latin-1", "shift_jis", "cp037", "utf-8-sig"])
+def test_charsets(tmp_path, charset):
+    """Text of other systems would come as nonsense, or not at all."""
+    lines = ["Tokyo", "", "x" * 70, "end"]
+    path = tmp_path / "lines.txt"
+    path.write_bytes("\n".join(lines).encode(charset))
+    check_source(lambda: text_source(path, 5, StreamFormat.text_line_format(charset)), parallelisms=(2,))
+    assert read_all(text_source(path, 5, StreamFormat.text_line_format(charset)), 1) == lines
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+def test_compressed_files(tmp_path, suffix, compress):
+    """Most logs are kept compressed; a restart in the middle of one must find its place again."""
+    path = tmp_path / f"lines.txt{suffix}"
+    path.write_bytes(compress("\n".join(LINES * 3).encode()))
+    check_source(lambda: text_source(path, 10), parallelisms=(1, 3))
+
+
+def test_a_gzip_file_of_two_members(tmp_path):
+    """`cat a.gz b.gz` is a gzip file; half of it would be lost without a word."""
+    path = tmp_path / "two.gz"
+    path.write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\n"))
+    assert read_all(text_source(path), 1) == ["one", "two"]
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-12], lambda data: data[:20] + b"????" + data[24:]])
+@pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_a_damaged_archive_is_named(tmp_path, suffix, compress, damage):
+    """The end of a truncated download would be taken for the end of the data."""
+    path = tmp_path / f"broken{suffix}"
+    path.write_bytes(damage(compress("\n".join(map(str, range(2000))).encode())))
+    with pytest.raises(SourceError, match="broken"):
+        read_all(text_source(path), 1)
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path):
+    """A wrong charset would be seen only in the results."""
+    path = tmp_path / "latin.txt"
+    path.write_bytes("ok\ncaf\u00e9\n".encode("latin-1"))
+    with pytest.raises(SourceError, match=r"latin\.txt, line 2 \(byte 3\): this is no utf-8 text"):
+        read_all(text_source(path), 1)
+
+
+def test_a_line_longer_than_a_block(tmp_path):
+    """A line of a megabyte would come in pieces."""
+    path = tmp_path / "long.txt"
+    path.write_text("a" * 1_000_000 + "\nb\n")
+    assert read_all(text_source(path, 1000), 2) == ["a" * 1_000_000, "b"]
+
+
+def test_json_lines(tmp_path):
+    """Blank lines and CR LF are in real files; a split in the middle of a record too."""
+    path = tmp_path / "a.json"
+    path.write_bytes(b'\xef\xbb\xbf{"n": 1}\r\n\r\n  \n{"n": 2, "s": "\xc3\xa9\\n"}\n[3]\nnull')
+    source = lambda: text_source(path, 9, StreamFormat.json_lines_format())  # noqa: E731
+    assert read_all(source(), 1) == [{"n": 1}, {"n": 2, "s": "é\n"}, [3], None]
+    check_source(source, max_records=1)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [(b'{"n": 3', "truncated"), (b"1 2", "trailing"), (b'"\xff"', "can't decode byte 0xff"), (b"NaN", "malformed")],
+)
+def test_a_line_that_is_not_json_is_named(tmp_path, line, words):
+    """In a million lines nobody finds the bad one by hand."""
+    path = tmp_path / "bad.json"
+    path.write_bytes(b'{"n": 1}\n{"n": 2}\n' + line + b"\n4\n")
+    json_lines = StreamFormat.json_lines_format()
+    with pytest.raises(SourceError, match=rf"bad\.json, line 3 \(byte 18\): this is not JSON: .*{words}"):
+        read_all(text_source(path, 5, json_lines), 1)
+
+
+def test_lines_that_are_not_json_may_be_skipped(tmp_path):
+    """One torn line would stop the whole job; skipping must not lose its neighbours, nor a position."""
+    path = tmp_path / "bad.json"
+    path.write_bytes(b"1\n{\n2\n}\n\n3\n4 5\n6\n")
+    lenient = StreamFormat.json_lines_format(on_error="skip")
+    assert read_all(text_source(path, 1000, lenient), 1) == [1, 2, 3, 6]
+    check_source(lambda: text_source(path, 4, lenient), max_records=1)
+    reader = text_source(path, 1000, lenient).create_reader(None)
+    counted = []
+    from penstock.connectors.file_system.split import FileSplit
+
+    list(reader._format.read(FileSplit(str(path), 0, None, 0), counted.append))
+    assert sum(counted) == 3
+
+
+def test_json_lines_of_a_type(tmp_path):
+    """A record without a needed field would fail much later, far from its line."""
+    path = tmp_path / "flights.json"
+    path.write_text('{"origin": "JFK", "delay": 5}\n{"origin": "EWR"}\n')
+    typed = StreamFormat.json_lines_format(Flight)
+    assert read_all(text_source(path, 1000, typed), 1) == [Flight("JFK", 5), Flight("EWR")]
+    path.write_text('{"origin": 7}\n')
+    with pytest.raises(SourceError, match=r"line 1 .*not of the type wanted"):
+        read_all(text_source(path, 1000, typed), 1)
+
+
+def test_a_json_array_is_refused_before_it_runs(tmp_path):
+    """`[` alone in the first line: the file is JSON, but not lines of it."""
+    path = tmp_path / "array.json"
+    path.write_text('[\n{"n": 1},\n{"n": 2}\n]\n')
+    with pytest.raises(SourceError, match="JSON array"):
+        text_source(path, 1000, StreamFormat.json_lines_format()).validate()
+
+
+def write_parquet(path, rows=50, group=7):
+    table = pa.table(
+        {
+            "n": list(range(rows)),
+            "maybe": [None if i % 3 == 0 else i for i in range(rows)],
+            "x": [i / 2 for i in range(rows)],
+            "s": [None if i % 5 == 0 else f"sé{i}" for i in range(rows)],
+            "ok": [i % 2 == 0 for i in range(rows)],
+            "money": [Decimal(i) / 4 for i in range(rows)],
+            "at": pa.array([datetime(2013, 1, 1, 5, i) for i in range(rows)], pa.timestamp("us")),
+            "list": [[i, i + 1] for i in range(rows)],
+            "u.v": [{"w": i} for i in range(rows)],
+        }
+    )
+    pq.write_table(table, path, row_group_size=group)
+    return table.to_pylist()
+
+
+def test_parquet(tmp_path):
+    """Row groups at a border would be read twice or not at all; values would change their types."""
+    rows = write_parquet(tmp_path / "a.parquet")
+    for split_bytes in (100, 1000, 10**6):
+        assert read_all(parquet_source(tmp_path, split_bytes, batch_records=3), 1) == rows
+    check_source(lambda: parquet_source(tmp_path, 1000, batch_records=5), parallelisms=(1, 3), max_records=4)
+    first = read_all(parquet_source(tmp_path), 1)[1]
+    assert [type(value) for value in first.values()] == [int, int, float, str, bool, Decimal, datetime, list, dict]
+
+
+def test_parquet_columns(tmp_path):
+    """Reading all of 19 columns for two of them costs ten times as much."""
+    write_parquet(tmp_path / "a.parquet", rows=2)
+    assert read_all(parquet_source(tmp_path, columns=["s", "n"]), 1) == [{"s": None, "n": 0}, {"s": "sé1", "n": 1}]
+    assert read_all(parquet_source(tmp_path, columns=["n"], as_row=True), 1) == [Row(n=0), Row(n=1)]
+    with pytest.raises(SourceError, match="no column m; its columns are n, maybe"):
+        parquet_source(tmp_path, columns=["n", "m"]).validate()
+
+
+def test_what_is_no_parquet_is_refused_before_it_runs(tmp_path):
+    """The job would start, and fail in every task."""
+    (tmp_path / "a.parquet").write_text("PAR? no, text")
+    with pytest.raises(SourceError, match=r"a\.parquet: this is no Parquet file"):
+        parquet_source(tmp_path).validate()
+
+
+def test_a_file_that_vanishes_is_named(tmp_path):
+    """A file removed between listing and reading would look like an empty one."""
+    (tmp_path / "a.txt").write_text("a\n")
+    source = text_source(tmp_path)
+    reader = source.create_reader(None)
+    from penstock.connectors.file_system.split import FileSplit
+
+    reader.no_more_splits()
+    reader.add_splits([FileSplit(str(tmp_path / "b.txt"), 0, None, 0)])
+    with pytest.raises(SourceError, match=r"b\.txt: the file is gone"):
+        reader.poll(10)
+
+
+def test_wrong_formats_are_refused():
+    """A bulk format given as a stream format would fail on the first file."""
+    with pytest.raises(TypeError, match="expected a StreamFormat"):
+        FileSource.for_record_stream_format(BulkFormat.parquet_format(), "x")
+    with pytest.raises(TypeError, match="expected a BulkFormat"):
+        FileSource.for_bulk_file_format(TEXT, "x")
+    with pytest.raises(ValueError, match="one path or more"):
+        FileSource.for_record_stream_format(TEXT)
+    with pytest.raises(ValueError, match="unknown charset 'klingon'"):
+        StreamFormat.text_line_format("klingon")

@@ -1,0 +1,136 @@
+"""From paths to files, once or again and again."""
+
+import pickle
+
+import pytest
+
+from penstock.common.errors import ProgramError, SourceError
+from penstock.common.time import Duration
+from penstock.connectors.file_system import FileEnumeratorProvider, FileSource, StreamFormat
+from penstock.connectors.file_system.listing import list_files
+from penstock.connectors.file_system.split import FoundFile, cut
+from penstock.runtime.source import Boundedness, Records
+from penstock.testing.conformance.source import SourceRun, read_all
+
+FILES = ["a.txt", "b.csv", "sub/c.txt", "sub/deep/d.txt", "sub/a[1].txt"]
+PASSED_OVER = [".hidden", "_SUCCESS", "e.txt.inprogress", "f.tmp", ".git/g.txt", "sub/_tmp/h.txt"]
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name in FILES + PASSED_OVER:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{name}\n")
+    return tmp_path
+
+
+def listed(tree, *paths):
+    return [file.path.removeprefix(f"{tree}/") for file in list_files([str(tree / path) for path in paths])]
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        ([""], sorted(FILES)),
+        (["sub", "sub/deep", "a.txt"], ["a.txt", "sub/a[1].txt", "sub/c.txt", "sub/deep/d.txt"]),
+        (["*.txt"], ["a.txt"]),
+        (["**/*.txt"], ["a.txt", "sub/a[1].txt", "sub/c.txt", "sub/deep/d.txt"]),
+        (["sub/?.txt"], ["sub/c.txt"]),
+        (["[a-b].*"], ["a.txt", "b.csv"]),
+        (["[!a].*"], ["b.csv"]),
+        (["s*/d*"], ["sub/deep/d.txt"]),
+        (["sub/a[1].txt"], ["sub/a[1].txt"]),
+        ([".hidden", "f.tmp"], [".hidden", "f.tmp"]),
+    ],
+)
+def test_paths(tree, paths, expected):
+    """Files that are still being written would be read, or files of the job left out."""
+    assert listed(tree, *paths) == expected
+
+
+def test_urls_name_the_same_files(tree):
+    """A path that becomes a URL must not be read twice or under a name that nothing opens."""
+    assert [file.path for file in list_files([f"file://{tree}/sub"])] == [
+        f"file://{tree}/sub/{name}" for name in ("a[1].txt", "c.txt", "deep/d.txt")
+    ]
+    assert [file.path for file in list_files([f"file://{tree}/*.csv"])] == [f"file://{tree}/b.csv"]
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), f"file://{tree}/a.txt").build()
+    assert read_all(source, 1) == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("a.text", "no such file or directory. Did you mean a.txt in"),
+        ("sup/c.txt", "Did you mean sub in"),
+        ("zzzzzzz", "there is: .git, .hidden, _SUCCESS, a.txt, b.csv and 3 more"),
+        ("*.json", "no file matches. In .* there is: a.txt"),
+        ("nowhere/*.txt", "nowhere: there is no such file"),
+    ],
+)
+def test_a_missing_path_is_told_with_what_is_there(tree, path, words):
+    """A misspelt path would be found by comparing letters."""
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tree / path).build()
+    with pytest.raises(SourceError, match=words):
+        source.validate()
+
+
+def test_an_unknown_scheme_is_told(tmp_path):
+    """It would fail as a missing file in every task."""
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "gopher://host/file").build()
+    with pytest.raises(ProgramError, match="gopher"):
+        source.validate()
+
+
+def test_cutting_leaves_no_tiny_rest():
+    """A split of a few bytes costs as much to hand out as one of 64 MiB."""
+    assert [(s.start, s.end) for s in cut(FoundFile("f", 250), 100)] == [(0, 100), (100, 250)]
+    assert [(s.start, s.end) for s in cut(FoundFile("f", 251), 100)] == [(0, 100), (100, 200), (200, 251)]
+
+
+def watching(tree):
+    builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tree)
+    return builder.monitor_continuously(Duration.of_seconds(10)).build()
+
+
+def polled(run):
+    steps = [reader.poll(10) for reader in run._readers]
+    return [value for step in steps if isinstance(step, Records) for value in step.values]
+
+
+def test_watching_a_directory(tmp_path):
+    """New files would not be read, or old ones again; a restart would forget which were read."""
+    (tmp_path / "b.txt").write_text("b\n")
+    source = pickle.loads(pickle.dumps(watching(tmp_path)))
+    assert source.get_boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
+    run = SourceRun(source, 2)
+    run.start()
+    assert polled(run) == ["b"]
+    (tmp_path / "a.txt").write_text("a\n")
+    (tmp_path / "c.txt.inprogress").write_text("half")
+    (tmp_path / "b.txt").write_text("b changed\n")
+    assert run._enumerator.discover() == 10_000
+    assert polled(run) == ["a"]
+    state = pickle.loads(pickle.dumps(run.snapshot()))
+    (tmp_path / "c.txt.inprogress").rename(tmp_path / "c.txt")
+    resumed = SourceRun(source, 2)
+    resumed.restore(state)
+    resumed._enumerator.discover()
+    resumed._answer_requests()
+    assert polled(resumed) == ["half"]
+
+
+def test_watching_may_begin_with_nothing(tmp_path):
+    """A directory that fills up later is the usual case."""
+    watching(tmp_path).validate()
+    with pytest.raises(SourceError, match="no such file or directory"):
+        watching(tmp_path / "missing").validate()
+
+
+def test_files_are_not_cut_where_the_program_says_so(tmp_path):
+    """Who needs the order inside a file would get its parts from several subtasks."""
+    (tmp_path / "a.txt").write_text("".join(f"{n}\n" for n in range(100)))
+    builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path).set_split_size(10)
+    builder.set_file_enumerator(FileEnumeratorProvider.default_non_splittable_file_enumerator())
+    assert read_all(builder.build(), 4) == [str(n) for n in range(100)]

@@ -1,0 +1,71 @@
+"""Who gets which split."""
+
+from penstock.connectors.file_system.split import FileSplit
+from penstock.connectors.split_enumerator import SharedSplitEnumerator
+
+
+class Recorder:
+    """An enumerator's context that writes down what it is told."""
+
+    def __init__(self, parallelism):
+        self.parallelism = parallelism
+        self.told = []
+
+    def now_ms(self):
+        return 0
+
+    def assign_split(self, split, subtask):
+        self.told.append((subtask, split.path))
+
+    def signal_no_more_splits(self, subtask):
+        self.told.append((subtask, "no more"))
+
+    def take(self):
+        told, self.told = self.told, []
+        return told
+
+
+class Shared(SharedSplitEnumerator):
+    def snapshot_state(self):
+        return self.pending()
+
+
+def splits(*names):
+    return [FileSplit(name, 0, None, 0) for name in names]
+
+
+def test_the_first_task_to_start_leaves_a_split_for_the_others():
+    """Two files and two tasks: the one that starts a moment earlier would read both."""
+    context = Recorder(2)
+    enumerator = Shared(context, more_to_come=False)
+    enumerator.add_splits(splits("a", "b"))
+    enumerator.handle_split_request(0)
+    enumerator.handle_split_request(0)
+    assert context.take() == [(0, "a")]
+    enumerator.handle_split_request(1)
+    assert context.take() == [(1, "b"), (0, "no more")]
+    enumerator.handle_split_request(1)
+    assert context.take() == [(1, "no more")]
+
+
+def test_who_waits_is_served_when_splits_are_found():
+    """A task that asked before a file appeared would never hear of it."""
+    context = Recorder(2)
+    enumerator = Shared(context, more_to_come=True)
+    enumerator.handle_split_request(1)
+    enumerator.handle_split_request(0)
+    assert context.take() == []
+    enumerator.add_splits(splits("a", "b", "c"))
+    assert context.take() == [(1, "a"), (0, "b")]
+    enumerator.handle_split_request(1)
+    assert context.take() == [(1, "c")]
+
+
+def test_splits_of_a_failed_reader_come_first():
+    """They were read in part already: they are the oldest."""
+    context = Recorder(1)
+    enumerator = Shared(context, more_to_come=False)
+    enumerator.add_splits(splits("a", "b"))
+    enumerator.handle_split_request(0)
+    enumerator.add_splits_back(splits("a"), 0)
+    assert [split.path for split in enumerator.snapshot_state()] == ["a", "b"]

@@ -1,0 +1,186 @@
+"""Our own linter: what ruff, mypy and import-linter can't be told. It reads the source and imports its packages."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+
+FUNCTION_LINES_MAX = 60
+FILE_LINES_MAX = 600
+
+# Loops over records with everything bound to locals: a call per part would cost more than the part.
+HOT_LOOPS: frozenset[str] = frozenset()
+
+# Names that say nothing of what is inside.
+EMPTY_NAMES = {"helper", "helpers", "misc", "util", "utils"}
+EMPTY_SUFFIXES = ("Helper", "Impl", "Manager", "Util", "Utils")
+# What PyFlink calls so, users import so.
+PYFLINK_MODULES = {"src/penstock/common/utils.py", "src/penstock/datastream/utils.py"}
+
+# The task gets time, chance, bytes and threads from its host, or the simulator could not replay it.
+OF_THE_WORLD = {
+    "asyncio", "multiprocessing", "os", "py4j", "pyarrow", "pyspark", "queue", "random", "secrets", "select", "shutil",
+    "socket", "subprocess", "tempfile", "threading", "time", "urllib", "zmq",
+}  # fmt: skip
+# datetime is no such module, for dates are values; its clocks are.
+CLOCKS = {"now", "today", "utcnow"}
+
+WORK_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|work|tmp/[a-z]+)/")
+TODO = re.compile(r"\b(?:TODO|FIXME|XXX)\b(?!\(#\d+\))")
+
+
+def python_files(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def functions_of(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Each function with its qualified name: penstock.runtime.task.Task.handle."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield f"{prefix}.{child.name}", child
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield from functions_of(child, f"{prefix}.{child.name}")
+        else:
+            yield from functions_of(child, prefix)
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = python_files("src")
+ALL = python_files("src", "tests", "examples", "benchmarks")
+INSIDE_THE_TASK = python_files("src/penstock/runtime", "src/penstock/state")
+PACKAGES = [path for path in SOURCES if path.name == "__init__.py"]
+
+
+def test_functions_fit_on_a_screen() -> None:
+    """What can't be read at once is not understood, and users meet the bugs."""
+    lengths = {
+        name: function.end_lineno - function.lineno + 1  # type: ignore[operator]
+        for path in SOURCES
+        for name, function in functions_of(tree_of(path), module_of(path))
+    }
+    too_long = {name: lines for name, lines in lengths.items() if lines > FUNCTION_LINES_MAX and name not in HOT_LOOPS}
+
+    assert not too_long
+    assert not HOT_LOOPS - lengths.keys(), "these hot loops are gone: take them off the list"
+
+
+def test_files_hold_one_noun() -> None:
+    """A file of all things is where changes for one thing break another."""
+    lines = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in ALL}
+
+    assert not {name: count for name, count in lines.items() if count > FILE_LINES_MAX}
+
+
+def test_names_say_what_is_inside() -> None:
+    """Who looks for the code behind a behaviour would have to open every file."""
+    modules = [name_of(path) for path in ALL if path.stem in EMPTY_NAMES or path.parent.name in EMPTY_NAMES]
+    classes = [
+        f"{name_of(path)}: {node.name}"
+        for path in ALL
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ClassDef) and node.name.endswith(EMPTY_SUFFIXES)
+    ]
+
+    assert not set(modules) - PYFLINK_MODULES
+    assert not classes
+
+
+def test_what_is_left_to_do_has_an_issue() -> None:
+    """A note that nobody finds again is a bug that a user finds."""
+    assert not matches(TODO, [path for path in ALL if path != Path(__file__)])
+
+
+def test_no_path_of_one_machine() -> None:
+    """The code would run where it was written, and nowhere else."""
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "changelog.d").glob("*.md")]
+    builders = [ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / ".ci" / "run"]
+
+    assert not matches(WORK_PATH, [path for path in [*ALL, *documents, *builders] if path != Path(__file__)])
+
+
+def matches(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
+    return [
+        f"{name_of(path)}:{number}: {line.strip()}"
+        for path in paths
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_the_task_touches_nothing_of_the_world() -> None:
+    """A failure found by the simulator could not be replayed from its seed."""
+    found = [
+        f"{name_of(path)}:{node.lineno}: {what}"
+        for path in INSIDE_THE_TASK
+        for node in ast.walk(tree_of(path))
+        for what in worldly(node)
+    ]
+
+    assert not found
+
+
+def worldly(node: ast.AST) -> Iterator[str]:
+    """What of clock, chance, files, threads or network a node reaches for."""
+    if isinstance(node, ast.Import):
+        modules = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        modules = [node.module or ""]
+    else:
+        modules = []
+    for module in modules:
+        if module.partition(".")[0] in OF_THE_WORLD:
+            yield f"import {module}"
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id in {"open", "input", "print"}:
+            yield f"{node.func.id}()"
+        if isinstance(node.func, ast.Attribute) and node.func.attr in CLOCKS:
+            yield f".{node.func.attr}()"
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=module_of)
+def test_public_names_are_sorted_and_there(path: Path) -> None:
+    """An import that the documentation shows would fail."""
+    package = importlib.import_module(module_of(path))
+    names = getattr(package, "__all__", [])
+
+    assert list(names) == sorted(set(names), key=in_ruffs_order)
+    assert not [name for name in names if not hasattr(package, name)]
+
+
+def in_ruffs_order(name: str) -> tuple[int, str]:
+    """CONSTANTS, then Classes, then functions: RUF022."""
+    return (0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2, name)
+
+
+def test_each_test_says_what_a_user_would_lose() -> None:
+    """A test whose reason is forgotten is deleted with the first change that breaks it."""
+    silent = [
+        name
+        for path in python_files("tests")
+        for name, function in functions_of(tree_of(path), name_of(path))
+        if function.name.startswith("test_") and not ast.get_docstring(function)
+    ]
+
+    assert not silent
