@@ -42,7 +42,7 @@ def submit(
     given: SparkSession | None,
 ) -> JobClient:
     """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError or SourceError before anything runs."""
-    job_id = JobID()
+    job_id = JobID.generate()
     settings: dict[str, Any] = {
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),

@@ -337,4 +337,4 @@ class _NothingRan:
         return self
 
     def result(self) -> JobExecutionResult:
-        return JobExecutionResult(JobID(), 0)
+        return JobExecutionResult(JobID.generate(), 0)

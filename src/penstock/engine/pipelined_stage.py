@@ -84,7 +84,7 @@ class SlotHost:
     def run(self) -> Iterator[pa.RecordBatch]:
         """The rows of the stage, for as long as the query lives."""
         self._guarded(self._open)
-        while not (self._inbox.ended.is_set() and self._discarding):
+        while not self._inbox.ended.is_set():
             busy = self._guarded(self._work)
             rows = self._slot.outbox.take() if self._slot is not None else []
             now_ns = time.monotonic_ns()
@@ -95,7 +95,16 @@ class SlotHost:
                 yield to_batch(rows)
                 self._account("back_pressured_ns", time.monotonic_ns() - now_ns)
             self._take_input(busy=bool(busy))
+        self._leave()
+
+    def _leave(self) -> None:
+        """Spark has ended the query. Whatever this process still wrote would meet a closed pipe and a traceback."""
+        if self._slot is not None and not self._slot.finished:
+            self._guarded(lambda: self._slot is not None and self._slot.handle_all(Cancel()) or False)
         self._client.close()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
     def _open(self) -> bool:
         # Imported modules may look for their own settings: from here on, this is the job's process.

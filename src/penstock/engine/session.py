@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
@@ -24,6 +25,8 @@ FIXED_AT_START = {
     "spark.python.unix.domain.socket.enabled": "true",
     # A reader thread that outlived its task would read the next task's input.
     "spark.python.worker.reuse": "false",
+    # Flush the worker's output after each batch.
+    "spark.python.udf.pipelined.enabled": "true",
     # How long the streaming shuffle holds a partly filled network buffer.
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
     # Bytes in flight. The defaults, 32 MiB and up, queue seconds of records before back pressure reaches a source.
@@ -35,18 +38,16 @@ PER_QUERY = {
     "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
     # One Arrow batch per row, so that no buffer waits for the next one to fill a batch.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
-    # Flush the worker's output after each batch.
-    "spark.python.udf.pipelined.enabled": "true",
     # Adaptive execution would change the number of partitions, which are our slots.
     "spark.sql.adaptive.enabled": "false",
 }
 PER_BATCH_JOB = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
-    "spark.python.udf.pipelined.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
 }
 _QUIET = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "4g",
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
@@ -95,6 +96,9 @@ def _start(slots: int, settings: dict[str, str]) -> SparkSession:
     # Workers run this very Python, or they would take the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    logging = Path(__file__).with_name("log4j2.properties")
+    settings = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}", **settings}
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)}]"
     merged = {"spark.master": local, "spark.app.name": "penstock", **_QUIET, **FIXED_AT_START, **PER_QUERY, **settings}
     if not merged["spark.master"].startswith("local"):
@@ -105,7 +109,6 @@ def _start(slots: int, settings: dict[str, str]) -> SparkSession:
     for key, value in merged.items():
         builder = builder.config(key, value)
     _own = builder.getOrCreate()
-    _own.sparkContext.setLogLevel(settings.get("spark.log.level", "OFF"))
     return _own
 
 

@@ -1,0 +1,85 @@
+"""What a window assigner is: the windows of a record. Source: Flink docs, "Windows", Window Assigners."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.errors import ProgramError
+from penstock.common.serializer import TypeSerializer
+from penstock.runtime.windows.window import Window
+
+if TYPE_CHECKING:
+    from penstock.runtime.context import RuntimeContext
+    from penstock.runtime.windows.trigger import Trigger
+
+T = TypeVar("T")
+W = TypeVar("W", bound=Window)
+
+
+class WindowAssignerContext(ABC):
+    """What an assigner may ask."""
+
+    @abstractmethod
+    def get_current_processing_time(self) -> int:
+        """The wall clock, in milliseconds since the epoch."""
+
+    @abstractmethod
+    def get_runtime_context(self) -> RuntimeContext:
+        """Where states of the record's key are to be had."""
+
+
+class WindowAssigner(ABC, Generic[T, W]):
+    """Gives each record its windows: none, one or several."""
+
+    WindowAssignerContext = WindowAssignerContext
+
+    @abstractmethod
+    def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[W]:
+        """The windows of `element`. `timestamp` (ms) is the lowest there is if the record has none."""
+
+    @abstractmethod
+    def get_default_trigger(self, env: Any) -> Trigger[T, W]:
+        """The trigger of windows for which the program names no other."""
+
+    @abstractmethod
+    def get_window_serializer(self) -> TypeSerializer[W]:
+        """How windows become bytes."""
+
+    @abstractmethod
+    def is_event_time(self) -> bool:
+        """Whether windows end by the watermark rather than by the clock."""
+
+
+class MergeCallback(ABC, Generic[W]):
+    """Told by `merge_windows` which windows become one."""
+
+    @abstractmethod
+    def merge(self, to_be_merged: Iterable[W], merge_result: W) -> None:
+        """`to_be_merged` become `merge_result`."""
+
+
+class MergingWindowAssigner(WindowAssigner[T, W]):
+    """One whose windows grow together, such as sessions."""
+
+    MergeCallback = MergeCallback
+
+    @abstractmethod
+    def merge_windows(self, windows: Iterable[W], callback: MergeCallback[W]) -> None:
+        """Tell `callback` which of a key's windows, if any, become one."""
+
+
+def require_timestamp(timestamp: int) -> None:
+    """Raise ProgramError for the timestamp of a record that has none."""
+    if timestamp <= MIN_TIMESTAMP:
+        raise no_timestamp()
+
+
+def no_timestamp() -> ProgramError:
+    """The error of an event-time window that is given a record without a timestamp."""
+    return ProgramError(
+        "a record reached an event-time window but has no timestamp: is assign_timestamps_and_watermarks missing? "
+        "(Processing-time windows need none.)"
+    )

@@ -1,0 +1,148 @@
+"""What a firing window does with its contents: hand them on, or call the user's window function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.errors import ProgramError
+from penstock.runtime.operators.function import UserFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.runtime.context import OperatorContext
+    from penstock.runtime.timers import Timers
+    from penstock.runtime.windows.window import Window
+    from penstock.state.heap import HeapKeyedBackend
+    from penstock.state.interfaces import KeyedStateStore
+
+
+class Evaluation:
+    """Hands the contents on as they are: the result of reduce or aggregate without a window function."""
+
+    method = "window"
+    passes_on = True
+
+    def setup(self, context: OperatorContext, backend: HeapKeyedBackend, timers: Timers, merging: bool) -> None:
+        """Called once, before `open`."""
+
+    def open(self, context: OperatorContext) -> None:
+        """The place of the user's own `open`."""
+
+    def close(self, context: OperatorContext) -> None:
+        """The place of the user's own `close`."""
+
+    def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
+        """The results of a window. The key and namespace of the backend are set."""
+        return elements
+
+    def clear(self, key: Any, window: Window) -> None:
+        """The window of this key is over."""
+
+
+class _UserEvaluation(Evaluation):
+    passes_on = False
+
+    def __init__(self, function: UserFunction) -> None:
+        self.function = function
+        self.method = function.method
+
+    def setup(self, context: OperatorContext, backend: HeapKeyedBackend, timers: Timers, merging: bool) -> None:
+        self._backend = backend
+
+    def open(self, context: OperatorContext) -> None:
+        self.function.open(context, self._backend.store())
+
+    def close(self, context: OperatorContext) -> None:
+        self.function.close(context)
+
+
+class Apply(_UserEvaluation):
+    """Calls `apply(key, window, inputs)`."""
+
+    def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
+        return self.function.call(key, window, elements)  # type: ignore[no-any-return]
+
+
+class ApplyToAll(_UserEvaluation):
+    """Calls `apply(window, inputs)`."""
+
+    def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
+        return self.function.call(window, elements)  # type: ignore[no-any-return]
+
+
+class Process(_UserEvaluation):
+    """Calls `process(key, context, elements)`, and `clear(context)` when a window is over."""
+
+    def setup(self, context: OperatorContext, backend: HeapKeyedBackend, timers: Timers, merging: bool) -> None:
+        super().setup(context, backend, timers, merging)
+        self._context = WindowContext(backend, timers, context.now_ms, merging)
+        self._clear = getattr(self.function.instance, "clear", None)
+
+    def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
+        # One object a firing: a generator may ask for its window after another window has begun to fire.
+        return self._call(key, self._context.of(window), elements)
+
+    def _call(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:
+        return self.function.call(key, context, elements)  # type: ignore[no-any-return]
+
+    def clear(self, key: Any, window: Window) -> None:
+        if self._clear is not None:
+            self._clear(self._context.of(window))
+
+
+class ProcessAll(Process):
+    """Calls `process(context, elements)`, and `clear(context)` when a window is over."""
+
+    def _call(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:
+        return self.function.call(context, elements)  # type: ignore[no-any-return]
+
+
+class WindowContext:
+    """What a ProcessWindowFunction may ask: its window, times (ms), and state of the key in this window or in all."""
+
+    __slots__ = ("_backend", "_merging", "_now_ms", "_timers", "_window")
+
+    def __init__(
+        self,
+        backend: HeapKeyedBackend,
+        timers: Timers,
+        now_ms: Callable[[], int],
+        merging: bool,
+        window: Window | None = None,
+    ) -> None:
+        self._backend = backend
+        self._timers = timers
+        self._now_ms = now_ms
+        self._merging = merging
+        self._window = window
+
+    def of(self, window: Window) -> WindowContext:
+        """The same for another window."""
+        return WindowContext(self._backend, self._timers, self._now_ms, self._merging, window)
+
+    def window(self) -> Any:
+        """The window."""
+        return self._window
+
+    def current_processing_time(self) -> int:
+        """The wall clock, in milliseconds since the epoch."""
+        return self._now_ms()
+
+    def current_watermark(self) -> int:
+        """The event time of the subtask."""
+        return self._timers.watermark
+
+    def window_state(self) -> KeyedStateStore:
+        """States of this key in this window. What is stored there must be removed in `clear`.
+
+        Raises ProgramError for windows that merge: nobody could say how such state merges.
+        """
+        if self._merging:
+            raise ProgramError("windows that merge, such as sessions, have no state of their own: use global_state()")
+        return self._backend.store(namespaced=True)
+
+    def global_state(self) -> KeyedStateStore:
+        """States of this key in all windows."""
+        return self._backend.store()

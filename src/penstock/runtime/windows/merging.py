@@ -1,0 +1,76 @@
+"""Windows of one key that grow together: which are there, and under which window the contents of each are kept.
+
+When windows merge, the state of one of them is kept where it is and goes on as the state of the result; only the others'
+is moved. So each window in flight is mapped to its *state window*.
+
+    records at 0, 6 with a gap of 10                       and 20, joined by 12
+    [0, 10) -> [0, 10)                                     [0, 16)  -> [0, 10)
+    [0, 16) -> [0, 10)                                     [20, 30) -> [20, 30)
+                                                           [0, 30)  -> [0, 10), to which the contents of [20, 30) move
+
+Source: Flink docs, "Windows", Session Windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from penstock.runtime.windows.assigner import MergeCallback, MergingWindowAssigner
+from penstock.runtime.windows.window import Window
+
+W = TypeVar("W", bound=Window)
+
+OnMerge = Callable[[W, list[W], W, list[W]], None]
+"""Called with the result, the windows merged into it, its state window, and the state windows to be moved there."""
+
+
+class MergingWindows(Generic[W]):
+    """The windows of one key. `state_windows` is kept by the caller and changed in place."""
+
+    __slots__ = ("_assigner", "_state_windows")
+
+    def __init__(self, assigner: MergingWindowAssigner[Any, W], state_windows: dict[W, W]) -> None:
+        self._assigner = assigner
+        self._state_windows = state_windows
+
+    def state_window(self, window: W) -> W | None:
+        """Where the contents of `window` are kept; None if it is not in flight."""
+        return self._state_windows.get(window)
+
+    def retire(self, window: W) -> None:
+        """`window` is over."""
+        del self._state_windows[window]
+
+    def add(self, window: W, on_merge: OnMerge[W]) -> W:
+        """Add the window of a record, and return the one in flight that it is, or is part of, from now on.
+
+        `on_merge` is called for each merge that makes a window that was not there.
+        """
+        in_flight = self._state_windows
+        if window in in_flight:
+            return window
+        result = window
+        merges = _Merges[W]()
+        if in_flight:
+            self._assigner.merge_windows([*in_flight, window], merges)
+        for cover, parts in merges.found:
+            if window in parts:
+                result = cover
+            # In the order in which they came to be, whatever the order in which the assigner tells them.
+            merged = [old for old in in_flight if old in parts]
+            state_windows = [in_flight.pop(old) for old in merged]
+            in_flight[cover] = state_windows[0]
+            if merged != [cover]:
+                on_merge(cover, merged, state_windows[0], state_windows[1:])
+        if not any(window in parts for _, parts in merges.found):
+            in_flight[window] = window
+        return result
+
+
+class _Merges(MergeCallback[W]):
+    def __init__(self) -> None:
+        self.found: list[tuple[W, set[W]]] = []
+
+    def merge(self, to_be_merged: Iterable[W], merge_result: W) -> None:
+        self.found.append((merge_result, set(to_be_merged)))

@@ -1,0 +1,118 @@
+"""What a trigger is: it says when a window gives its result. Source: Flink docs, "Windows", Triggers."""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock.runtime.windows.window import Window
+from penstock.state.descriptors import StateDescriptor
+
+if TYPE_CHECKING:
+    from penstock.runtime.metrics import MetricGroup
+
+T = TypeVar("T")
+W = TypeVar("W", bound=Window)
+
+
+class TriggerResult(enum.Enum):
+    """What happens to a window now. Nothing is emitted for an empty one."""
+
+    CONTINUE = (False, False)
+    """Nothing."""
+    FIRE_AND_PURGE = (True, True)
+    """It gives its result and its contents go."""
+    FIRE = (True, False)
+    """It gives its result and keeps its contents."""
+    PURGE = (False, True)
+    """Its contents go, without a result."""
+
+    def is_fire(self) -> bool:
+        """Whether the window gives its result."""
+        return self.value[0]
+
+    def is_purge(self) -> bool:
+        """Whether its contents go."""
+        return self.value[1]
+
+
+class TriggerContext(ABC):
+    """Time, timers and state of the key and window for which the trigger was called. Times are milliseconds."""
+
+    @abstractmethod
+    def get_current_processing_time(self) -> int:
+        """The wall clock, in milliseconds since the epoch."""
+
+    @abstractmethod
+    def get_metric_group(self) -> MetricGroup:
+        """Where the trigger may register metrics."""
+
+    @abstractmethod
+    def get_current_watermark(self) -> int:
+        """The event time of the subtask."""
+
+    @abstractmethod
+    def register_processing_time_timer(self, time: int) -> None:
+        """Call `on_processing_time` for this window once the clock passes `time`."""
+
+    @abstractmethod
+    def register_event_time_timer(self, time: int) -> None:
+        """Call `on_event_time` for this window once the watermark passes `time`."""
+
+    @abstractmethod
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Forget that timer of this window, if there is one."""
+
+    @abstractmethod
+    def delete_event_time_timer(self, time: int) -> None:
+        """Forget that timer of this window, if there is one."""
+
+    @abstractmethod
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        """State of the trigger's own, of this key and window."""
+
+
+class OnMergeContext(TriggerContext):
+    """What `on_merge` is given; the window is the one that has come of the merge."""
+
+    @abstractmethod
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        """Merge that state of all windows merged into that of the new one.
+
+        Raises ProgramError if the state is none that can be merged (reducing, aggregating, list).
+        """
+
+
+class Trigger(ABC, Generic[T, W]):
+    """Says when windows give their results. Keeps nothing in itself: one object serves all keys and windows."""
+
+    TriggerContext = TriggerContext
+    OnMergeContext = OnMergeContext
+
+    @abstractmethod
+    def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerContext) -> TriggerResult:
+        """A record was added to the window."""
+
+    @abstractmethod
+    def on_processing_time(self, time: int, window: W, ctx: TriggerContext) -> TriggerResult:
+        """A processing-time timer of the window is due."""
+
+    @abstractmethod
+    def on_event_time(self, time: int, window: W, ctx: TriggerContext) -> TriggerResult:
+        """An event-time timer of the window is due."""
+
+    def can_merge(self) -> bool:
+        """Whether `on_merge` is there, so that windows may merge."""
+        return False
+
+    @abstractmethod
+    def on_merge(self, window: W, ctx: OnMergeContext) -> None:
+        """Windows have become `window`."""
+
+    @abstractmethod
+    def clear(self, window: W, ctx: TriggerContext) -> None:
+        """The window goes away: delete its timers and state."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"

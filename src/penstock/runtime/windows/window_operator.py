@@ -1,0 +1,246 @@
+"""The window operator that runs any assigner with any trigger: record by record, a timer for each key and window.
+
+For each record: its windows are assigned (and merged, if they merge); a window that is over is passed by; else the record
+is added to it, its trigger says whether it fires, and a timer is set for the moment at which the window goes away, which
+is its end plus the allowed lateness. A record that was passed by in all of its windows is late.
+Source: Flink docs, "Windows"; DataFlow Model paper, 2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.errors import ProgramError
+from penstock.common.output_tag import OutputTag
+from penstock.runtime.context import RuntimeContext
+from penstock.runtime.metrics import MetricGroup
+from penstock.runtime.operators.operator import Timestamps, Values
+from penstock.runtime.timers import TimeDomain
+from penstock.runtime.windows.assigner import MergingWindowAssigner, WindowAssigner, WindowAssignerContext
+from penstock.runtime.windows.contents import Contents
+from penstock.runtime.windows.evaluation import Evaluation
+from penstock.runtime.windows.merging import MergingWindows
+from penstock.runtime.windows.trigger import Trigger, TriggerResult
+from penstock.runtime.windows.trigger_context import WindowTriggerContext
+from penstock.runtime.windows.windowing import WindowingOperator
+
+if TYPE_CHECKING:
+    from penstock.runtime.context import OperatorContext
+    from penstock.runtime.operators.operator import Output
+
+CONTENTS_TABLE = "(windows) contents"
+"""(key, window) -> contents of the window. For windows that merge: (key, state window)."""
+MERGING_TABLE = "(windows) merging"
+"""key -> {window in flight: its state window}"""
+
+_ABSENT = object()
+
+
+class WindowOperator(WindowingOperator):
+    """Runs any WindowAssigner with any Trigger."""
+
+    def __init__(
+        self,
+        name: str,
+        key_selector: Callable[[Any], Any],
+        assigner: WindowAssigner[Any, Any],
+        trigger: Trigger[Any, Any],
+        contents: Contents,
+        evaluation: Evaluation,
+        allowed_lateness_ms: int = 0,
+        late_tag: OutputTag[Any] | None = None,
+    ) -> None:
+        super().__init__(name, key_selector, contents, evaluation, allowed_lateness_ms, late_tag)
+        self.assigner = assigner
+        self.trigger = trigger
+        self.event_time = assigner.is_event_time()
+        self.merging = isinstance(assigner, MergingWindowAssigner)
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        metrics = MetricGroup(context.counters)
+        self._table: dict[tuple[Any, Any], Any] = self.backend.tables.setdefault(CONTENTS_TABLE, {})
+        self._merging_table: dict[Any, dict[Any, Any]] = self.backend.tables.setdefault(MERGING_TABLE, {})
+        self._assigner_context = _AssignerContext(context, RuntimeContext(context.info, metrics, self.backend.store()))
+        self._trigger_context = WindowTriggerContext(self, metrics)
+
+    # Records.
+
+    def take(self, values: Values, timestamps: Timestamps) -> Iterator[None]:
+        backend, assign, context = self.backend, self.assigner.assign_windows, self._assigner_context
+        add = self._add_merging if self.merging else self._add
+        times = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
+        for key, timestamp, value in zip(self.keys_of(values), times, values, strict=True):
+            backend.key = key
+            try:
+                windows = assign(value, timestamp, context)
+            except ProgramError:
+                raise
+            except Exception as error:
+                method = f"{type(self.assigner).__name__}.assign_windows"
+                raise self.context.user_error(error, method, value, key, timestamp) from error
+            in_none = True
+            for window in windows:
+                actual, state_window = add(key, window)
+                if actual is None:
+                    continue
+                in_none = False
+                fires = self._put(key, actual, state_window, value, timestamp)
+                if fires is not None:
+                    yield from fires
+            if in_none and self._is_late(timestamp):
+                self.late(value, timestamp)
+
+    def _add(self, key: Any, window: Any) -> tuple[Any, Any]:
+        return (None, None) if self._is_over(window) else (window, window)
+
+    def _add_merging(self, key: Any, window: Any) -> tuple[Any, Any]:
+        """The window in flight of which `window` is part from now on, and its state window; None if it is over."""
+        windows = self._windows_of(key)
+        actual = windows.add(window, self._merged)
+        if self._is_over(actual):
+            self._retire(key, actual)
+            return None, None
+        return actual, windows.state_window(actual)
+
+    def _put(self, key: Any, window: Any, state_window: Any, value: Any, timestamp: int) -> Iterator[None] | None:
+        """Add a record to a window; the firing of the window if its trigger says so."""
+        where = (key, state_window)
+        before = self._table.get(where, _ABSENT)
+        try:
+            add, first = self.contents.add, self.contents.first
+            self._table[where] = first(value) if before is _ABSENT else add(value, before)
+        except Exception as error:
+            raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
+        result: TriggerResult = self._ask_trigger("on_element", window, value, timestamp, window)
+        # Before it fires, so that whatever the user's function asks of the operator is in place.
+        self._register_cleanup(key, window)
+        return None if result is TriggerResult.CONTINUE else self._act_on(result, key, window, state_window)
+
+    # Timers.
+
+    def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
+        event_time = domain is TimeDomain.EVENT_TIME
+        timers = self.timers.event_time if event_time else self.timers.processing_time
+        callback = "on_event_time" if event_time else "on_processing_time"
+        fired, chunk_records = 0, self.context.budget.chunk_records
+        while (due := timers.pop_due(until)) is not None:
+            timestamp, key, window = due
+            state_window = self._windows_of(key).state_window(window) if self.merging else window
+            if state_window is not None:
+                self.backend.key = key
+                result: TriggerResult = self._ask_trigger(callback, window, timestamp, window)
+                if result is not TriggerResult.CONTINUE:
+                    yield from self._act_on(result, key, window, state_window)
+                if event_time is self.event_time and timestamp == self.cleanup_time(window):
+                    self._clear(key, window, state_window)
+            fired += 1
+            if fired % chunk_records == 0:
+                yield
+
+    def cleanup_time(self, window: Any) -> int:
+        """When `window` goes away (ms): its end, in event time plus the allowed lateness."""
+        end: int = window.max_timestamp()
+        return min(end + self.allowed_lateness_ms, MAX_TIMESTAMP) if self.event_time else end
+
+    def delete_cleanup(self, key: Any, window: Any) -> None:
+        """The window is none any more: forget the timer of its going away."""
+        at = self.cleanup_time(window)
+        if at != MAX_TIMESTAMP:
+            (self.timers.event_time if self.event_time else self.timers.processing_time).delete(at, key, window)
+
+    def _register_cleanup(self, key: Any, window: Any) -> None:
+        at = self.cleanup_time(window)
+        if at == MAX_TIMESTAMP:
+            return
+        if self.event_time:
+            self.timers.event_time.register(at, key, window)
+        elif not self.ending_key_group:
+            self.timers.processing_time.register(at, key, window)
+
+    def _is_over(self, window: Any) -> bool:
+        return self.event_time and self.cleanup_time(window) <= self.timers.watermark
+
+    def _is_late(self, timestamp: int) -> bool:
+        return self.event_time and timestamp + self.allowed_lateness_ms <= self.timers.watermark
+
+    # Windows.
+
+    def _ask_trigger(self, callback: str, window: Any, *arguments: Any) -> Any:
+        self.backend.namespace = window
+        self._trigger_context.window = window
+        try:
+            return getattr(self.trigger, callback)(*arguments, self._trigger_context)
+        except Exception as error:
+            method = f"{type(self.trigger).__name__}.{callback}"
+            raise self.context.user_error(error, method, key=self.backend.key) from error
+
+    def _act_on(self, result: TriggerResult, key: Any, window: Any, state_window: Any) -> Iterator[None]:
+        where = (key, state_window)
+        contents = self._table.get(where, _ABSENT)
+        if contents is _ABSENT:
+            return
+        if result.is_fire():
+            yield from self.evaluate(key, window, contents)
+        if result.is_purge():
+            del self._table[where]
+
+    def _clear(self, key: Any, window: Any, state_window: Any) -> None:
+        """The window is over: nothing of it stays."""
+        self._table.pop((key, state_window), None)
+        self._ask_trigger("clear", window, window)
+        self.clear_evaluation(key, window)
+        if self.merging:
+            self._retire(key, window)
+
+    # Windows that merge.
+
+    def _windows_of(self, key: Any) -> MergingWindows[Any]:
+        in_flight = self._merging_table.get(key)
+        if in_flight is None:
+            in_flight = self._merging_table[key] = {}
+        assert isinstance(self.assigner, MergingWindowAssigner)
+        return MergingWindows(self.assigner, in_flight)
+
+    def _retire(self, key: Any, window: Any) -> None:
+        self._windows_of(key).retire(window)
+        if not self._merging_table[key]:
+            del self._merging_table[key]
+
+    def _merged(self, result: Any, merged: list[Any], state_window: Any, moved: list[Any]) -> None:
+        """Windows of the current key have become `result`: timers, trigger state and contents follow."""
+        if self._is_over(result):
+            raise ProgramError(
+                f"{self.assigner!r} merged windows into {result!r}, which is over at watermark {self.timers.watermark}: "
+                "the end of a window must not move back when windows merge"
+            )
+        key, context = self.backend.key, self._trigger_context
+        context.merged = merged
+        self._ask_trigger("on_merge", result, result)
+        for window in merged:
+            self._ask_trigger("clear", window, window)
+            self.delete_cleanup(key, window)
+        table = self._table
+        for old in moved:
+            contents = table.pop((key, old), _ABSENT)
+            if contents is _ABSENT:
+                continue
+            into = table.get((key, state_window), _ABSENT)
+            try:
+                table[key, state_window] = contents if into is _ABSENT else self.contents.merge(into, contents)
+            except Exception as error:
+                raise self.context.user_error(error, f"merge of {self.contents.method}", key=key) from error
+
+
+class _AssignerContext(WindowAssignerContext):
+    def __init__(self, context: OperatorContext, runtime_context: RuntimeContext) -> None:
+        self._context = context
+        self._runtime_context = runtime_context
+
+    def get_current_processing_time(self) -> int:
+        return self._context.now_ms()
+
+    def get_runtime_context(self) -> RuntimeContext:
+        return self._runtime_context
