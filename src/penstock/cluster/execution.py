@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.runtime.events import AssignSplits, Cancel, Close, Event, NoMoreSplits
 from penstock.runtime.source import Source, SplitEnumerator
@@ -72,7 +73,10 @@ class Execution:
         return sorted({self._slot_of[task] for task in self._tasks - self._finished})
 
     def registered(self, slot: SlotId) -> None:
-        """A slot's tasks are open."""
+        """A slot's tasks are open. A slot that comes twice was started again by Spark: its state is lost."""
+        if slot in self._registered:
+            self.failed(None, TaskLostError(f"level {slot[0]} slot {slot[1]} was lost and started again by Spark"))
+            return
         self._registered.add(slot)
         if self.status is JobStatus.CREATED and self._registered == self._slots:
             self.status = JobStatus.RUNNING

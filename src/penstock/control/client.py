@@ -16,13 +16,13 @@ from penstock.control.messages import FromJobManager, FromSlot, decode_from_job_
 
 
 class ControlClient:
-    """Connects to the JobManager. Messages from it gather in `received`; `wake` is called when there is one."""
+    """Connects to the JobManager. Messages from it gather in `received`; `on_message` is told of each."""
 
     def __init__(
-        self, address: ControlAddress, wake: Callable[[], None], heartbeat: Callable[[], FromSlot], interval_ms: int
+        self, address: ControlAddress, on_message: Callable[[FromJobManager], None], heartbeat: Callable[[], FromSlot], interval_ms: int
     ) -> None:
         self.received: deque[FromJobManager] = deque()
-        self._wake = wake
+        self._on_message = on_message
         self._heartbeat = heartbeat
         self._interval_ms = interval_ms
         self._context = zmq.Context()
@@ -59,8 +59,9 @@ class ControlClient:
         while not self._closing.is_set():
             ready = dict(poller.poll(self._interval_ms))
             if socket in ready:
-                self.received.append(decode_from_job_manager(socket.recv()))
-                self._wake()
+                message = decode_from_job_manager(socket.recv())
+                self.received.append(message)
+                self._on_message(message)
             if incoming in ready:
                 self._forward(incoming, socket)
             if not ready:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from penstock.common import options
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ProgramError
+from penstock.common.errors import PenstockError, ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_execution_result import JobExecutionResult
@@ -223,6 +223,9 @@ class StreamExecutionEnvironment:
         except KeyboardInterrupt:
             client.cancel().result()
             raise
+        except PenstockError as error:
+            # What the error says is all there is to know: the way it took through futures is none of the user's.
+            raise error.with_traceback(None) from None
 
     def execute_async(self, job_name: str | None = None) -> Any:
         """Start the program and return a JobClient at once."""

@@ -46,6 +46,9 @@ class Inbox:
             for batch in self._batches:
                 self._room.acquire()
                 self._arrived.put(batch)
+        except Exception:
+            # When Spark ends a query it closes the pipe in the middle of whatever was read. Lost input is told by Spark.
+            pass
         finally:
             self.ended.set()
             self.ring()

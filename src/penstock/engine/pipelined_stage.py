@@ -33,6 +33,7 @@ from penstock.control.messages import (
 )
 from penstock.engine.failures import describe
 from penstock.engine.inbox import Inbox
+from penstock.engine.interrupt import Interrupt, Interrupted
 from penstock.engine.payload import Payload, unpack
 from penstock.engine.pushes import Pushes
 from penstock.engine.reports import reports_of
@@ -78,8 +79,9 @@ class SlotHost:
         self._slot: Slot | None = None
         self._pushes = Pushes()
         self._discarding = False
+        self._interrupt = Interrupt()
         assert payload.control is not None
-        self._client = ControlClient(payload.control, self._inbox.ring, self._heartbeat, payload.heartbeat_ms)
+        self._client = ControlClient(payload.control, self._on_message, self._heartbeat, payload.heartbeat_ms)
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """The rows of the stage, for as long as the query lives."""
@@ -120,9 +122,16 @@ class SlotHost:
             self._handle(self._client.received.popleft())
         if self._discarding or self._slot is None:
             return False
-        busy = self._slot.step()
+        with self._interrupt.allowed():
+            busy = self._slot.step()
         self._send_effects()
         return busy
+
+    def _on_message(self, message: FromJobManager) -> None:
+        """The control thread's: wake the slot, and take it out of a user's function that does not return."""
+        self._inbox.ring()
+        if isinstance(message, CancelTasks):
+            self._interrupt.soon()
 
     def _handle(self, message: FromJobManager) -> None:
         slot = self._slot
@@ -190,6 +199,8 @@ class SlotHost:
         """Run a part of the slot's work; if it fails, tell the JobManager and close what is open."""
         try:
             return do()
+        except Interrupted:
+            return True
         except Exception as error:
             kind, text = describe(error)
             self._discarding = True

@@ -55,6 +55,7 @@ _QUIET = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 _LOCAL_SLOTS_LEAST = 64
+_TASK_TRIES = 4
 _own: SparkSession | None = None
 
 
@@ -99,7 +100,8 @@ def _start(slots: int, settings: dict[str, str]) -> SparkSession:
     logging = Path(__file__).with_name("log4j2.properties")
     settings = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}", **settings}
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)}]"
+    # With a number of tries, as on a cluster: in batched mode Spark runs a lost task again.
+    local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)},{_TASK_TRIES}]"
     merged = {"spark.master": local, "spark.app.name": "penstock", **_QUIET, **FIXED_AT_START, **PER_QUERY, **settings}
     if not merged["spark.master"].startswith("local"):
         for key in ("spark.driver.host", "spark.driver.bindAddress"):

@@ -61,6 +61,7 @@ from penstock.runtime.watermarks import WatermarkValve
 from penstock.state.key_groups import KeyGroups
 
 _SLICE_NS = 2_000_000
+_SLICE_FIRST = 64
 Channel = tuple[int, int]
 
 
@@ -108,7 +109,7 @@ class Task:
         self._clock = clock
         self._budget = budget
         self._work: deque[tuple[Callable[..., None], Any, Any]] = deque()
-        self._slice = CHUNK_RECORDS_MAX
+        self._slice = _SLICE_FIRST
         self._flush_at_ms: int | None = None
         self._key_group = NO_KEY_GROUP
         self._latency_interval_ms = level.latency_interval_ms

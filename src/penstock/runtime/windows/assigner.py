@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
@@ -31,13 +31,17 @@ class WindowAssignerContext(ABC):
         """Where states of the record's key are to be had."""
 
 
+# Inside of the classes below the plain names are those of their attributes.
+_AssignerContext: TypeAlias = WindowAssignerContext
+
+
 class WindowAssigner(ABC, Generic[T, W]):
     """Gives each record its windows: none, one or several."""
 
     WindowAssignerContext = WindowAssignerContext
 
     @abstractmethod
-    def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[W]:
+    def assign_windows(self, element: T, timestamp: int, context: _AssignerContext) -> Collection[W]:
         """The windows of `element`. `timestamp` (ms) is the lowest there is if the record has none."""
 
     @abstractmethod
@@ -61,13 +65,16 @@ class MergeCallback(ABC, Generic[W]):
         """`to_be_merged` become `merge_result`."""
 
 
+_Callback: TypeAlias = MergeCallback
+
+
 class MergingWindowAssigner(WindowAssigner[T, W]):
     """One whose windows grow together, such as sessions."""
 
     MergeCallback = MergeCallback
 
     @abstractmethod
-    def merge_windows(self, windows: Iterable[W], callback: MergeCallback[W]) -> None:
+    def merge_windows(self, windows: Iterable[W], callback: _Callback[W]) -> None:
         """Tell `callback` which of a key's windows, if any, become one."""
 
 

@@ -1,6 +1,6 @@
 """Tumbling and sliding windows of event time and of processing time, and the global window.
 
-Windows of a size start every `slide` milliseconds, moved by an offset; tumbling ones are those whose slide is their size.
+Windows of a size start every `slide` milliseconds, moved by an offset; of tumbling ones the slide is the size.
 
     size 10, slide 5, offset 0           timestamp 7 is in [0, 10) and [5, 15)
 
@@ -66,9 +66,7 @@ class AlignedWindows(WindowAssigner[T, TimeWindow]):
 class AlignedEventTimeWindows(AlignedWindows[T]):
     """Those of event time."""
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssignerContext
-    ) -> Collection[TimeWindow]:
+    def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
         """The windows in which the record's timestamp lies. Raises ProgramError if it has none."""
         require_timestamp(timestamp)
         return self.windows_of(timestamp)
@@ -85,9 +83,7 @@ class AlignedEventTimeWindows(AlignedWindows[T]):
 class AlignedProcessingTimeWindows(AlignedWindows[T]):
     """Those of processing time."""
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssignerContext
-    ) -> Collection[TimeWindow]:
+    def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
         """The windows in which the clock now is."""
         return self.windows_of(context.get_current_processing_time())
 
@@ -168,9 +164,7 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
         """The assigner."""
         return GlobalWindows()
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssignerContext
-    ) -> Collection[GlobalWindow]:
+    def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[GlobalWindow]:
         """The global window."""
         return [GlobalWindow.get()]
 

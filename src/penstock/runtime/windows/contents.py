@@ -1,15 +1,22 @@
-"""What is kept of the records of a window: all of them, their reduction, or an accumulator."""
+"""What is kept of the records of a window: all of them, their reduction, or an accumulator.
+
+`fold` is where windows spend their time. Per record: one lookup, the user's function, one store.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.typeinfo import TypeInformation
 from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.windows.sharing import is_plain
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
+
+_ABSENT: Any = object()
 
 
 class Contents(ABC):
@@ -17,6 +24,8 @@ class Contents(ABC):
 
     method: str
     """How errors name the user's function that is called for a record."""
+    type_info: TypeInformation | None
+    """Declared type of what is kept: of a record, of the reduced value, of the accumulator."""
 
     def open(self, context: OperatorContext) -> None:
         """The place of the user's own `open`."""
@@ -37,6 +46,23 @@ class Contents(ABC):
         """The contents of two windows that have become one; both may be used up."""
 
     @abstractmethod
+    def result(self, contents: Any) -> Any:
+        """What comes out of a window that has no window function."""
+
+    @abstractmethod
+    def fold(
+        self, keys: list[Any], values: Iterator[Any], table: dict[Any, Any], newcomers: list[dict[Any, None]]
+    ) -> None:
+        """Add each value to the contents of its key in `table`; keys that are new there go into all `newcomers`."""
+
+    def can_share(self) -> bool:
+        """Whether windows that overlap may be put together from the contents of the slices that they share.
+
+        So it is if contents can be merged, and copied cheaply where `merge` might change them. Asked after `open`.
+        """
+        return False
+
+    @abstractmethod
     def elements(self, contents: Any) -> list[Any]:
         """What the window function is given."""
 
@@ -45,6 +71,9 @@ class AllRecords(Contents):
     """All records, in the order of their arrival."""
 
     method = "window"
+
+    def __init__(self, type_info: TypeInformation | None = None) -> None:
+        self.type_info = type_info
 
     def first(self, value: Any) -> list[Any]:
         return [value]
@@ -56,6 +85,22 @@ class AllRecords(Contents):
     def merge(self, contents: list[Any], others: list[Any]) -> list[Any]:
         return contents + others
 
+    def result(self, contents: list[Any]) -> list[Any]:
+        return contents[:]
+
+    def fold(
+        self, keys: list[Any], values: Iterator[Any], table: dict[Any, Any], newcomers: list[dict[Any, None]]
+    ) -> None:
+        get = table.get
+        for key, value in zip(keys, values):  # noqa: B905
+            before = get(key)
+            if before is None:
+                table[key] = [value]
+                for waiting in newcomers:
+                    waiting[key] = None
+            else:
+                before.append(value)
+
     def elements(self, contents: list[Any]) -> list[Any]:
         # A copy: the window may fire again, and who is given a list may sort or empty it.
         return contents[:]
@@ -64,8 +109,9 @@ class AllRecords(Contents):
 class Reduced(Contents):
     """One value: the records reduced."""
 
-    def __init__(self, function: UserFunction) -> None:
+    def __init__(self, function: UserFunction, type_info: TypeInformation | None = None) -> None:
         self.function = function
+        self.type_info = type_info
         self.method = function.method
 
     def open(self, context: OperatorContext) -> None:
@@ -73,11 +119,6 @@ class Reduced(Contents):
 
     def close(self, context: OperatorContext) -> None:
         self.function.close(context)
-
-    @property
-    def reduce(self) -> Callable[[Any, Any], Any]:
-        """The user's function of the older and the newer value."""
-        return self.function.call
 
     def first(self, value: Any) -> Any:
         return value
@@ -88,6 +129,25 @@ class Reduced(Contents):
     def merge(self, contents: Any, others: Any) -> Any:
         return self.function.call(contents, others)
 
+    def result(self, contents: Any) -> Any:
+        return contents
+
+    def fold(
+        self, keys: list[Any], values: Iterator[Any], table: dict[Any, Any], newcomers: list[dict[Any, None]]
+    ) -> None:
+        get, reduce = table.get, self.function.call
+        for key, value in zip(keys, values):  # noqa: B905
+            before = get(key, _ABSENT)
+            if before is _ABSENT:
+                table[key] = value
+                for waiting in newcomers:
+                    waiting[key] = None
+            else:
+                table[key] = reduce(before, value)
+
+    def can_share(self) -> bool:
+        return True
+
     def elements(self, contents: Any) -> list[Any]:
         return [contents]
 
@@ -95,8 +155,9 @@ class Reduced(Contents):
 class Aggregated(Contents):
     """An accumulator, of which the window function is given the result."""
 
-    def __init__(self, function: UserFunction) -> None:
+    def __init__(self, function: UserFunction, type_info: TypeInformation | None = None) -> None:
         self.function = function
+        self.type_info = type_info
         self.instance = function.instance
         self.method = function.method
 
@@ -114,6 +175,30 @@ class Aggregated(Contents):
 
     def merge(self, contents: Any, others: Any) -> Any:
         return self.instance.merge(contents, others)
+
+    def result(self, contents: Any) -> Any:
+        return self.instance.get_result(contents)
+
+    def fold(
+        self, keys: list[Any], values: Iterator[Any], table: dict[Any, Any], newcomers: list[dict[Any, None]]
+    ) -> None:
+        get, add, create = table.get, self.instance.add, self.instance.create_accumulator
+        for key, value in zip(keys, values):  # noqa: B905
+            before = get(key, _ABSENT)
+            if before is _ABSENT:
+                before = create()
+                for waiting in newcomers:
+                    waiting[key] = None
+            table[key] = add(value, before)
+
+    def can_share(self) -> bool:
+        """Tries `merge` on two empty accumulators: many programs leave it unwritten."""
+        create = self.instance.create_accumulator
+        try:
+            merged = self.instance.merge(create(), create())
+        except Exception:
+            return False
+        return merged is not None and is_plain(merged) and is_plain(create())
 
     def elements(self, contents: Any) -> list[Any]:
         return [self.instance.get_result(contents)]

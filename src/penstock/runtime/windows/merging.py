@@ -1,7 +1,7 @@
 """Windows of one key that grow together: which are there, and under which window the contents of each are kept.
 
-When windows merge, the state of one of them is kept where it is and goes on as the state of the result; only the others'
-is moved. So each window in flight is mapped to its *state window*.
+When windows merge, the state of one of them stays where it is and goes on as the state of the result; only that of the
+others is moved. So each window in flight is mapped to its *state window*.
 
     records at 0, 6 with a gap of 10                       and 20, joined by 12
     [0, 10) -> [0, 10)                                     [0, 16)  -> [0, 10)

@@ -60,9 +60,7 @@ class _Sessions(MergingWindowAssigner[T, TimeWindow]):
 
 
 class _EventTimeSessions(_Sessions[T]):
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssignerContext
-    ) -> Collection[TimeWindow]:
+    def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
         """From the record's timestamp on, as long as the gap. Raises ProgramError if it has no timestamp."""
         require_timestamp(timestamp)
         return [TimeWindow(timestamp, timestamp + self.gap_ms(element))]
@@ -77,9 +75,7 @@ class _EventTimeSessions(_Sessions[T]):
 
 
 class _ProcessingTimeSessions(_Sessions[T]):
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssignerContext
-    ) -> Collection[TimeWindow]:
+    def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
         """From now on, as long as the gap."""
         now = context.get_current_processing_time()
         return [TimeWindow(now, now + self.gap_ms(element))]
@@ -112,7 +108,8 @@ class _DynamicGap:
         extract = None if isinstance(extractor, type) else getattr(extractor, "extract", extractor)
         if not callable(extract):
             raise TypeError(
-                f"expected a SessionWindowTimeGapExtractor or a function from a record to its gap in ms, got {extractor!r}"
+                "expected a SessionWindowTimeGapExtractor or a function from a record to its gap in ms, "
+                f"got {extractor!r}"
             )
         self._extract: Callable[[Any], int] = extract
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from penstock.runtime.windows.window import Window
 from penstock.state.descriptors import StateDescriptor
@@ -84,6 +84,11 @@ class OnMergeContext(TriggerContext):
         """
 
 
+# Inside of Trigger the plain names are those of its attributes.
+_TriggerContext: TypeAlias = TriggerContext
+_OnMergeContext: TypeAlias = OnMergeContext
+
+
 class Trigger(ABC, Generic[T, W]):
     """Says when windows give their results. Keeps nothing in itself: one object serves all keys and windows."""
 
@@ -91,15 +96,15 @@ class Trigger(ABC, Generic[T, W]):
     OnMergeContext = OnMergeContext
 
     @abstractmethod
-    def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerContext) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int, window: W, ctx: _TriggerContext) -> TriggerResult:
         """A record was added to the window."""
 
     @abstractmethod
-    def on_processing_time(self, time: int, window: W, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: W, ctx: _TriggerContext) -> TriggerResult:
         """A processing-time timer of the window is due."""
 
     @abstractmethod
-    def on_event_time(self, time: int, window: W, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: W, ctx: _TriggerContext) -> TriggerResult:
         """An event-time timer of the window is due."""
 
     def can_merge(self) -> bool:
@@ -107,11 +112,11 @@ class Trigger(ABC, Generic[T, W]):
         return False
 
     @abstractmethod
-    def on_merge(self, window: W, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: W, ctx: _OnMergeContext) -> None:
         """Windows have become `window`."""
 
     @abstractmethod
-    def clear(self, window: W, ctx: TriggerContext) -> None:
+    def clear(self, window: W, ctx: _TriggerContext) -> None:
         """The window goes away: delete its timers and state."""
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 W = TypeVar("W", bound=Window)
 
 
-def positive_count(what: str, count: int) -> int:
+def positive_count(what: str, count: Any) -> int:
     """`count`, if it is a number of records. Raises TypeError or ValueError if it is none."""
     if not isinstance(count, int) or isinstance(count, bool):
         raise TypeError(f"{what} is a number of records, got {count!r}")
@@ -126,8 +126,8 @@ class _Continuous(_Silent[T, TimeWindow]):
     def _schedule(self, time: int, window: TimeWindow, ctx: TriggerContext) -> int:
         """Keep the next time to fire: an interval after `time`, or the end of the window if that comes before."""
         at, end = time + self.interval, window.max_timestamp()
-        # The clock may be past the end of a window that ends by the watermark: it goes on by intervals then. A timer for
-        # the end, now past, would be due at once, again and again.
+        # The clock may be past the end of a window that ends by the watermark: then it goes on by intervals. A timer
+        # for the end, now past, would be due at once, again and again.
         if time < end < at:
             at = end
         ctx.get_partitioned_state(self._next).add(at)

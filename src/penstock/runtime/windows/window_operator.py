@@ -1,8 +1,8 @@
 """The window operator that runs any assigner with any trigger: record by record, a timer for each key and window.
 
-For each record: its windows are assigned (and merged, if they merge); a window that is over is passed by; else the record
-is added to it, its trigger says whether it fires, and a timer is set for the moment at which the window goes away, which
-is its end plus the allowed lateness. A record that was passed by in all of its windows is late.
+For each record: its windows are assigned (and merged, if they merge); a window that is over is passed by; else the
+record is added to it, its trigger says whether it fires, and a timer is set for the moment at which the window goes
+away, which is its end plus the allowed lateness. A record that was passed by in all of its windows is late.
 Source: Flink docs, "Windows"; DataFlow Model paper, 2.2.
 """
 
@@ -76,8 +76,8 @@ class WindowOperator(WindowingOperator):
             backend.key = key
             try:
                 windows = assign(value, timestamp, context)
-            except ProgramError:
-                raise
+            except ProgramError as error:
+                raise ProgramError(f"operator '{self.name}': {error}") from error
             except Exception as error:
                 method = f"{type(self.assigner).__name__}.assign_windows"
                 raise self.context.user_error(error, method, value, key, timestamp) from error
@@ -128,7 +128,8 @@ class WindowOperator(WindowingOperator):
         fired, chunk_records = 0, self.context.budget.chunk_records
         while (due := timers.pop_due(until)) is not None:
             timestamp, key, window = due
-            state_window = self._windows_of(key).state_window(window) if self.merging else window
+            # A trigger may have left a timer behind for a window that is part of another now: there is nothing to fire.
+            state_window = self._merging_table.get(key, {}).get(window) if self.merging else window
             if state_window is not None:
                 self.backend.key = key
                 result: TriggerResult = self._ask_trigger(callback, window, timestamp, window)
@@ -213,8 +214,8 @@ class WindowOperator(WindowingOperator):
         """Windows of the current key have become `result`: timers, trigger state and contents follow."""
         if self._is_over(result):
             raise ProgramError(
-                f"{self.assigner!r} merged windows into {result!r}, which is over at watermark {self.timers.watermark}: "
-                "the end of a window must not move back when windows merge"
+                f"{self.assigner!r} merged windows into {result!r}, which is over at watermark "
+                f"{self.timers.watermark}: the end of a window must not move back when windows merge"
             )
         key, context = self.backend.key, self._trigger_context
         context.merged = merged

@@ -1,8 +1,8 @@
 """What all window operators share: results gathered into chunks, work that can stop anywhere, late records.
 
 What a call has to do is a generator that puts results into the operator's current chunk and yields whenever a chunk's
-worth was gathered or done; between two yields the chunk goes out, and if the step's budget is used up the rest waits for
-`resume`. Results carry the last timestamp of their window, whatever made it fire. Source: Flink docs, "Windows".
+worth was gathered or done; between two yields the chunk goes out, and if the step's budget is used up the rest waits
+for `resume`. Results carry the last timestamp of their window, whatever made it fire. Source: Flink docs, "Windows".
 """
 
 from __future__ import annotations

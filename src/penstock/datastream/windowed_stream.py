@@ -1,0 +1,248 @@
+"""Streams cut into windows: of each key (WindowedStream), or of all records (AllWindowedStream).
+
+Source: Flink docs, "Windows".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock.common.output_tag import OutputTag
+from penstock.common.time import TimeLength, to_milliseconds
+from penstock.common.typeinfo import RowTypeInfo, TypeInformation
+from penstock.datastream.arguments import as_function, output_type_of
+from penstock.datastream.data_stream import DataStream
+from penstock.datastream.functions import (
+    AggregateFunction,
+    AllWindowFunction,
+    NullByteKeySelector,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    WindowFunction,
+)
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.windows.assigner import MergingWindowAssigner, WindowAssigner
+from penstock.runtime.windows.choice import window_operator
+from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
+from penstock.runtime.windows.evaluation import Apply, ApplyToAll, Evaluation, Process, ProcessAll
+from penstock.runtime.windows.trigger import Trigger
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from penstock.datastream.keyed_stream import KeyedStream
+    from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+T = TypeVar("T")
+K = TypeVar("K")
+R = TypeVar("R")
+
+
+class _Windows(Generic[T]):
+    """What both kinds of windowed streams have: settings, and the way from functions to the operator."""
+
+    _kind = "Window"
+    _apply_interface: type = WindowFunction
+    _apply: Callable[[UserFunction], Evaluation] = Apply
+    _process_interface: type = ProcessWindowFunction
+    _process: Callable[[UserFunction], Evaluation] = Process
+
+    def __init__(self, keyed_stream: KeyedStream[T, Any], window_assigner: WindowAssigner[Any, Any]) -> None:
+        _require_instance(window_assigner, WindowAssigner, "TumblingEventTimeWindows.of(Time.minutes(5))")
+        self._keyed_stream = keyed_stream
+        self._assigner = window_assigner
+        self._trigger = window_assigner.get_default_trigger(keyed_stream.get_execution_environment())
+        self._allowed_lateness_ms = 0
+        self._late_tag: OutputTag[Any] | None = None
+        self._check_trigger(self._trigger)
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment in which the stream was made."""
+        return self._keyed_stream.get_execution_environment()
+
+    def get_input_type(self) -> TypeInformation:
+        """Type of the records in the windows."""
+        return self._keyed_stream.get_type()
+
+    def trigger(self, trigger: Trigger[Any, Any]) -> Self:
+        """Say when windows give their results, in place of the assigner's default trigger.
+
+        Raises TypeError if it is no Trigger, or one that can't merge and the windows do.
+        """
+        _require_instance(trigger, Trigger, "CountTrigger.of(10)")
+        self._check_trigger(trigger)
+        self._trigger = trigger
+        return self
+
+    def allowed_lateness(self, time_ms: TimeLength) -> Self:
+        """Keep windows `time_ms` milliseconds of event time past their end, and update them with late records.
+
+        A late record within that time fires its window again at once (default trigger). A later one goes to
+        `side_output_late_data` if set; else it is dropped and counted as late. In processing time nothing is late.
+        Default: 0. Raises ValueError if negative. Source: Flink docs, "Windows", Allowed Lateness.
+        """
+        lateness_ms = to_milliseconds(time_ms)
+        if lateness_ms < 0:
+            raise ValueError(f"the allowed lateness can't be negative, got {lateness_ms} ms")
+        self._allowed_lateness_ms = lateness_ms
+        return self
+
+    def side_output_late_data(self, output_tag: OutputTag[Any]) -> Self:
+        """Send records that are too late for all of their windows to a side output instead of dropping them.
+
+        Read it by `get_side_output(output_tag)` of the result. Raises TypeError if given no OutputTag.
+        """
+        _require_instance(output_tag, OutputTag, 'OutputTag("late")')
+        self._late_tag = output_tag
+        return self
+
+    def reduce(
+        self,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        window_function: Any = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[Any]:
+        """Reduce the records of a window to one value as they come; `window_function`, if given, gets that value.
+
+        The value of a window is kept, not its records. Sliding windows share what they have in common, so the function
+        must not depend on the order of values. Raises TypeError for what is no function.
+        """
+        function = as_function(reduce_function, "reduce", ReduceFunction)
+        input_type = self._keyed_stream._transformation.output_type
+        evaluation, declared = self._evaluation(window_function, output_type, input_type)
+        return self._result(Reduced(function, input_type), evaluation, function.method, declared)
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T, Any, Any],
+        window_function: Any = None,
+        accumulator_type: TypeInformation | list[TypeInformation] | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[Any]:
+        """Aggregate the records of a window as they come; `window_function`, if given, gets the result.
+
+        The accumulator of a window is kept, not its records. Sliding windows share what they have in common where the
+        function has a `merge`; session windows need it. Raises TypeError if it is no AggregateFunction.
+        """
+        self._check_aggregate(aggregate_function)
+        function = UserFunction(aggregate_function, "add")
+        if isinstance(accumulator_type, list):
+            accumulator_type = RowTypeInfo(accumulator_type)
+        if accumulator_type is not None:
+            _require_instance(accumulator_type, TypeInformation, "Types.LONG()")
+        result_type = output_type_of(aggregate_function, "get_result", None if window_function else output_type)
+        evaluation, declared = self._evaluation(window_function, output_type, result_type)
+        name = type(aggregate_function).__name__
+        return self._result(Aggregated(function, accumulator_type), evaluation, name, declared)
+
+    def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
+        """Call a function with all records of a window when it fires; it returns an iterable or is a generator.
+
+        Every record is kept until its window is over. Raises TypeError for what is no function.
+        """
+        function = as_function(window_function, "apply", self._apply_interface)
+        declared = output_type_of(window_function, "apply", output_type, elements=True)
+        return self._result(self._all_records(), type(self)._apply(function), function.method, declared)
+
+    def process(self, process_window_function: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
+        """Like `apply`, with a context that knows the window, times and state; and side outputs: `yield tag, value`.
+
+        Every record is kept until its window is over. Raises TypeError for what is no function.
+        """
+        function = as_function(process_window_function, "process", self._process_interface)
+        declared = output_type_of(process_window_function, "process", output_type, elements=True)
+        return self._result(self._all_records(), type(self)._process(function), function.method, declared)
+
+    def _all_records(self) -> AllRecords:
+        return AllRecords(self._keyed_stream._transformation.output_type)
+
+    def _evaluation(
+        self, function: Any, output_type: TypeInformation | None, result_type: TypeInformation | None
+    ) -> tuple[Evaluation, TypeInformation | None]:
+        """What is done with the one value of a window, and the type of what comes out."""
+        if function is None:
+            return Evaluation(), output_type or result_type
+        process = not isinstance(function, type) and callable(getattr(function, "process", None))
+        method = "process" if process else "apply"
+        interface = self._process_interface if process else self._apply_interface
+        wrap = type(self)._process if process else type(self)._apply
+        declared = output_type_of(function, method, output_type, elements=True)
+        return wrap(as_function(function, method, interface)), declared
+
+    def _check_trigger(self, trigger: Trigger[Any, Any]) -> None:
+        if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
+            raise TypeError(
+                f"{self._assigner!r} merges windows, and {trigger!r} can't: its can_merge() must be true and its "
+                "on_merge() written"
+            )
+
+    def _check_aggregate(self, function: Any) -> None:
+        _require_instance(function, object, "")
+        methods = ["create_accumulator", "add", "get_result"]
+        if isinstance(self._assigner, MergingWindowAssigner):
+            methods.append("merge")
+        missing = [method for method in methods if not callable(getattr(function, method, None))]
+        if missing:
+            raise TypeError(f"expected an AggregateFunction, got {function!r}, which lacks {', '.join(missing)}")
+
+    def _result(
+        self, contents: Contents, evaluation: Evaluation, function: str, output_type: TypeInformation | None
+    ) -> DataStream[Any]:
+        name = type(self._assigner).__name__
+        operator = window_operator(
+            name,
+            self._keyed_stream.key_selector,
+            self._assigner,
+            self._trigger,
+            contents,
+            evaluation,
+            self._allowed_lateness_ms,
+            self._late_tag,
+        )
+        functions = (
+            function if evaluation.passes_on or function == evaluation.method else f"{function}, {evaluation.method}"
+        )
+        result = self._keyed_stream._keyed_operator(name, operator, output_type)
+        return result.set_description(f"{self._kind}({self._assigner!r}, {self._trigger!r}, {functions})")
+
+
+class WindowedStream(_Windows[T], Generic[T, K]):
+    """The windows of each key. What `KeyedStream.window` gives.
+
+    Window functions are `apply(key, window, inputs)` or `process(key, context, elements)`; a plain callable given with
+    reduce or aggregate is called as the former.
+    """
+
+
+class AllWindowedStream(_Windows[T]):
+    """Windows over all records, which one subtask takes. What `DataStream.window_all` gives.
+
+    Window functions are `apply(window, inputs)` or `process(context, elements)`; a plain callable given with reduce or
+    aggregate is called as the former.
+    """
+
+    _kind = "AllWindow"
+    _apply_interface = AllWindowFunction
+    _apply = ApplyToAll
+    _process_interface = ProcessAllWindowFunction
+    _process = ProcessAll
+
+    def __init__(self, data_stream: DataStream[T], window_assigner: WindowAssigner[Any, Any]) -> None:
+        super().__init__(data_stream.key_by(NullByteKeySelector()), window_assigner)
+
+    def _result(
+        self, contents: Contents, evaluation: Evaluation, function: str, output_type: TypeInformation | None
+    ) -> DataStream[Any]:
+        result = super()._result(contents, evaluation, function, output_type).force_non_parallel()
+        result._transformation.parallelism_fixed = "window_all takes all records of the stream in one subtask"
+        return result
+
+
+def _require_instance(value: Any, kind: type, example: str) -> None:
+    """Raise TypeError unless `value` is an instance of `kind`, with a word for who forgot the parentheses."""
+    if isinstance(value, type):
+        raise TypeError(f"expected an instance, got the class {value.__name__}: write {value.__name__}(…)")
+    if not isinstance(value, kind):
+        raise TypeError(f"expected a {kind.__name__}, e.g. {example}, got {value!r}")

@@ -1,0 +1,51 @@
+"""Which of the two window operators runs a window: the fast one where it can, else the general one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.output_tag import OutputTag
+from penstock.runtime.windows.assigner import WindowAssigner
+from penstock.runtime.windows.assigners import (
+    AlignedWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from penstock.runtime.windows.contents import Contents
+from penstock.runtime.windows.evaluation import Evaluation
+from penstock.runtime.windows.sliced_window_operator import SlicedWindowOperator
+from penstock.runtime.windows.trigger import Trigger
+from penstock.runtime.windows.window_operator import WindowOperator
+from penstock.runtime.windows.windowing import WindowingOperator
+
+# Exactly these: a subclass may assign otherwise.
+_ALIGNED = {
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+}
+
+
+def window_operator(
+    name: str,
+    key_selector: Callable[[Any], Any],
+    assigner: WindowAssigner[Any, Any],
+    trigger: Trigger[Any, Any],
+    contents: Contents,
+    evaluation: Evaluation,
+    allowed_lateness_ms: int = 0,
+    late_tag: OutputTag[Any] | None = None,
+) -> WindowingOperator:
+    """The operator for a window, unopened."""
+    if (
+        isinstance(assigner, AlignedWindows)
+        and type(assigner) in _ALIGNED
+        and assigner.slide_ms <= assigner.size_ms
+        and type(trigger) is type(assigner.get_default_trigger(None))
+    ):
+        return SlicedWindowOperator(name, key_selector, assigner, contents, evaluation, allowed_lateness_ms, late_tag)
+    return WindowOperator(name, key_selector, assigner, trigger, contents, evaluation, allowed_lateness_ms, late_tag)

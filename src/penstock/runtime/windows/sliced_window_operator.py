@@ -1,0 +1,322 @@
+"""The fast window operator: aligned windows (tumbling, sliding) with their default trigger.
+
+Time is cut into *slices* of the greatest common divisor of size and slide. A record goes into the contents of its key
+in one slice; a window that fires puts its slices together. Where contents can't be shared (see `Contents.can_share`), a
+slice is a whole window and a record goes into each of its windows. Tumbling windows are one slice either way.
+
+    size 6, slide 2           slices   0    2    4    6    8    10
+                                       │  a │  b │  c │  d │  e │
+    windows of a record at 5           [──────────────)              a+b+c
+                                            [──────────────)         b+c+d
+                                                 [──────────────)    c+d+e
+
+There is no timer per key and window: windows that wait for their end, or for the end of the allowed lateness, are
+tables of window -> keys, and a heap of their starts. Per record of a known key that leaves what `Contents.fold` does.
+Records before the *horizon* are the exception, taken one by one: a window that they belong to has ended already, so
+that it is over, or fires at once. Results, late records, timestamps and state are those of `WindowOperator`, but that a
+reduce function sees values of different slices in the order of their slices, not of their arrival.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.errors import ProgramError
+from penstock.common.output_tag import OutputTag
+from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
+from penstock.runtime.timers import TimeDomain
+from penstock.runtime.windows.assigner import no_timestamp
+from penstock.runtime.windows.assigners import AlignedWindows
+from penstock.runtime.windows.contents import Contents
+from penstock.runtime.windows.evaluation import Evaluation
+from penstock.runtime.windows.sharing import merged
+from penstock.runtime.windows.window import TimeWindow
+from penstock.runtime.windows.windowing import WindowingOperator
+
+if TYPE_CHECKING:
+    from penstock.runtime.context import OperatorContext
+    from penstock.runtime.operators.operator import Output
+
+SLICES_TABLE = "(windows) slices"
+"""start of slice -> {key: contents}"""
+WAITING_TABLE = "(windows) waiting"
+"""start of window -> {key: None}: those that wait for the end of the window"""
+ENDED_TABLE = "(windows) ended"
+"""start of window -> {key: None}: those that have fired and wait for the end of the allowed lateness"""
+
+_ABSENT: Any = object()
+_SLICES_PER_SLIDE_MAX = 4
+
+
+class SlicedWindowOperator(WindowingOperator):
+    """Runs aligned windows whose slide is not larger than their size, with their default trigger."""
+
+    def __init__(
+        self,
+        name: str,
+        key_selector: Callable[[Any], Any],
+        assigner: AlignedWindows[Any],
+        contents: Contents,
+        evaluation: Evaluation,
+        allowed_lateness_ms: int = 0,
+        late_tag: OutputTag[Any] | None = None,
+    ) -> None:
+        super().__init__(name, key_selector, contents, evaluation, allowed_lateness_ms, late_tag)
+        assert assigner.slide_ms <= assigner.size_ms
+        self.event_time = assigner.is_event_time()
+        self._size, self._slide, self._offset = assigner.size_ms, assigner.slide_ms, assigner.offset_ms
+        self._width = math.gcd(self._size, self._slide)
+        self._stays_ms = allowed_lateness_ms if self.event_time else 0
+        self._domain = TimeDomain.EVENT_TIME if self.event_time else TimeDomain.PROCESSING_TIME
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        tables = self.backend.tables
+        self._slices: dict[int, dict[Any, Any]] = tables.setdefault(SLICES_TABLE, {})
+        self._waiting: dict[int, dict[Any, None]] = tables.setdefault(WAITING_TABLE, {})
+        self._ended: dict[int, dict[Any, None]] = tables.setdefault(ENDED_TABLE, {})
+        self._waiting_heap: list[int] = []
+        self._ended_heap: list[int] = []
+        self._shares = False
+
+    def open(self) -> None:
+        super().open()
+        # Slices much shorter than the slide would make more work when windows fire than they save before.
+        few = self._slide <= self._width * _SLICES_PER_SLIDE_MAX
+        self._shares = self._slide < self._size and few and self.contents.can_share()
+        self._waiting_heap[:], self._ended_heap[:] = self._waiting, self._ended
+        heapify(self._waiting_heap)
+        heapify(self._ended_heap)
+
+    def forget_key_group(self) -> bool:
+        self._waiting_heap.clear()
+        self._ended_heap.clear()
+        return super().forget_key_group()
+
+    # Records.
+
+    def process(self, values: Values, timestamps: Timestamps) -> bool:
+        if not values:
+            return True
+        keys = self.keys_of(values)
+        if not self.event_time:
+            self._fold(self._slice_of(self.context.now_ms()), keys, values)
+            return True
+        lowest = min(timestamps) if timestamps is not None else MIN_TIMESTAMP
+        if timestamps is None or lowest <= MIN_TIMESTAMP:
+            raise ProgramError(f"operator '{self.name}': {no_timestamp()}")
+        start = self._slice_of(lowest)
+        if start >= self._horizon() and max(timestamps) < start + self._width:
+            self._fold(start, keys, values)
+            return True
+        return self.do(self._take_mixed(keys, values, timestamps), self._hand_on_late)
+
+    def _slice_of(self, timestamp: int) -> int:
+        return timestamp - (timestamp - self._offset) % self._width
+
+    def _horizon(self) -> int:
+        """The end of the last window that has ended: all windows of records from here on are still waiting."""
+        now = self.timers.watermark + 1
+        return now - (now - self._offset - self._size) % self._slide
+
+    def _take_mixed(self, keys: list[Any], values: Values, timestamps: list[int]) -> Iterator[None]:
+        """A chunk with records of several slices: sorted out by slice, in which order does not matter."""
+        width, offset, horizon = self._width, self._offset, self._horizon()
+        slices: dict[int, tuple[list[Any], list[Any]]] = {}
+        behind: list[tuple[Any, Any, int]] = []
+        start = end = MIN_TIMESTAMP
+        add_key = add_value = behind.append
+        for key, timestamp, value in zip(keys, timestamps, values):  # noqa: B905
+            if timestamp >= end or timestamp < start:
+                if timestamp < horizon:
+                    behind.append((key, value, timestamp))
+                    continue
+                start = timestamp - (timestamp - offset) % width
+                end = start + width
+                found = slices.get(start)
+                if found is None:
+                    found = slices[start] = ([], [])
+                add_key, add_value = found[0].append, found[1].append
+            add_key(key)
+            add_value(value)
+        for start, (slice_keys, slice_values) in slices.items():
+            self._fold(start, slice_keys, slice_values)
+        # No window that has ended holds a slice from the horizon on, so these may as well come last.
+        for key, value, timestamp in behind:
+            yield from self._take_behind(key, value, timestamp)
+
+    def _fold(self, start: int, keys: list[Any], values: Values) -> None:
+        """Add records to a slice all of whose windows are waiting."""
+        windows = self._windows_of(start)
+        waiting = [self._waiting_for(window) for window in windows]
+        if self._shares:
+            targets = [(start, waiting)]
+        else:
+            targets = [(window, [keys_there]) for window, keys_there in zip(windows, waiting, strict=True)]
+        fold = self.contents.fold
+        for target, newcomers in targets:
+            rest = iter(values)
+            try:
+                fold(keys, rest, self._slice_at(target), newcomers)
+            except Exception as error:
+                at = positions_taken(values, rest)
+                raise self.context.user_error(error, self.contents.method, values[at], keys[at]) from error
+
+    def _windows_of(self, timestamp: int) -> range:
+        """Starts of the windows in which a timestamp lies, the latest first."""
+        latest = timestamp - (timestamp - self._offset) % self._slide
+        return range(latest, timestamp - self._size, -self._slide)
+
+    def _slice_at(self, start: int) -> dict[Any, Any]:
+        contents = self._slices.get(start)
+        if contents is None:
+            contents = self._slices[start] = {}
+        return contents
+
+    def _waiting_for(self, window: int) -> dict[Any, None]:
+        return _keys_at(window, self._waiting, self._waiting_heap)
+
+    def _take_behind(self, key: Any, value: Any, timestamp: int) -> Iterator[None]:
+        """A record of which at least one window has ended: over, or still there for late records."""
+        windows = [window for window in self._windows_of(timestamp) if not self._is_over(window)]
+        if not windows:
+            self.late(value, timestamp)
+            return
+        watermark = self.timers.watermark
+        if self._shares:
+            self._add(self._slice_of(timestamp), key, value, timestamp)
+        for window in windows:
+            if not self._shares:
+                self._add(window, key, value, timestamp)
+            if window + self._size - 1 > watermark:
+                self._waiting_for(window)[key] = None
+            else:
+                _keys_at(window, self._ended, self._ended_heap)[key] = None
+                contents = self._put_together(self._slices_in(window), key)
+                yield from self.evaluate(key, TimeWindow(window, window + self._size), contents)
+
+    def _is_over(self, window: int) -> bool:
+        return min(window + self._size - 1 + self._stays_ms, MAX_TIMESTAMP) <= self.timers.watermark
+
+    def _add(self, start: int, key: Any, value: Any, timestamp: int) -> None:
+        contents = self._slice_at(start)
+        before = contents.get(key, _ABSENT)
+        try:
+            contents[key] = self.contents.first(value) if before is _ABSENT else self.contents.add(value, before)
+        except Exception as error:
+            raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
+
+    # Firing.
+
+    def wake_at_ms(self) -> int | None:
+        # A millisecond after the last of the window: records that come in this very one still belong to it.
+        return None if self.event_time or not self._waiting_heap else self._waiting_heap[0] + self._size
+
+    def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
+        if domain is not self._domain:
+            return
+        ends, stays = self._size - 1, self._stays_ms
+        waiting, fired = self._waiting_heap, self._ended_heap
+        while True:
+            fires_at = waiting[0] + ends if waiting else None
+            goes_at = fired[0] + ends + stays if fired else None
+            if fires_at is not None and fires_at <= until and (goes_at is None or fires_at <= goes_at):
+                yield from self._fire(heappop(waiting))
+            elif goes_at is not None and goes_at <= until:
+                yield from self._forget(heappop(fired))
+            else:
+                return
+
+    def _fire(self, window: int) -> Iterator[None]:
+        keys = self._waiting.pop(window)
+        if self.evaluation.passes_on:
+            yield from self._fire_plainly(window, list(keys))
+        else:
+            yield from self._fire_evaluated(window, keys)
+        if self._stays_ms:
+            _keys_at(window, self._ended, self._ended_heap).update(keys)
+        else:
+            self._drop_slices(window)
+
+    def _fire_plainly(self, window: int, keys: list[Any]) -> Iterator[None]:
+        """Without a window function, as many results at a time as go into a chunk."""
+        rest = iter(keys)
+        slices = self._slices_in(window)
+        if self._shares:
+            contents: Iterator[Any] = (self._put_together(slices, key) for key in rest)
+        else:
+            contents = map(slices[0].__getitem__, rest)
+        results = map(self.contents.result, contents)
+        timestamp = window + self._size - 1
+        while True:
+            room = self.context.budget.chunk_records - len(self.results)
+            try:
+                chunk = list(islice(results, max(1, room)))
+            except Exception as error:
+                key = keys[positions_taken(keys, rest)]
+                raise self.context.user_error(error, self.contents.method, key=key, timestamp=timestamp) from error
+            if not chunk:
+                return
+            self.results += chunk
+            self.result_times += [timestamp] * len(chunk)
+            if self.is_full():
+                yield
+
+    def _fire_evaluated(self, window: int, keys: dict[Any, None]) -> Iterator[None]:
+        """With a window function, key by key."""
+        slices = self._slices_in(window)
+        time_window = TimeWindow(window, window + self._size)
+        goes = not self._stays_ms
+        chunk_records = self.context.budget.chunk_records
+        for count, key in enumerate(keys, start=1):
+            yield from self.evaluate(key, time_window, self._put_together(slices, key))
+            if goes:
+                self.clear_evaluation(key, time_window)
+            if count % chunk_records == 0:
+                yield
+
+    def _forget(self, window: int) -> Iterator[None]:
+        """The allowed lateness of a window is over."""
+        keys = self._ended.pop(window)
+        if not self.evaluation.passes_on:
+            time_window = TimeWindow(window, window + self._size)
+            chunk_records = self.context.budget.chunk_records
+            for count, key in enumerate(keys, start=1):
+                self.clear_evaluation(key, time_window)
+                if count % chunk_records == 0:
+                    yield
+        self._drop_slices(window)
+
+    def _slices_in(self, window: int) -> list[dict[Any, Any]]:
+        if not self._shares:
+            return [self._slices[window]]
+        starts = range(window, window + self._size, self._width)
+        return [self._slices[start] for start in starts if start in self._slices]
+
+    def _put_together(self, slices: list[dict[Any, Any]], key: Any) -> Any:
+        parts = [contents[key] for contents in slices if key in contents]
+        try:
+            return parts[0] if len(parts) == 1 else merged(parts, self.contents.merge)
+        except Exception as error:
+            raise self.context.user_error(error, f"merge of {self.contents.method}", key=key) from error
+
+    def _drop_slices(self, window: int) -> None:
+        """Drop those slices of which `window` is the last window."""
+        if self._shares:
+            for start in range(window, window + self._slide, self._width):
+                self._slices.pop(start, None)
+        else:
+            del self._slices[window]
+
+
+def _keys_at(window: int, table: dict[int, dict[Any, None]], heap: list[int]) -> dict[Any, None]:
+    keys = table.get(window)
+    if keys is None:
+        keys = table[window] = {}
+        heappush(heap, window)
+    return keys
