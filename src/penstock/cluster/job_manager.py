@@ -10,14 +10,15 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from penstock.cluster.execution import Execution, SlotId
+from penstock.cluster.job_metrics import JobMetrics
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import JobCancelledError, JobError, TaskLostError
 from penstock.common.job_status import JobStatus
-from penstock.cluster.execution import Execution, SlotId
-from penstock.cluster.job_metrics import JobMetrics
 from penstock.control.messages import (
     CancelTasks,
     CloseTasks,
@@ -169,8 +170,8 @@ class JobManager:
             missing = ", ".join(f"level {level} slot {slot}" for level, slot in self.execution.missing)
             self._fail(
                 TaskLostError(
-                    f"after {REGISTRATION_TIMEOUT_MS // 1000} s these slots have not registered: {missing}. Does Spark have "
-                    f"{sum(self._graph.widths)} free slots, and do executors reach {self.server.address.endpoint}?"
+                    f"after {REGISTRATION_TIMEOUT_MS // 1000} s these slots have not registered: {missing}. Does Spark "
+                    f"have {sum(self._graph.widths)} free slots, and do executors reach {self.server.address.endpoint}?"
                 )
             )
         timeout_ms = self._configuration.get(options.HEARTBEAT_TIMEOUT)
@@ -207,8 +208,7 @@ class JobManager:
             try:
                 call()
             except Exception as error:
-                failure = error
-                self.server.call_soon(lambda: self._fail(failure))
+                self.server.call_soon(partial(self._fail, error))
         try:
             self._tell_takers()
         finally:

@@ -63,7 +63,7 @@ class JobMetrics:
         return result
 
     def as_dict(self) -> dict[str, dict[str, int | float]]:
-        """By operator name: numRecordsIn, numRecordsOut, numLateRecordsDropped, currentInputWatermark and user metrics."""
+        """By operator name: numRecordsIn, numRecordsOut, numLateRecordsDropped, currentInputWatermark, users' own."""
         metrics: dict[str, dict[str, int | float]] = {}
         for vertex in self.vertices():
             for operator in vertex.operators:

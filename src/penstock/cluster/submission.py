@@ -41,7 +41,7 @@ def submit(
     python_files: list[str],
     given: SparkSession | None,
 ) -> JobClient:
-    """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError or SourceError before anything runs."""
+    """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
     job_id = JobID.generate()
     settings: dict[str, Any] = {
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),

@@ -56,11 +56,11 @@ class JobClient:
         return _later(self._wait)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """The result, once the job has ended. Its `result()` raises JobError or JobCancelledError if it did not end well."""
+        """The result, once the job has ended; JobError or JobCancelledError if it did not end well."""
         return _later(self._result)
 
     def get_metrics(self) -> dict[str, dict[str, int | float]]:
-        """Counters by operator name: numRecordsIn, numRecordsOut, numLateRecordsDropped, currentInputWatermark, users'."""
+        """Counters by operator name: numRecordsIn, numRecordsOut, numLateRecordsDropped, users' own."""
         metrics: dict[str, dict[str, int | float]] = self._run.metrics.as_dict()
         return metrics
 
@@ -76,10 +76,7 @@ class JobClient:
     def _accumulators(self) -> dict[str, Any]:
         own = {"numRecordsIn", "numRecordsOut", "numLateRecordsDropped", "currentInputWatermark"}
         return {
-            name: value
-            for metrics in self.get_metrics().values()
-            for name, value in metrics.items()
-            if name not in own
+            name: value for metrics in self.get_metrics().values() for name, value in metrics.items() if name not in own
         }
 
     def _wait(self) -> None:

@@ -32,6 +32,8 @@ class ControlServer:
         self._socket.curve_secretkey = keys.server_secret
         self._socket.linger = 0
         self._socket.rcvhwm = 10_000
+        # A ROUTER drops what is above its mark, and says nothing: a split that was assigned would never be read.
+        self._socket.sndhwm = 0
         port = self._socket.bind_to_random_port(f"tcp://{host}")
         self.address = ControlAddress(
             f"tcp://{host}:{port}", keys.server_public, keys.client_public, keys.client_secret

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from penstock.datastream.base_functions import Function
 from penstock.runtime.timers import TimeDomain, TimerService
@@ -72,9 +72,9 @@ class _OnTimerContext(_KeyedReadOnlyContext):
 class BaseBroadcastProcessFunction(Function):
     """What the two broadcast process functions have in common: their contexts."""
 
-    BaseContext = _BaseContext
-    Context = _WritingContext
-    ReadOnlyContext = _ReadOnlyContext
+    BaseContext: TypeAlias = _BaseContext
+    Context: TypeAlias = _WritingContext
+    ReadOnlyContext: TypeAlias = _ReadOnlyContext
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
@@ -92,8 +92,8 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
     """The same for a keyed stream, which has keyed state and timers, too."""
 
-    ReadOnlyContext = _KeyedReadOnlyContext
-    OnTimerContext = _OnTimerContext
+    ReadOnlyContext: TypeAlias = _KeyedReadOnlyContext
+    OnTimerContext: TypeAlias = _OnTimerContext
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: _KeyedReadOnlyContext) -> Iterable[OUT] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.output_tag import OutputTag
@@ -79,7 +79,7 @@ class OperatorSettings:
         return self
 
     def set_parallelism(self: S, parallelism: int) -> S:
-        """Run the operator in that many subtasks. Raises ValueError if below 1, or if the operator can't be parallel."""
+        """Run the operator in that many subtasks. Raises ValueError if below 1, or if it can't be parallel."""
         check_parallelism("parallelism", parallelism)
         fixed = self._transformation.parallelism_fixed
         if fixed is not None and parallelism != 1:
@@ -187,7 +187,7 @@ class DataStream(OperatorSettings, Generic[T]):
 
     def project(self, *field_indexes: int) -> DataStream[Any]:
         """Of tuples, keep the fields with these positions, in this order."""
-        if not field_indexes or not all(isinstance(i, int) and i >= 0 for i in field_indexes):
+        if not field_indexes or min(field_indexes) < 0:
             raise ValueError(f"project takes positions of fields, 0 or more, not {field_indexes}")
         function = as_function(_Project(field_indexes), "map", MapFunction)
         return self._operator("Projection", MapOperator("Projection", function), None)
@@ -335,7 +335,7 @@ class _Project:
         return Row(*fields) if isinstance(value, Row) else tuple(fields)
 
 
-def check_parallelism(what: str, value: int) -> None:
+def check_parallelism(what: str, value: Any) -> None:
     """Raise ValueError if `value` can't be a parallelism."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{what} must be a whole number of 1 or more, not {value!r}")

@@ -93,9 +93,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         """The value with the greatest field so far; the first of equals."""
         return self._best("Max By", position_to_max_by, operators.gt, whole=True)
 
-    def process(
-        self, func: KeyedProcessFunction[K, T, R] | Callable[..., Any], output_type: TypeInformation | None = None
-    ) -> DataStream[Any]:
+    def process(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Run a KeyedProcessFunction: state and timers of the key, any number of values out."""
         function = as_function(func, "process_element", KeyedProcessFunction)
         declared = output_type_of(func, "process_element", output_type)

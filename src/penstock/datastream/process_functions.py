@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from penstock.datastream.base_functions import Function
 from penstock.runtime.timers import TimeDomain, TimerService
@@ -47,7 +47,7 @@ class _OnTimerContext(_KeyedContext):
 class ProcessFunction(Function, Generic[IN, OUT]):
     """Any number of results for each record, with a look at time. Timers need a key: KeyedProcessFunction."""
 
-    Context = _Context
+    Context: TypeAlias = _Context
 
     @abstractmethod
     def process_element(self, value: IN, ctx: _Context) -> Iterable[OUT] | None:
@@ -57,8 +57,8 @@ class ProcessFunction(Function, Generic[IN, OUT]):
 class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
     """Any number of results for each record and each timer of a keyed stream."""
 
-    Context = _KeyedContext
-    OnTimerContext = _OnTimerContext
+    Context: TypeAlias = _KeyedContext
+    OnTimerContext: TypeAlias = _OnTimerContext
 
     @abstractmethod
     def process_element(self, value: IN, ctx: _KeyedContext) -> Iterable[OUT] | None:
@@ -72,7 +72,7 @@ class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
 class CoProcessFunction(Function, Generic[IN1, IN2, OUT]):
     """Any number of results for each record of two connected streams."""
 
-    Context = _Context
+    Context: TypeAlias = _Context
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: _Context) -> Iterable[OUT] | None:
@@ -86,8 +86,8 @@ class CoProcessFunction(Function, Generic[IN1, IN2, OUT]):
 class KeyedCoProcessFunction(Function, Generic[KEY, IN1, IN2, OUT]):
     """Any number of results for each record and timer of two streams connected by key; they share states."""
 
-    Context = _KeyedContext
-    OnTimerContext = _OnTimerContext
+    Context: TypeAlias = _KeyedContext
+    OnTimerContext: TypeAlias = _OnTimerContext
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: _KeyedContext) -> Iterable[OUT] | None:

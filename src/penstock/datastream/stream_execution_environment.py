@@ -145,7 +145,7 @@ class StreamExecutionEnvironment:
     ) -> StreamExecutionEnvironment:
         """Take a checkpoint every `interval` ms."""
         config = self.get_checkpoint_config()
-        config.set_checkpoint_interval(interval)  # type: ignore[arg-type]
+        config.set_checkpoint_interval(interval)
         config.set_checkpointing_mode(mode)
         return self
 
@@ -205,7 +205,8 @@ class StreamExecutionEnvironment:
         from penstock.connectors.collection import CollectionSource
 
         source = CollectionSource(list(collection))
-        stream: DataStream[T] = self.from_source(source, WatermarkStrategy.no_watermarks(), "Collection Source", type_info)
+        strategy = WatermarkStrategy.no_watermarks()
+        stream: DataStream[T] = self.from_source(source, strategy, "Collection Source", type_info)
         stream._transformation.parallelism = 1
         stream._transformation.parallelism_fixed = "a collection is read in order, by one subtask"
         return stream
@@ -284,7 +285,7 @@ class StreamExecutionEnvironment:
 
     def _stream_graph(self) -> StreamGraph:
         if not self._sinks:
-            raise ProgramError("there is nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")
+            raise ProgramError("nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")
         interval_ms = self.get_config().get_auto_watermark_interval()
         return StreamGraph(
             self._sinks,
@@ -303,7 +304,7 @@ class StreamExecutionEnvironment:
         unbounded = [s.name for s in graph.sources if s.source.get_boundedness() is not Boundedness.BOUNDED]
         if mode is RuntimeExecutionMode.BATCH and unbounded:
             raise ProgramError(
-                f"the source '{unbounded[0]}' is unbounded, so the job can't run in BATCH mode. Use STREAMING, or bound it"
+                f"the source '{unbounded[0]}' is unbounded, so the job can't run in BATCH mode: use STREAMING"
             )
         batched = mode is RuntimeExecutionMode.BATCH or (mode is RuntimeExecutionMode.AUTOMATIC and not unbounded)
         name = job_name or self._configuration.get(options.PIPELINE_NAME) or "penstock job"

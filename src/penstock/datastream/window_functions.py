@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from penstock.datastream.base_functions import Function
 from penstock.state.interfaces import KeyedStateStore
@@ -63,7 +63,7 @@ class _WindowContext(_AllWindowContext[W2]):
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Results for a window of a keyed stream, with a look at time and state."""
 
-    Context = _WindowContext
+    Context: TypeAlias = _WindowContext
 
     @abstractmethod
     def process(self, key: KEY, context: _WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:
@@ -76,7 +76,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     """Results for a window over all records, with a look at state."""
 
-    Context = _AllWindowContext
+    Context: TypeAlias = _AllWindowContext
 
     @abstractmethod
     def process(self, context: _AllWindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 def run_batched(
     spark: SparkSession, widths: tuple[int, ...], payloads: list[Payload], job_group: str, name: str
 ) -> Iterator[tuple[int, int, list[Any]]]:
-    """Run the job to its end, then give its results: (sink, subtask, values), in the order of slots. Raises what Spark raises."""
-    from pyspark.sql import functions as F
+    """Run the job to its end, then give its results: (sink, subtask, values). Raises what Spark raises."""
+    from pyspark.sql.functions import col, expr
 
     for key, value in PER_BATCH_JOB.items():
         spark.conf.set(key, value)
     spark.sparkContext.setJobGroup(job_group, name, interruptOnCancel=True)
-    rows = spark.range(0, widths[0], 1, widths[0]).mapInArrow(batched_stage(payloads[0]), ROW_TYPE)  # type: ignore[arg-type]
-    order = F.expr(f"substring(buffer, 1, {SORT_PREFIX_BYTES})")
+    rows = spark.range(0, widths[0], 1, widths[0]).mapInArrow(batched_stage(payloads[0]), ROW_TYPE)
+    order = expr(f"substring(buffer, 1, {SORT_PREFIX_BYTES})")
     for width, payload in zip(widths[1:], payloads[1:], strict=True):
-        exchanged = rows.repartitionById(width, F.col("target")).sortWithinPartitions(order)
-        rows = exchanged.mapInArrow(batched_stage(payload), ROW_TYPE)  # type: ignore[arg-type]
+        exchanged = rows.repartitionById(width, col("target")).sortWithinPartitions(order)
+        rows = exchanged.mapInArrow(batched_stage(payload), ROW_TYPE)
     results = rows.toArrow()
     for buffer in results.column("buffer"):
         for segment in decode_segments(buffer.as_py()):

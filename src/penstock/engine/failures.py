@@ -14,7 +14,7 @@ from penstock.common.errors import JobError, PenstockError, TaskLostError
 _MARK = re.compile(r"penstock-failure<([A-Za-z0-9+/=]+)>")
 
 
-class StageFailure(Exception):
+class StageError(Exception):
     """Raised in a worker in batched mode: its text carries the failure through Spark."""
 
 
@@ -31,10 +31,10 @@ def revive(kind: str, message: str) -> PenstockError:
     return known(message) if isinstance(known, type) and issubclass(known, PenstockError) else JobError(message)
 
 
-def to_stage_failure(error: BaseException) -> StageFailure:
+def to_stage_failure(error: BaseException) -> StageError:
     """An exception whose text `from_spark` understands."""
     data = base64.b64encode(msgspec.json.encode(describe(error))).decode()
-    return StageFailure(f"penstock-failure<{data}>")
+    return StageError(f"penstock-failure<{data}>")
 
 
 def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
@@ -44,14 +44,20 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     if mark is not None:
         kind, message = msgspec.json.decode(base64.b64decode(mark.group(1)), type=tuple[str, str])
     elif "No module named 'penstock'" in text:
-        kind, message = "ConfigurationError", (
-            "the executors have no penstock: install the same version there as on the driver, in the Python that "
-            "spark.pyspark.python names"
+        kind, message = (
+            "ConfigurationError",
+            (
+                "the executors have no penstock: install the same version there as on the driver, in the Python that "
+                "spark.pyspark.python names"
+            ),
         )
     elif "this executor has penstock" in text:
         kind, message = "ConfigurationError", _line_with(text, "this executor has penstock")
     elif "Python worker exited unexpectedly" in text or "ExecutorLostFailure" in text or "EOFException" in text:
-        kind, message = TaskLostError.__name__, "a Python worker or executor of the job went away (killed, or out of memory)"
+        kind, message = (
+            TaskLostError.__name__,
+            "a Python worker or executor of the job went away (killed, or out of memory)",
+        )
     else:
         kind, message = "JobError", f"Spark ended the job: {_first_line(text)}"
     if show_stack:

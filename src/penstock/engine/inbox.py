@@ -47,7 +47,7 @@ class Inbox:
                 self._room.acquire()
                 self._arrived.put(batch)
         except Exception:
-            # When Spark ends a query it closes the pipe in the middle of whatever was read. Lost input is told by Spark.
+            # When Spark ends a query it closes the pipe in the middle of a row. Input that is lost is told by Spark.
             pass
         finally:
             self.ended.set()

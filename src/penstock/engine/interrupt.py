@@ -1,7 +1,7 @@
 """Interrupting a user's function when the job is cancelled, as Flink interrupts a task's thread.
 
-A function may sleep, wait for a socket, or loop. A signal to the process's main thread wakes it from system calls too, and
-its handler raises there, but only while a step of the slot is under way: Spark's own code is never interrupted.
+A function may sleep, wait for a socket, or loop. A signal to the process's main thread wakes it from system calls too,
+and its handler raises there, but only while a step of the slot is under way: Spark's own code is never interrupted.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
+from pathlib import Path
 
 import msgspec
 
@@ -32,8 +32,7 @@ def pack(levels: list[LevelSpec], control: ControlAddress | None, heartbeat_ms: 
     alias = sys.modules.get("penstock.engine.pyflink_alias")
     pyflink = alias is not None and bool(alias.is_installed())
     classes = dump_main_classes()
-    path = [entry for entry in sys.path if os.path.isdir(entry or ".")]
-    path = [os.path.abspath(entry) for entry in path]
+    path = [str(Path(entry).absolute()) for entry in sys.path if Path(entry).is_dir()]
     python = "{}.{}".format(*sys.version_info)
     return [
         Payload(penstock.__version__, python, dump_level(level), classes, path, pyflink, control, heartbeat_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine.payload import Payload
 from penstock.engine.pipelined_stage import pipelined_stage
@@ -19,7 +19,7 @@ from penstock.engine.session import PER_QUERY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 # One batch is the deployment of the job: it never comes to its end.
 _FOR_EVER = "3650 days"
@@ -52,25 +52,25 @@ class PipelinedQuery:
 def deploy(spark: SparkSession, name: str, widths: tuple[int, ...], payloads: list[Payload]) -> PipelinedQuery:
     """Start the query. Returns when Spark has accepted it; tasks register with the JobManager as they start."""
     from pyspark.sql import DataFrame
-    from pyspark.sql import functions as F
+    from pyspark.sql.functions import col
 
     for key, value in PER_QUERY.items():
         spark.conf.set(key, value)
-    jvm = spark._jvm  # type: ignore[attr-defined]
+    jvm: Any = spark._jvm
     keep_alive = jvm.org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream.apply(
-        spark._jsparkSession,  # type: ignore[attr-defined]
+        spark._jsparkSession,
         widths[0],
         jvm.org.apache.spark.sql.Encoders.STRING(),
     )
-    rows = DataFrame(keep_alive.toDF(), spark).mapInArrow(pipelined_stage(payloads[0]), ROW_TYPE)  # type: ignore[arg-type]
+    rows = DataFrame(keep_alive.toDF(), spark).mapInArrow(pipelined_stage(payloads[0]), ROW_TYPE)
     for width, payload in zip(widths[1:], payloads[1:], strict=True):
-        rows = rows.repartitionById(width, F.col("target")).mapInArrow(pipelined_stage(payload), ROW_TYPE)  # type: ignore[arg-type]
+        rows = rows.repartitionById(width, col("target")).mapInArrow(pipelined_stage(payload), ROW_TYPE)
     directory = tempfile.mkdtemp(prefix="penstock-query-")
     query = (
         rows.writeStream.format("noop")
         .outputMode("update")
         .option("checkpointLocation", directory)
-        .trigger(realTime=_FOR_EVER)
+        .trigger(realTime=_FOR_EVER)  # type: ignore[call-overload]
         .start()
     )
     return PipelinedQuery(query, directory)

@@ -1,11 +1,12 @@
 """The host of a slot in pipelined mode: a generator inside `mapInArrow` that lives as long as the job.
 
-It must not return before Spark ends the query: Spark's task would wait for its input for ever. So a slot that is closed,
-or has failed, goes on discarding its input, which also frees whoever is blocked writing to it.
+It must not return before Spark ends the query: Spark's task would wait for its input for ever. So a slot that is
+closed, or has failed, goes on discarding its input, which also frees whoever is blocked writing to it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import platform
@@ -102,11 +103,16 @@ class SlotHost:
     def _leave(self) -> None:
         """Spark has ended the query. Whatever this process still wrote would meet a closed pipe and a traceback."""
         if self._slot is not None and not self._slot.finished:
-            self._guarded(lambda: self._slot is not None and self._slot.handle_all(Cancel()) or False)
+            self._guarded(self._abandon)
         self._client.close()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+    def _abandon(self) -> bool:
+        assert self._slot is not None
+        self._slot.handle_all(Cancel())
+        return False
 
     def _open(self) -> bool:
         # Imported modules may look for their own settings: from here on, this is the job's process.
@@ -206,10 +212,9 @@ class SlotHost:
             self._discarding = True
             self._client.send(SlotFailed(self._level.attempt, self._level.level, self._index, kind, text))
             if self._slot is not None:
-                try:
+                # The first failure is the one to tell.
+                with contextlib.suppress(PenstockError):
                     self._slot.handle_all(Cancel())
-                except PenstockError:
-                    pass  # the first failure is the one to tell
             return False
 
     def _heartbeat(self) -> Heartbeat:

@@ -1,8 +1,8 @@
 """Pushes: the empty row that makes Spark let go of the last one.
 
-The JVM beside a reading worker asks for the next row before it hands one over. So the last row of a burst is stuck until
-any other row comes to that reader: a buffer after which nothing is written to its target for a moment is followed by one
-empty row to the same target. It costs nothing while data flows, or while nothing does.
+The JVM beside a reading worker asks for the next row before it hands one over. So the last row of a burst is stuck
+until any other row comes to that reader: a buffer after which nothing is written to its target for a moment is followed
+by one empty row to the same target. It costs nothing while data flows, or while nothing does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Spark sessions: one of our own with the right settings, or the user's, checked.
 
-Several settings are fixed when the JVM starts. A session that the user brings must have them already; else it is refused
-with what is missing, since with Spark's defaults a record takes seconds. Why each is needed stands beside it.
+Several settings are fixed when the JVM starts. A session that the user brings must have them already; else it is
+refused with what is missing, since with Spark's defaults a record takes seconds. Why each is needed stands beside it.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ _own: SparkSession | None = None
 def session_for(slots: int, pipelined: bool, configuration: Configuration, given: SparkSession | None) -> SparkSession:
     """A session with at least `slots` slots: `given`, a running one, or one of our own.
 
-    Raises ConfigurationError if a running session lacks a setting that it needs, NotEnoughSlotsError if it is too small.
+    Raises ConfigurationError if a running session lacks a setting it needs, NotEnoughSlotsError if it is too small.
     """
     from pyspark.sql import SparkSession
 
     settings = {k: v for k, v in configuration.to_dict().items() if k.startswith("spark.")}
     running = given or SparkSession.getActiveSession()
-    if running is not None and running is _own and running.sparkContext._jsc is not None:  # type: ignore[attr-defined]
+    if running is not None and running is _own and _is_alive(running):
         if _slots_of(running) >= slots and _has(running, settings):
             return running
         running.stop()
         running = None
-    if running is None or running.sparkContext._jsc is None:  # type: ignore[attr-defined]
+    if running is None or not _is_alive(running):
         running = _start(slots, settings)
     elif pipelined:
         _check_settings(running)
@@ -114,6 +114,10 @@ def _start(slots: int, settings: dict[str, str]) -> SparkSession:
     return _own
 
 
+def _is_alive(session: SparkSession) -> bool:
+    return session.sparkContext._jsc is not None
+
+
 def _has(session: SparkSession, settings: dict[str, str]) -> bool:
     conf = session.sparkContext.getConf()
     return all(conf.get(key) == value for key, value in settings.items())
@@ -128,21 +132,21 @@ def _check_settings(session: SparkSession) -> None:
     if wrong:
         lines = "\n".join(f"  {key}={value}" for key, value in wrong.items())
         raise ConfigurationError(
-            "the running SparkSession lacks settings that are fixed when it starts; a pipelined job would take seconds per "
-            f"record. Start it with these, or let penstock start one, or run the job in BATCH mode:\n{lines}"
+            "the running SparkSession lacks settings that are fixed when it starts; a pipelined job would take seconds "
+            f"per record. Start it with these, or let penstock start one, or run the job in BATCH mode:\n{lines}"
         )
 
 
 def _slots_of(session: SparkSession) -> int:
     """How many tasks can run at once."""
-    master = session.sparkContext.master
+    master = str(session.sparkContext.master)
     if master.startswith("local["):
         return session.sparkContext.defaultParallelism
     if master.startswith("local-cluster["):
         workers, cores, _ = master[len("local-cluster[") : -1].split(",")
         return int(workers) * int(cores)
-    cores = session.sparkContext.getConf().get("spark.cores.max")
-    return max(session.sparkContext.defaultParallelism, int(cores or 0))
+    most = session.sparkContext.getConf().get("spark.cores.max")
+    return max(session.sparkContext.defaultParallelism, int(most or 0))
 
 
 def _check_slots(session: SparkSession, slots: int) -> None:
@@ -157,7 +161,7 @@ def _check_slots(session: SparkSession, slots: int) -> None:
 
 def session_is_local(session: SparkSession) -> bool:
     """Whether all executors are on this machine."""
-    return session.sparkContext.master.startswith("local")
+    return str(session.sparkContext.master).startswith("local")
 
 
 def control_host(session: SparkSession) -> str:
@@ -165,4 +169,3 @@ def control_host(session: SparkSession) -> str:
     if session_is_local(session):
         return "127.0.0.1"
     return str(session.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))
-

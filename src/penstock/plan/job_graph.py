@@ -202,5 +202,10 @@ class JobGraph:
             nodes=nodes,
             inputs=[(infos[edge.id], edge.stream_edge.partitioner) for edge in self.edges if edge.target == vertex.id],
             outputs=[(infos[edge.id], edge.stream_edge.partitioner) for edge in self.edges if edge.source == vertex.id],
-            buffer_timeout_ms=min(node.buffer_timeout_ms for node in vertex.nodes),
+            buffer_timeout_ms=_buffer_timeout_ms(vertex.nodes),
         )
+
+
+def _buffer_timeout_ms(nodes: list[StreamNode]) -> int:
+    """The shortest timeout asked for; -1, "only when full", is the longest of all."""
+    return min((node.buffer_timeout_ms for node in nodes if node.buffer_timeout_ms >= 0), default=-1)

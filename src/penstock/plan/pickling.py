@@ -3,7 +3,7 @@
 Records whose class stands in the script are pickled by reference to `__main__`, on the way between tasks and into
 snapshots. So the classes of the script are sent along once and set into the worker's `__main__`, where such references
 find them. cloudpickle knows a class that it has loaded before: operators that were pickled by value refer to the very
-same class. Nothing of the script runs again, so it needs no `if __name__ == "__main__"`, and a notebook is no different.
+same class. Nothing of the script runs again, so it needs no `if __name__ == "__main__"`; a notebook is no different.
 """
 
 from __future__ import annotations
@@ -62,18 +62,20 @@ def _dump_operator(operator: Operator) -> bytes:
 
 def _explained(error: Exception, what: str) -> ProgramError:
     return ProgramError(
-        f"{what}, so it can't be sent to workers: {type(error).__name__}: {error}. Usual cause: it uses something open or "
-        "tied to this process (a connection, lock, file, generator). Open it in the function's open() instead"
+        f"{what}, so it can't be sent to workers: {type(error).__name__}: {error}. Usual cause: it uses something "
+        "open or tied to this process (a connection, lock, file, generator). Open it in the function's open() instead"
     )
 
 
 def dump_main_classes() -> bytes:
     """The classes that are defined in `__main__` and can be pickled, by name."""
     main = sys.modules.get("__main__")
-    classes: dict[str, Any] = {}
-    for name, value in list(vars(main).items()) if main is not None else ():
-        if isinstance(value, type) and value.__module__ == "__main__" and _can(cloudpickle.dumps, value):
-            classes[name] = value
+    defined = list(vars(main).items()) if main is not None else []
+    classes = {
+        name: value
+        for name, value in defined
+        if isinstance(value, type) and value.__module__ == "__main__" and _can(cloudpickle.dumps, value)
+    }
     return bytes(cloudpickle.dumps(classes))
 
 

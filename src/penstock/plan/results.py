@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.plan.spilling_queue import SpillingQueue
 from penstock.runtime.sink import Committer
 
 
@@ -43,22 +43,24 @@ class CollectTaker(ResultTaker):
     """Hands values to whoever iterates over it, as they come; an error of the job is raised there."""
 
     def __init__(self) -> None:
-        self._arrived: queue.SimpleQueue[list[Any] | BaseException | None] = queue.SimpleQueue()
+        self._arrived = SpillingQueue()
+        self._error: BaseException | None = None
 
     def take(self, subtask: int, values: list[Any]) -> None:
         self._arrived.put(values)
 
     def succeeded(self) -> None:
-        self._arrived.put(None)
+        self._arrived.close()
 
     def failed(self, error: BaseException) -> None:
-        self._arrived.put(error)
+        self._error = error
+        self._arrived.close()
 
     def __iter__(self) -> Iterator[Any]:
-        while (arrived := self._arrived.get()) is not None:
-            if isinstance(arrived, BaseException):
-                raise arrived
-            yield from arrived
+        while (values := self._arrived.get()) is not None:
+            yield from values
+        if self._error is not None:
+            raise self._error
 
 
 class CommitTaker(ResultTaker):
@@ -73,6 +75,8 @@ class CommitTaker(ResultTaker):
 
     def succeeded(self) -> None:
         self._committer.commit(self._committables)
+        # Should another sink fail to commit now, these must not be removed.
+        self._committables = []
 
     def failed(self, error: BaseException) -> None:
         with contextlib.suppress(Exception):

@@ -55,7 +55,7 @@ class StreamEdge:
     source: int
     target: int
     partitioner: Partitioner
-    tag: OutputTag | None = None
+    tag: OutputTag[Any] | None = None
 
 
 class StreamGraph:
@@ -76,8 +76,8 @@ class StreamGraph:
         max_parallelism = max_parallelism or default_max_parallelism(parallelism)
         if not parallelism <= max_parallelism <= MAX_PARALLELISM_BOUND:
             raise ProgramError(
-                f"operator '{transformation.name}' has parallelism {parallelism} and maximum parallelism {max_parallelism}: "
-                f"the first can't be above the second, nor that above {MAX_PARALLELISM_BOUND}"
+                f"operator '{transformation.name}' has parallelism {parallelism} and maximum parallelism "
+                f"{max_parallelism}: the first can't be above the second, nor that above {MAX_PARALLELISM_BOUND}"
             )
         if isinstance(transformation, SourceTransformation):
             operator: Operator = SourceOperator(
@@ -102,7 +102,7 @@ class StreamGraph:
             self._connect(input, transformation.id, None, None)
 
     def _connect(
-        self, source: Transformation, target: int, partitioner: Partitioner | None, tag: OutputTag | None
+        self, source: Transformation, target: int, partitioner: Partitioner | None, tag: OutputTag[Any] | None
     ) -> None:
         """Follow `source` to the operators behind it. The partitioning nearest to the target counts."""
         if isinstance(source, PartitionTransformation):
@@ -122,8 +122,8 @@ class StreamGraph:
             return ForwardPartitioner() if same else RebalancePartitioner()
         if type(chosen) is ForwardPartitioner and not same:
             raise ProgramError(
-                f"forward() from '{senders.name}' (parallelism {senders.parallelism}) to '{receivers.name}' (parallelism "
-                f"{receivers.parallelism}): forwarding needs equal parallelism. Use rescale() or rebalance()"
+                f"forward() from '{senders.name}' (parallelism {senders.parallelism}) to '{receivers.name}' "
+                f"(parallelism {receivers.parallelism}): forwarding needs them equal. Use rescale() or rebalance()"
             )
         return chosen
 
@@ -134,8 +134,8 @@ class StreamGraph:
                 continue
             if node.uid in seen:
                 raise ProgramError(
-                    f"two operators have the uid '{node.uid}': '{seen[node.uid].name}' and '{node.name}'. A uid ties state "
-                    "to one operator, so each needs its own"
+                    f"two operators have the uid '{node.uid}': '{seen[node.uid].name}' and '{node.name}'. A uid ties "
+                    "state to one operator, so each needs its own"
                 )
             seen[node.uid] = node
 
@@ -192,4 +192,3 @@ def _in_order(sinks: list[Transformation]) -> list[Transformation]:
             stack.append((transformation, True))
             stack.extend((input, False) for input in reversed(transformation.inputs))
     return list(ordered.values())
-

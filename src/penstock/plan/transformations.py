@@ -28,7 +28,12 @@ class Transformation:
     """A node of the program. `parallelism` None: that of the environment when the job is submitted."""
 
     def __init__(
-        self, id: int, name: str, inputs: Sequence[Transformation], output_type: Any = None, parallelism: int | None = None
+        self,
+        id: int,
+        name: str,
+        inputs: Sequence[Transformation],
+        output_type: Any = None,
+        parallelism: int | None = None,
     ) -> None:
         self.id = id
         self.name = name
@@ -50,7 +55,13 @@ class SourceTransformation(Transformation):
     """A source with its watermark strategy."""
 
     def __init__(
-        self, id: int, name: str, source: Source[Any], strategy: WatermarkStrategy, output_type: Any, parallelism: int | None
+        self,
+        id: int,
+        name: str,
+        source: Source[Any],
+        strategy: WatermarkStrategy,
+        output_type: Any,
+        parallelism: int | None,
     ) -> None:
         super().__init__(id, name, [], output_type, parallelism)
         self.source = source
@@ -93,6 +104,6 @@ class UnionTransformation(Transformation):
 class SideOutputTransformation(Transformation):
     """The side output of an operator."""
 
-    def __init__(self, id: int, input: Transformation, tag: OutputTag) -> None:
+    def __init__(self, id: int, input: Transformation, tag: OutputTag[Any]) -> None:
         super().__init__(id, f"side output {tag.tag_id}", [input], tag.type_info)
         self.tag = tag

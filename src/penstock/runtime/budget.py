@@ -27,7 +27,7 @@ class Budget:
         self.output_bytes = 0
         self._deadline_ns = 0
         self.chunk_records = CHUNK_RECORDS_FIRST
-        """How many records an operator should gather before it emits: as many as fit a buffer, where sizes are known."""
+        """How many records an operator should gather before it emits: as many as fit a buffer, once sizes are known."""
 
     def begin_step(self) -> int:
         """A new step starts with a full budget. Returns the clock's reading."""

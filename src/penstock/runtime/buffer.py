@@ -2,7 +2,7 @@
 
 A segment is a pair `(values, timestamps)` of parallel lists (timestamps None if the stream has none) or an `Element`.
 The header begins with what batched mode sorts by, most significant first and big-endian, so that Spark can order rows
-by the first bytes alone: key group, edge, sender, sequence number, target. An empty buffer is a push: it carries nothing.
+by the first bytes alone: key group, edge, sender, sequence number, target. An empty buffer is a push.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADER_BYTES = _HEADER.size
 
 
 class Header(msgspec.Struct, frozen=True, gc=False):
-    """Where a buffer comes from and goes to. `key_group` is NO_KEY_GROUP in pipelined mode and on edges without keys."""
+    """Where a buffer comes from and goes to. `key_group`: NO_KEY_GROUP in pipelined mode and on edges without keys."""
 
     key_group: int
     edge: int

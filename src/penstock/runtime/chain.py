@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from penstock.common.output_tag import OutputTag
 from penstock.runtime.counters import OperatorCounters
@@ -22,7 +23,9 @@ class Outlet:
         self._operators: list[Operator] = []
         self.leaving: list[OutputEdge] = []
 
-    def to(self, tag: OutputTag | None, take: Callable[[Values, Timestamps], bool], operator: Operator | None) -> None:
+    def to(
+        self, tag: OutputTag[Any] | None, take: Callable[[Values, Timestamps], bool], operator: Operator | None
+    ) -> None:
         """One more taker of the main output, or of side output `tag`."""
         takers = self._main if tag is None else self._sides.setdefault(tag.tag_id, [])
         takers.append(take)
@@ -38,7 +41,7 @@ class Outlet:
             go_on = take(values, timestamps) and go_on
         return go_on
 
-    def emit_side(self, tag: OutputTag, values: Values, timestamps: Timestamps) -> bool:
+    def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
         go_on = True
         for take in self._sides.get(tag.tag_id, ()):
             go_on = take(values, timestamps) and go_on
@@ -112,10 +115,7 @@ class Chain:
 
     def resume(self) -> bool:
         """Go on with what was paused, the last operator first. False: still paused, or stop for now."""
-        for operator in reversed(self.operators):
-            if operator.paused and not operator.resume():
-                return False
-        return True
+        return all(operator.resume() for operator in reversed(self.operators) if operator.paused)
 
     def wake_at_ms(self) -> int | None:
         """The next processing time at which an operator wants to be called."""

@@ -71,7 +71,12 @@ class OperatorContext:
         self.deliver_result = deliver_result
 
     def user_error(
-        self, error: Exception, method: str, value: Any = msgspec.UNSET, key: Any = msgspec.UNSET, timestamp: int | None = None
+        self,
+        error: Exception,
+        method: str,
+        value: Any = msgspec.UNSET,
+        key: Any = msgspec.UNSET,
+        timestamp: int | None = None,
     ) -> UserFunctionError:
         """`error`, raised by the user's `method`, as the message that the user is to read.
 
@@ -79,7 +84,8 @@ class OperatorContext:
         """
         if isinstance(error, UserFunctionError):
             return error
-        lines = [f"operator '{self.operator_name}'{self._uid()}, subtask {self.info.subtask + 1} of {self.info.parallelism}, in {method}"]
+        where = f"subtask {self.info.subtask + 1} of {self.info.parallelism}"
+        lines = [f"operator '{self.operator_name}'{self._uid()}, {where}, in {method}"]
         about = []
         if value is not msgspec.UNSET:
             about.append(f"value {shortened(value)}")
@@ -97,7 +103,7 @@ class OperatorContext:
 
 
 def shortened(value: Any, characters: int = _SHOWN_CHARACTERS) -> str:
-    """repr of a value, cut in the middle; a repr that itself raises is told, not passed on."""
+    """The repr of a value, cut in the middle; a repr that itself raises is told, not passed on."""
     try:
         text = repr(value)
     except Exception as error:
@@ -111,11 +117,9 @@ def user_traceback(error: BaseException) -> str:
     """The traceback from the user's code on, as Python prints it."""
     summary = traceback.TracebackException.from_exception(error)
     stack = summary.stack
-    first = 0
-    for index, frame in enumerate(stack):
-        if _is_ours(frame.filename):
-            first = index + 1
-    if first < len(stack):
+    # Only what leads to the user's code goes. What the user's code called of ours stays: it says what was asked for.
+    first = next((index for index, frame in enumerate(stack) if not _is_ours(frame.filename)), 0)
+    if first:
         summary.stack = traceback.StackSummary.from_list(stack[first:])
     return "".join(summary.format()).rstrip()
 

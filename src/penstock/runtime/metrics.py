@@ -84,7 +84,7 @@ class MetricGroup:
         return counter
 
     def gauge(self, name: str, obj: Callable[[], int | float]) -> None:
-        """A number read by calling `obj`."""
+        """A number read by calling `obj`, from another thread. Left out while the call fails or gives no number."""
         self._read[name] = obj
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
@@ -106,7 +106,12 @@ class MetricGroup:
 
     def collect(self) -> None:
         """Write the present values where the subtask's counters are reported from."""
-        for name, read in self._read.items():
-            self._counters.user[self._scope + name] = read()
+        for name, read in list(self._read.items()):
+            try:
+                value = read()
+            except Exception:
+                continue  # a gauge of the user's that fails has no value now; nothing else must suffer from it
+            if isinstance(value, (int, float)):
+                self._counters.user[self._scope + name] = value
         for group in self._groups:
             group.collect()

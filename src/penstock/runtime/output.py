@@ -6,12 +6,13 @@ group before the next). How many records fill a buffer is learnt from the size o
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.runtime.buffer import NO_KEY_GROUP, Header, Segment, encode
 from penstock.runtime.budget import Budget
+from penstock.runtime.buffer import NO_KEY_GROUP, Header, Segment, encode
 from penstock.runtime.counters import TaskCounters
 from penstock.runtime.elements import Element
 from penstock.runtime.partitioners import HashPartitioner, Partitioner
@@ -49,7 +50,17 @@ class Outbox:
 class Accumulator:
     """What waits to be sent to one channel. The lists live as long as it does: routes hold their `append`."""
 
-    __slots__ = ("append_pair", "append_value", "key_group", "segments", "sequence", "target", "timestamps", "values")
+    __slots__ = (
+        "append_pair",
+        "append_value",
+        "closed_records",
+        "key_group",
+        "segments",
+        "sequence",
+        "target",
+        "timestamps",
+        "values",
+    )
 
     def __init__(self, target: int, key_group: int = NO_KEY_GROUP) -> None:
         self.target = target
@@ -58,6 +69,8 @@ class Accumulator:
         self.values: list[Any] = []
         self.timestamps: list[int] = []
         self.segments: list[Segment] = []
+        self.closed_records = 0
+        """How many records `segments` hold."""
         self.append_value = self.values.append
         self.append_pair = (self.values.append, self.timestamps.append)
 
@@ -71,6 +84,7 @@ class Accumulator:
         """What was gathered becomes a segment: an element follows it, or records of the other kind."""
         if self.values:
             self.segments.append((self.values[:], self.timestamps[:] if self.timestamps else None))
+            self.closed_records += len(self.values)
             self.values.clear()
             self.timestamps.clear()
 
@@ -92,7 +106,8 @@ class OutputEdge:
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self.info = info
-        self._partitioner = partitioner
+        # A copy of its own: one partitioning of the program may lead to several targets.
+        self._partitioner = partitioner = copy.copy(partitioner)
         self._sender = sender
         self._outbox = outbox
         self._budget = budget
@@ -125,7 +140,7 @@ class OutputEdge:
         timed = timestamps is not None
         if timed is not self._timed:
             for accumulator in self._accumulators:
-                accumulator.close_segment()
+                self._close_segment(accumulator)
             self._timed = timed
         try:
             self._partitioner.distribute(values, timestamps)
@@ -148,7 +163,7 @@ class OutputEdge:
         if self._batched:
             return
         for channel in self._channels:
-            channel.close_segment()
+            self._close_segment(channel)
             channel.segments.append(element)
         self.pending = True
 
@@ -157,7 +172,7 @@ class OutputEdge:
         if self._batched:
             return
         channel = self._channels[turn % len(self._channels)]
-        channel.close_segment()
+        self._close_segment(channel)
         channel.segments.append(element)
         self.pending = True
 
@@ -171,6 +186,12 @@ class OutputEdge:
                 accumulator.values.clear()
                 accumulator.timestamps.clear()
         self.pending = False
+
+    def _close_segment(self, accumulator: Accumulator) -> None:
+        """An element, or records of the other kind, come next. What is closed may already be a buffer's worth."""
+        accumulator.close_segment()
+        if accumulator.closed_records >= self._records_max:
+            self._send(accumulator, [], [])
 
     def _flush_full(self, accumulator: Accumulator) -> None:
         values, timestamps = accumulator.values, accumulator.timestamps
@@ -187,6 +208,7 @@ class OutputEdge:
 
     def _send(self, accumulator: Accumulator, values: list[Any], timestamps: list[int]) -> None:
         segments = accumulator.segments
+        records = accumulator.closed_records + len(values)
         if values:
             segments.append((values, timestamps or None))
         info = self.info
@@ -198,21 +220,22 @@ class OutputEdge:
         except Exception as error:
             raise self._pickling_error(error, values) from error
         segments.clear()
+        accumulator.closed_records = 0
         accumulator.sequence += 1
         self._counters.bytes_out += len(buffer)
         self._counters.buffers_out += 1
         self._outbox.put(info.hop(info.source_level + 1, self._sender, accumulator.target), buffer)
-        if values:
-            fit = self._buffer_bytes * len(values) // len(buffer) or 1
+        if records:
+            fit = self._buffer_bytes * records // len(buffer) or 1
             self._records_max = min(fit, BUFFER_RECORDS_MAX)
             self._budget.chunk_records = min(fit, BUFFER_RECORDS_MAX)
 
     def _partitioning_error(self, error: Exception, values: list[Any]) -> Exception:
         assert self.operator is not None
-        select = getattr(self._partitioner, "key_selector", None)
+        select: Any = getattr(self._partitioner, "key_selector", None)
         method = "key selector" if self._partitioner.keyed else "partitioner"
-        for value in values if select is not None else ():
-            # The loop that failed keeps no position, for speed. Key selectors have no side effects: asking again is safe.
+        for value in values if callable(select) else ():
+            # The loop that failed keeps no position, for speed. A key selector has no side effects: ask it again.
             try:
                 hash(select(value))
             except Exception:

@@ -52,13 +52,13 @@ class ForwardPartitioner(Partitioner):
         self.channels[0].extend(values, timestamps)
 
 
-class GlobalPartitioner(ForwardPartitioner):
-    """All records to the first subtask."""
+class GlobalPartitioner(Partitioner):
+    """All records to the first subtask; the others learn of time and of the end."""
 
     ship_strategy = "GLOBAL"
 
-    def targets(self, sender: int, senders: int, receivers: int) -> range:
-        return range(1)
+    def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
+        self.channels[0].extend(values, timestamps)
 
 
 class RebalancePartitioner(Partitioner):
@@ -74,7 +74,9 @@ class RebalancePartitioner(Partitioner):
         channels, count = self.channels, len(self.channels)
         for offset in range(min(count, len(values))):
             share = values[offset::count]
-            channels[(self._next + offset) % count].extend(share, timestamps[offset::count] if timestamps else timestamps)
+            channels[(self._next + offset) % count].extend(
+                share, timestamps[offset::count] if timestamps else timestamps
+            )
         self._next = (self._next + len(values)) % count
 
 

@@ -29,7 +29,7 @@ class SinkContext(Protocol):
 
     @property
     def attempt(self) -> str:
-        """Names this run of this subtask: part of the name of whatever is written but not yet committed."""
+        """Names this run of this subtask, unique over all jobs: part of the name of what is not yet committed."""
 
     def now_ms(self) -> int:
         """Processing time in milliseconds."""

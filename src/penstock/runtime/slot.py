@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.runtime.buffer import HEADER_BYTES, RESULT_EDGE, Header, decode_header, encode
 from penstock.runtime.budget import Budget
+from penstock.runtime.buffer import HEADER_BYTES, RESULT_EDGE, Header, decode_header, encode
 from penstock.runtime.events import Cancel, Close, Effect, Event, InputEnded, Result
 from penstock.runtime.output import Outbox
 from penstock.runtime.task import Task, TaskState
@@ -17,7 +17,7 @@ from penstock.runtime.vertex import LevelSpec
 
 
 class Slot:
-    """Drives the tasks of one slot. `now_ms` is processing time, `clock` counts nanoseconds for budgets and counters."""
+    """Drives the tasks of one slot. `now_ms` is processing time, `clock` counts nanoseconds."""
 
     def __init__(
         self,
@@ -118,7 +118,9 @@ class Slot:
         # The sender's number need only be the same when the task runs again: the order of results is that of slots.
         header = Header(-1, RESULT_EDGE, self.index, self._results_sent, self.level.level, self.level.attempt)
         self._results_sent += 1
-        self.outbox.put(self._result_slot(), encode(header, [([(result.sink_id, result.subtask, result.values)], None)]))
+        self.outbox.put(
+            self._result_slot(), encode(header, [([(result.sink_id, result.subtask, result.values)], None)])
+        )
 
     def _result_slot(self) -> int:
         widths, level = self.level.widths, self.level.level

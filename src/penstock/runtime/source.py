@@ -3,7 +3,7 @@
 A source is cut into *splits* (a byte range of a file, a partition of a topic, a range of numbers). Three parts share
 the work, as in Flink's FLIP-27:
 
-* the `SplitEnumerator` lives once per job, beside the JobManager. It finds splits and assigns them to subtasks that ask.
+* the `SplitEnumerator` lives once per job, beside the JobManager: it finds splits and assigns them on request.
 * a `SourceReader` lives in each subtask of the source. It is polled for records and must never block.
 * the `Source` itself is a description: it makes the other two, and is pickled to the workers.
 
@@ -44,7 +44,7 @@ class Split(Protocol):
 class Records(msgspec.Struct, frozen=True, gc=False):
     """A chunk of records of one split, in order. `timestamps` (ms) is parallel to `values`, or None if it has none.
 
-    `split_finished`: nothing more comes from this split. Its watermark then no longer holds back the source.
+    `split_finished`, also with no values: nothing more comes from this split; it no longer holds back the watermark.
     """
 
     split_id: str
@@ -87,7 +87,14 @@ class ReaderContext(Protocol):
 
 
 class SourceReader(ABC, Generic[T]):
-    """Reads the splits that its subtask was given. All methods are called from one thread and must not block."""
+    """Reads the splits that its subtask was given. All methods are called from one thread and must not block.
+
+    A restored subtask is given its splits by `add_splits` before `start`.
+    """
+
+    interleaved: bool = True
+    """Whether splits are read side by side. Then each holds back the watermark as soon as it is assigned; where they
+    are read one after the other, only from its first record on."""
 
     def start(self) -> None:
         """Called once, before the first poll. The place to ask for a first split."""
@@ -139,7 +146,10 @@ class SplitEnumerator(ABC):
     """Finds splits and assigns them. Lives beside the JobManager; methods are called from one thread."""
 
     def start(self) -> None:
-        """Called once, before any request. Raise SourceError here if there is nothing to read, e.g. no such file."""
+        """Called once, before any request, also on a restored enumerator.
+
+        The place to raise SourceError if there is nothing to read.
+        """
 
     @abstractmethod
     def handle_split_request(self, subtask: int) -> None:
@@ -222,7 +232,9 @@ def assign_statically(source: Source[Any], parallelism: int, now_ms: int) -> lis
                 if not context.served[subtask]:
                     enumerator.handle_split_request(subtask)
             if (sum(map(len, context.assigned)), sum(context.served)) == before:
-                raise ValueError(f"{type(source).__name__} calls itself bounded but does not end: it answers no request")
+                raise ValueError(
+                    f"{type(source).__name__} calls itself bounded but does not end: it answers no request"
+                )
     finally:
         enumerator.close()
     return context.assigned

@@ -1,8 +1,9 @@
 """A task: one subtask of one vertex, as a state machine without I/O.
 
 Events and buffers come in; rows go to the slot's outbox, everything else asked of the world is an effect. What is to be
-done lies in a queue of work items, in order. A step does items until the queue is empty or the budget is used up; an item
-that is too long puts its rest back at the head of the queue, and an operator that paused is resumed before the next item.
+done lies in a queue of work items, in order. A step does items until the queue is empty or the budget is used up; an
+item that is too long puts its rest back at the head of the queue, and an operator that paused is resumed before the
+next item.
 
     state       event                                  next
     CREATED     open                                   RUNNING
@@ -20,8 +21,8 @@ from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.runtime.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
-from penstock.runtime.buffer import NO_KEY_GROUP, Header, decode_segments
 from penstock.runtime.budget import CHUNK_RECORDS_MAX, Budget
+from penstock.runtime.buffer import NO_KEY_GROUP, Header, decode_segments
 from penstock.runtime.chain import Chain
 from penstock.runtime.context import OperatorContext, SubtaskInfo
 from penstock.runtime.counters import TaskCounters
@@ -116,15 +117,14 @@ class Task:
         self._latency_at_ms = 0
         self._markers_sent = 0
         key_groups = KeyGroups(vertex.max_parallelism)
-        edges = [
-            OutputEdge(info, partitioner, subtask, outbox, budget, self.counters, level.attempt, level.batched, key_groups)
+        self._edges = [
+            OutputEdge(
+                info, partitioner, subtask, outbox, budget, self.counters, level.attempt, level.batched, key_groups
+            )
             for info, partitioner in vertex.outputs
         ]
-        self._edges = edges
         self.chain = Chain(vertex.nodes)
-        self.counters.operators = self.chain.counters
-        self.chain.connect({edge.info.id: edge for edge in edges})
-        self._setup(key_groups)
+        self._wire(key_groups)
         self._source = self.chain.head if isinstance(self.chain.head, SourceOperator) else None
         self._keyed_batch = level.batched and isinstance(self.chain.head, KeyedOperator)
         self._take_input = self.chain.head.process
@@ -139,7 +139,9 @@ class Task:
         alignment = ExactlyOnceAlignment if level.exactly_once else AtLeastOnceAlignment
         self._alignment = alignment(self._expected, self._enqueue, self._snapshot, self._decline)
 
-    def _setup(self, key_groups: KeyGroups) -> None:
+    def _wire(self, key_groups: KeyGroups) -> None:
+        self.counters.operators = self.chain.counters
+        self.chain.connect({edge.info.id: edge for edge in self._edges})
         for node, outlet, counters in zip(self.chain.nodes, self.chain.outlets, self.chain.counters, strict=True):
             context = OperatorContext(
                 self.info,
@@ -175,7 +177,9 @@ class Task:
                 self._key_group = header.key_group
         elif header.key_group == NO_KEY_GROUP and not self.info.batched:
             expected = self._expected[channel]
-            assert header.sequence == expected, f"channel {channel}: buffer {header.sequence}, expected {expected}\n{self.journal}"
+            assert header.sequence == expected, (
+                f"channel {channel}: buffer {header.sequence}, expected {expected}\n{self.journal}"
+            )
             self._expected[channel] = expected + 1
         receive = self._alignment.receive
         for segment in decode_segments(buffer):
@@ -184,6 +188,8 @@ class Task:
     def handle(self, event: Event) -> None:
         """A control event. Its work is done by the next steps, but for Close and Cancel: they act at once."""
         self.journal.note(self._now_ms(), event)
+        if self.state is TaskState.FINISHED:
+            return
         _HANDLERS[type(event)](self, event)
 
     def step(self) -> None:
@@ -250,20 +256,18 @@ class Task:
         self._alignment.abort(event.checkpoint_id)
 
     def _close(self, event: Close) -> None:
-        if self.state is not TaskState.FINISHED:
-            self._finish(cancelled=False)
+        self._finish(cancelled=False)
 
     def _cancel(self, event: Cancel) -> None:
-        if self.state is not TaskState.FINISHED:
-            self._work.clear()
-            for operator in self.chain.operators:
-                operator.paused = False
-            self._finish(cancelled=True)
+        self._work.clear()
+        for operator in self.chain.operators:
+            operator.paused = False
+        self._finish(cancelled=True)
 
     def _finish(self, cancelled: bool) -> None:
         self.state = TaskState.FINISHED
-        self._effect(Finished(self.vertex.id, self.info.subtask, cancelled))
         self.chain.close()
+        self._effect(Finished(self.vertex.id, self.info.subtask, cancelled))
 
     def _effect(self, effect: Effect) -> None:
         self.effects.append(effect)
@@ -405,14 +409,16 @@ class Task:
             return
         while source.poll() and go_on():
             pass
+        self._end_source(source)
+
+    def _end_source(self, source: SourceOperator) -> None:
         if source.ended:
             self._work.append((self._source_ended, source, None))
-            if not source.paused:
-                self._do_work()
+            self._do_work()
 
     def _source_ended(self, source: SourceOperator, _: None) -> None:
         self._work.append((self._finish_operators, 0, None))
-        source.end_of_time()
+        source.end_time()
 
     def _flush_due(self) -> None:
         timeout_ms = self.vertex.buffer_timeout_ms

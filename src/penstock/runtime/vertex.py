@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import msgspec
 
@@ -35,7 +36,7 @@ class EdgeInfo(msgspec.Struct, frozen=True):
 class ChainLink:
     """Where an operator's output goes: to operator `operator` of its chain, or to edge `edge`; of which side output."""
 
-    tag: OutputTag | None = None
+    tag: OutputTag[Any] | None = None
     operator: int | None = None
     edge: int | None = None
 

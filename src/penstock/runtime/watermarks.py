@@ -2,8 +2,8 @@
 
 An idle channel is left out. When it becomes active again it counts only once its watermark has caught up with what was
 already passed on, or event time would have to go back. When the last active channel turns idle, the highest watermark
-of all is passed on, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle Sources; the rules
-on re-activation are those of Flink's StatusWatermarkValve.
+of all is passed on, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle Sources; the
+rules on re-activation are those of Flink's StatusWatermarkValve.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ place it changes here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from penstock.common.errors import ProgramError
@@ -121,6 +121,8 @@ class _HeapState:
 
 
 class HeapValueState(_HeapState, ValueState[Any]):
+    """One value a key."""
+
     __slots__ = ()
 
     def value(self) -> Any:
@@ -149,10 +151,12 @@ class PlainHeapValueState(HeapValueState):
 
 
 class HeapListState(_HeapState, ListState[Any]):
+    """One list a key; `get` gives a copy to iterate over."""
+
     __slots__ = ()
 
     def get(self) -> Iterable[Any]:
-        return iter(self._table.get(self._where(), ()))
+        return iter(list(self._table.get(self._where(), ())))
 
     def add(self, value: Any) -> None:
         where = self._where()
@@ -174,10 +178,13 @@ class HeapListState(_HeapState, ListState[Any]):
 
 
 class HeapMapState(_HeapState, MapState[Any, Any]):
+    """One dict a key; iterations run over a copy, so entries may be changed meanwhile."""
+
     __slots__ = ()
 
     def _map(self) -> dict[Any, Any]:
-        return self._table.get(self._where(), {})
+        entries: dict[Any, Any] = self._table.get(self._where(), {})
+        return entries
 
     def get(self, key: Any) -> Any:
         return self._map().get(key)
@@ -190,7 +197,7 @@ class HeapMapState(_HeapState, MapState[Any, Any]):
         else:
             entries[key] = value
 
-    def put_all(self, dict_value: dict[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         if dict_value:
             self._table.setdefault(self._where(), {}).update(dict_value)
 
@@ -205,7 +212,7 @@ class HeapMapState(_HeapState, MapState[Any, Any]):
     def contains(self, key: Any) -> bool:
         return key in self._map()
 
-    def items(self) -> Iterator[tuple[Any, Any]]:  # type: ignore[override]
+    def items(self) -> Iterator[tuple[Any, Any]]:
         return iter(list(self._map().items()))
 
     def keys(self) -> Iterator[Any]:
@@ -225,6 +232,8 @@ _ABSENT = object()
 
 
 class HeapReducingState(_HeapState, ReducingState[Any]):
+    """One value a key, reduced as values are added."""
+
     __slots__ = ("_reduce",)
 
     def __init__(
@@ -243,6 +252,8 @@ class HeapReducingState(_HeapState, ReducingState[Any]):
 
 
 class HeapAggregatingState(_HeapState, AggregatingState[Any, Any]):
+    """One accumulator a key."""
+
     __slots__ = ("_function",)
 
     def __init__(

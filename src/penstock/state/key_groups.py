@@ -17,7 +17,7 @@ _CACHED_KEYS_MAX = 1_000_000
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """What Flink derives when none is set: 1.5 times the parallelism, rounded up to a power of two, within 128..32768."""
+    """What Flink derives if none is set: 1.5 times the parallelism, up to a power of two, within 128 to 32768."""
     wanted = parallelism + parallelism // 2
     return min(max(1 << (wanted - 1).bit_length(), 128), MAX_PARALLELISM_BOUND)
 
@@ -40,7 +40,7 @@ def key_group_range(subtask: int, max_parallelism: int, parallelism: int) -> ran
 
 
 class KeyGroups(dict[Any, int]):
-    """key -> key group, remembered. A dict, so that the hot path pays one lookup; it forgets all when it grows large."""
+    """key -> key group, remembered. A dict: the hot path pays one lookup. It forgets all when it grows large."""
 
     def __init__(self, max_parallelism: int) -> None:
         super().__init__()

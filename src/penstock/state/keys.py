@@ -14,7 +14,7 @@ not be told from their bytes.
     T    naive datetime  microseconds since year 1         Z  aware datetime: the same in UTC
     C    time            microseconds (aware: in UTC)      G  timedelta: microseconds
     U    UUID            16 bytes
-    E    enum member     class and member name (an enum that is also an int or str: its value)
+    E    enum member     class and member name (an enum that is also a number, str, bytes or tuple: as that)
     (    tuple           count, then each field            R  Row: what it is compared by, as a tuple
     K    frozen dataclass  class name, count, each field
 """
@@ -60,11 +60,15 @@ def _encode_int(key: int) -> bytes:
 
 def _encode_float(key: float) -> bytes:
     if key != key:
-        raise KeyTypeError("NaN cannot be a key: it does not equal itself, so no record would ever find its state again")
+        raise KeyTypeError(
+            "NaN cannot be a key: it does not equal itself, so no record would ever find its state again"
+        )
     return _encode_int(int(key)) if key.is_integer() else b"F" + _DOUBLE.pack(key)
 
 
 def _encode_datetime(key: dt.datetime) -> bytes:
+    # Within one time zone Python compares without the fold, and hashes without it.
+    key = key.replace(fold=0)
     if key.utcoffset() is None:
         return b"T" + _encode_int((key.replace(tzinfo=None) - _EPOCH) // _MICROSECOND)
     return b"Z" + _encode_int((key - _EPOCH_UTC) // _MICROSECOND)
@@ -82,29 +86,31 @@ def _encode_fields(tag: bytes, fields: Any) -> bytes:
 
 
 def _encode_enum(key: enum.Enum) -> bytes:
-    if isinstance(key, (int, str)):
-        return encode_key(key.value)
     return _sized(b"E", f"{type(key).__module__}.{type(key).__qualname__}.{key.name}".encode())
 
 
 def _encode_subclass(key: Any) -> bytes:
-    if isinstance(key, enum.Enum):
-        return _encode_enum(key)
     for kind in (bool, int, float, str, bytes, tuple):
         if isinstance(key, kind) and type(key).__eq__ is kind.__eq__:
             return _ENCODERS[kind](key)
+    if isinstance(key, enum.Enum) and type(key).__eq__ is object.__eq__:
+        return _encode_enum(key)
     if dataclasses.is_dataclass(key) and not isinstance(key, type):
         if not type(key).__dataclass_params__.frozen:  # type: ignore[attr-defined]
             raise KeyTypeError(
                 f"a {type(key).__name__} cannot be a key: the dataclass is not frozen, so it could change after it was "
                 "hashed. Declare it with @dataclass(frozen=True)"
             )
+        if not type(key).__dataclass_params__.eq:  # type: ignore[attr-defined]
+            raise KeyTypeError(
+                f"a {type(key).__name__} cannot be a key: it is declared with eq=False, so no two are ever equal"
+            )
         name = f"{type(key).__module__}.{type(key).__qualname__}".encode()
         compared = (getattr(key, f.name) for f in dataclasses.fields(key) if f.compare)
         return _sized(b"K", name) + _encode_fields(b"(", compared)
     raise KeyTypeError(
-        f"a {type(key).__name__} cannot be a key: {key!r:.80}. Keys are None, numbers, str, bytes, dates, UUIDs, enums, "
-        "and tuples, Rows or frozen dataclasses of these"
+        f"a {type(key).__name__} cannot be a key: {key!r:.80}. Keys are None, numbers, str, bytes, dates, UUIDs, "
+        "enums, and tuples, Rows or frozen dataclasses of these"
     )
 
 

@@ -18,7 +18,7 @@ class UserFunction:
 
     def __init__(self, function: Any, method: str) -> None:
         self.instance = function
-        # An object that can be called and has no `open` is called, whatever methods it has: numpy's ufuncs have `reduce`.
+        # What can be called and has no `open` is called, whatever methods it has: numpy's ufuncs have a `reduce`.
         self.is_plain = callable(function) and not (hasattr(function, "open") and hasattr(function, method))
         self.method = _name_of(function) if self.is_plain else f"{type(function).__name__}.{method}"
         self._method = method

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class KeyedOperator(Operator):
     """Base of keyed operators. Subclasses give `process` and `fire`."""
 
+    timer_method = "on_timer"
+    """How errors name the method of the user's that a timer calls."""
+
     def __init__(self, name: str, key_selector: Callable[[Any], Any]) -> None:
         super().__init__(name)
         self.key_selector = key_selector
@@ -31,7 +34,7 @@ class KeyedOperator(Operator):
         self.ending_key_group = False
         self._rounds: list[tuple[TimeDomain, int]] = []
         self._then: Callable[[], bool] | None = None
-        self._fired: tuple[TimeDomain, int, Iterator[Any]] | None = None
+        self._fired: tuple[int, Iterator[Any]] | None = None
 
     def keys_of(self, values: Values) -> list[Any]:
         """The key of each value. Raises UserFunctionError naming the value on which the selector failed."""
@@ -58,7 +61,10 @@ class KeyedOperator(Operator):
     def end_key_group(self) -> bool:
         self.ending_key_group = True
         self.timers.watermark = MAX_TIMESTAMP
-        event_time, processing_time = (TimeDomain.EVENT_TIME, MAX_TIMESTAMP), (TimeDomain.PROCESSING_TIME, MAX_TIMESTAMP)
+        event_time, processing_time = (
+            (TimeDomain.EVENT_TIME, MAX_TIMESTAMP),
+            (TimeDomain.PROCESSING_TIME, MAX_TIMESTAMP),
+        )
         return self._fire_until([event_time, processing_time, event_time], self.forget_key_group)
 
     def forget_key_group(self) -> bool:
@@ -87,22 +93,21 @@ class KeyedOperator(Operator):
             times: list[int] | None = [] if domain is TimeDomain.EVENT_TIME else None
             if not self._gather_fired(domain, until, outputs, times, budget.chunk_records):
                 self._rounds.pop(0)
-            if not ((not outputs or emit_tagged(output, outputs, times)) and budget.go_on()) and self._rounds:
+            if not ((not outputs or emit_tagged(output, outputs, times)) and budget.go_on()):
+                # Also after the last round: what follows (the watermark) must not overtake what the chain still holds.
                 self.paused = True
                 return False
         then, self._then = self._then, None
         return then() if then is not None else True
 
-    def _gather_fired(
-        self, domain: TimeDomain, until: int, outputs: Values, times: Timestamps, limit: int
-    ) -> bool:
+    def _gather_fired(self, domain: TimeDomain, until: int, outputs: Values, times: Timestamps, limit: int) -> bool:
         """Fire timers up to `until` into `outputs`. True: there may be more, but this is a chunk's worth."""
         timers = self.timers.event_time if domain is TimeDomain.EVENT_TIME else self.timers.processing_time
         fired_silently = 0
         while True:
             if self._fired is not None:
-                timestamp, results = self._fired[1], self._fired[2]
-                for result in self._user_results(results):
+                timestamp, results = self._fired
+                for result in results:
                     outputs.append(result)
                     if times is not None:
                         times.append(timestamp)
@@ -116,18 +121,19 @@ class KeyedOperator(Operator):
             self.backend.key = key
             fired = self.fire(domain, timestamp, key, namespace)
             if fired is not None:
-                self._fired = (domain, timestamp, iter(fired))
+                self._fired = (timestamp, self._results_of(fired, timestamp))
             fired_silently += 1
             if fired_silently >= limit:
                 return True
 
-    def _user_results(self, results: Iterator[Any]) -> Iterator[Any]:
-        """Results of a user's generator, its failures told as the user's."""
+    def _results_of(self, fired: Iterable[Any], timestamp: int) -> Iterator[Any]:
+        """What a timer emits, its failures told as the user's. One for each timer: to drop it closes `fired`."""
         try:
-            yield from results
+            yield from fired
         except Exception as error:
-            assert self._fired is not None
-            raise self.context.user_error(error, "on_timer", key=self.backend.key, timestamp=self._fired[1]) from error
+            raise self.context.user_error(
+                error, self.timer_method, key=self.backend.key, timestamp=timestamp
+            ) from error
 
 
 class KeyedTimerService(TimerService):

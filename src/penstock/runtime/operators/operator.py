@@ -97,4 +97,5 @@ class Operator:
 
 def positions_taken(values: Sequence[Any], rest: Any) -> int:
     """Index of the element of `values` that its list iterator `rest` gave last: which one a function failed on."""
-    return len(values) - rest.__length_hint__() - 1
+    left: int = rest.__length_hint__()
+    return len(values) - left - 1

@@ -68,6 +68,7 @@ class KeyedProcessOperator(KeyedOperator):
         super().setup(context, output)
         self._ctx = KeyedContext(self.backend, self.timer_service)
         self._on_timer = getattr(self.function.instance, "on_timer", None)
+        self.timer_method = self.function.named("on_timer")
         self._processing = False
 
     def open(self) -> None:
@@ -99,7 +100,7 @@ class KeyedProcessOperator(KeyedOperator):
         try:
             return self._on_timer(timestamp, self._ctx)  # type: ignore[no-any-return]
         except Exception as error:
-            raise self.context.user_error(error, self.function.named("on_timer"), key=key, timestamp=timestamp) from error
+            raise self.context.user_error(error, self.timer_method, key=key, timestamp=timestamp) from error
 
     def _go_on_processing(self) -> bool:
         output, budget = self.output, self.context.budget
@@ -129,6 +130,7 @@ class KeyedProcessOperator(KeyedOperator):
                 if len(outputs) >= limit:
                     return True
             self._results = None
+        full = False
         for key, value in self._work:
             backend.key = key
             results = call(value, ctx)
@@ -139,6 +141,9 @@ class KeyedProcessOperator(KeyedOperator):
                         self._results = _rest_of(results)
                         if self._results is not None:
                             return True
+                        full = True
+                if full:
+                    return True
         return False
 
     def _gather_timed(self, outputs: Values, times: list[int], limit: int) -> bool:
@@ -153,6 +158,7 @@ class KeyedProcessOperator(KeyedOperator):
                 if len(outputs) >= limit:
                     return True
             self._results = None
+        full = False
         for key, timestamp, value in self._work:
             backend.key = key
             ctx.current_timestamp = timestamp
@@ -165,12 +171,17 @@ class KeyedProcessOperator(KeyedOperator):
                         self._results = _rest_of(results)
                         if self._results is not None:
                             return True
+                        full = True
+                if full:
+                    return True
         return False
 
     def _failed(self, error: Exception) -> Exception:
         position = positions_taken(self._values, self._rest)
         timestamp = self._timestamps[position] if self._timestamps else None
-        return self.context.user_error(error, self.function.method, self._values[position], self._keys[position], timestamp)
+        return self.context.user_error(
+            error, self.function.method, self._values[position], self._keys[position], timestamp
+        )
 
 
 def _rest_of(results: Any) -> Iterator[Any] | None:

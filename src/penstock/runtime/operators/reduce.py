@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
 
+REDUCED_TABLE = "(reduce)"
+"""key -> reduced value. The brackets keep it apart from states that the user's function names."""
+
 _ABSENT = object()
 _COMBINED_KEYS_MAX = 50_000
 
@@ -30,7 +33,7 @@ class ReduceOperator(KeyedOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._table: dict[Any, Any] = self.backend.tables.setdefault("reduce", {})
+        self._table: dict[Any, Any] = self.backend.tables.setdefault(REDUCED_TABLE, {})
         self._latest: int | None = None
 
     def combiner(self) -> Operator:

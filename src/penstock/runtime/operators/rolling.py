@@ -6,6 +6,8 @@ that has it, the first one on a tie. Source: Flink docs, "Operators", Aggregatio
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +22,9 @@ class FieldReduce:
 
     def get(self, value: Any) -> Any:
         """The field of `value`."""
-        if isinstance(value, (tuple, list, dict, Row)):
-            return value[self.field]  # type: ignore[index]
-        return getattr(value, self.field) if isinstance(self.field, str) else value
+        if isinstance(self.field, str) and not isinstance(value, (dict, Row)):
+            return getattr(value, self.field)
+        return value[self.field] if isinstance(value, (tuple, list, dict, Row)) else value  # type: ignore[index]
 
     def put(self, value: Any, new: Any) -> Any:
         """A copy of `value` with that field replaced."""
@@ -31,11 +33,17 @@ class FieldReduce:
             fields = (*value[:index], new, *value[index + 1 :])
             return type(value)(*fields) if hasattr(value, "_fields") else fields
         if isinstance(value, (list, dict)):
-            copy = value.copy()
-            copy[self.field] = new  # type: ignore[index,call-overload]
-            return copy
+            changed = value.copy()
+            changed[self.field] = new  # type: ignore[index]
+            return changed
         if isinstance(value, Row):
             return _row_with(value, self.field, new)
+        if dataclasses.is_dataclass(value):
+            return dataclasses.replace(value, **{str(self.field): new})  # type: ignore[type-var]
+        if isinstance(self.field, str):
+            changed = copy.copy(value)
+            setattr(changed, self.field, new)
+            return changed
         return new
 
 
@@ -69,9 +77,9 @@ class BestReduce(FieldReduce):
 
 
 def _row_with(row: Row, field: int | str, new: Any) -> Row:
-    copy = Row.of_kind(row.get_row_kind(), *row)
+    changed = Row.of_kind(row.get_row_kind(), *row)
     names = getattr(row, "_fields", None)
     if names:
-        copy.set_field_names(list(names))
-    copy[field] = new
-    return copy
+        changed.set_field_names(list(names))
+    changed[field] = new
+    return changed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from penstock.common.output_tag import OutputTag, tags_exist
 from penstock.runtime.operators.operator import Output, Timestamps, Values
 
@@ -14,7 +16,7 @@ def emit_tagged(output: Output, values: Values, timestamps: Timestamps) -> bool:
     if not tags_exist():
         return output.emit(values, timestamps)
     main: list[int] = []
-    sides: dict[OutputTag, list[int]] = {}
+    sides: dict[OutputTag[Any], list[int]] = {}
     for index, value in enumerate(values):
         if type(value) is tuple and len(value) == 2 and isinstance(value[0], OutputTag):
             sides.setdefault(value[0], []).append(index)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
@@ -9,7 +11,6 @@ from penstock.runtime.sink import Sink, SinkWriter
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
-    from penstock.runtime.operators.operator import Output
 
 
 class SinkOperator(Operator):
@@ -23,14 +24,13 @@ class SinkOperator(Operator):
         self.sink_id = sink_id
 
     def open(self) -> None:
-        self.writer = self.sink.create_writer(WriterOfSubtask(self.context))
+        with self._telling("create_writer"):
+            self.writer = self.sink.create_writer(WriterOfSubtask(self.context))
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         assert self.writer is not None
-        try:
+        with self._telling("write"):
             self.writer.write_chunk(values, timestamps)
-        except Exception as error:
-            raise self.context.user_error(error, f"{type(self.sink).__name__}.write") from error
         return self.context.budget.go_on()
 
     def watermark(self, timestamp: int) -> bool:
@@ -42,16 +42,15 @@ class SinkOperator(Operator):
 
     def processing_time(self, now_ms: int) -> bool:
         assert self.writer is not None
-        self.writer.on_wake(now_ms)
+        with self._telling("on_wake"):
+            self.writer.on_wake(now_ms)
         return True
 
     def finish(self) -> bool:
         assert self.writer is not None
-        try:
+        with self._telling("flush"):
             self.writer.flush(end_of_input=True)
             committables = self.writer.prepare_commit()
-        except Exception as error:
-            raise self.context.user_error(error, f"{type(self.sink).__name__}.flush") from error
         if committables:
             assert self.context.deliver_result is not None
             self.context.deliver_result(self.sink_id, committables)
@@ -59,7 +58,16 @@ class SinkOperator(Operator):
 
     def close(self) -> None:
         if self.writer is not None:
-            self.writer.close()
+            with self._telling("close"):
+                self.writer.close()
+
+    @contextlib.contextmanager
+    def _telling(self, method: str) -> Iterator[None]:
+        """An error of the sink comes with the operator's name."""
+        try:
+            yield
+        except Exception as error:
+            raise self.context.user_error(error, f"{type(self.sink).__name__}.{method}") from error
 
 
 class CollectOperator(Operator):
@@ -95,7 +103,8 @@ class WriterOfSubtask:
 
     @property
     def attempt(self) -> str:
-        return f"{self._context.info.attempt}-{self._context.info.run}"
+        info = self._context.info
+        return f"{info.job_id[:12]}-{info.attempt}-{info.run}"
 
     def now_ms(self) -> int:
         return self._context.now_ms()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.event_time import EventTime
-from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
+from penstock.runtime.operators.event_time_origin import EventTimeOrigin
+from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
 from penstock.runtime.watermarks import WatermarkValve
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NO_SPLIT = "no split yet"
 
 
-class SourceOperator(Operator):
+class SourceOperator(EventTimeOrigin):
     """Head of a source vertex. `poll` takes the place of `process`."""
 
     reader: SourceReader[Any]
@@ -33,11 +33,7 @@ class SourceOperator(Operator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._times: dict[str, EventTime] = {_NO_SPLIT: EventTime(self._strategy, context.now_ms)}
-        self._valve = WatermarkValve([_NO_SPLIT], self._remember_watermark, self._remember_status)
-        self._watermark: int | None = None
-        self._status: bool | None = None
-        self._active = True
-        self._pieces: Iterator[tuple[Values, Timestamps]] = iter(())
+        self._valve = WatermarkValve([_NO_SPLIT], self.announce_watermark, self.announce_status)
         self._split: str | None = None
         self._split_finished = False
         self._next_ms = context.now_ms() + self._interval_ms
@@ -53,6 +49,9 @@ class SourceOperator(Operator):
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         """The enumerator assigned splits."""
+        if self.reader.interleaved:
+            for split in splits:
+                self._time_of(split.split_id)
         self.reader.add_splits(splits)
         self.poll_at_ms = self.context.now_ms()
 
@@ -73,58 +72,50 @@ class SourceOperator(Operator):
         assert isinstance(result, Records)
         self.poll_at_ms = self.context.now_ms()
         self._split, self._split_finished = result.split_id, result.split_finished
-        if result.values:
-            self.context.counters.records_in += len(result.values)
-            self._begin(result)
-        return self.resume()
+        self.context.counters.records_in += len(result.values)
+        return self.emit_pieces(self._stamped(result) if result.values else iter(()))
 
-    def _begin(self, records: Records) -> None:
-        times = self._times.get(records.split_id)
+    def _time_of(self, split_id: str) -> EventTime:
+        """Event time of a split; from the first call on it counts for the watermark."""
+        times = self._times.get(split_id)
         if times is None:
-            times = self._times[records.split_id] = EventTime(self._strategy, self.context.now_ms)
-            self._valve.add(records.split_id)
+            times = self._times[split_id] = EventTime(self._strategy, self.context.now_ms)
+            self._valve.add(split_id)
             if _NO_SPLIT in self._times:
                 del self._times[_NO_SPLIT]
                 self._valve.remove(_NO_SPLIT)
+        return times
+
+    def _stamped(self, records: Records) -> Iterator[tuple[Values, Timestamps]]:
+        times = self._time_of(records.split_id)
         rest = iter(records.values)
         try:
             stamped = times.timestamps(rest, len(records.values), records.timestamps)
         except Exception as error:
             value = records.values[positions_taken(records.values, rest)]
             raise self.context.user_error(error, "timestamp assigner", value) from error
-        self._pieces = times.pieces(records.values, stamped)
+        return times.pieces(records.values, stamped)
 
-    def resume(self) -> bool:
-        self.paused = False
+    def advance(self) -> None:
         assert self._split is not None
-        times = self._times.get(self._split)
-        for values, timestamps in self._pieces:
-            go_on = self.output.emit(values, timestamps)
-            self._apply(self._split, times)
-            if not (self._hand_on() and go_on):
-                self.paused = True
-                return False
-        if self._split_finished and times is not None:
-            times.periodic()
-            self._apply(self._split, times)
-            del self._times[self._split]
-            self._split_finished = False
-            if not self._times:
-                self._times[_NO_SPLIT] = EventTime(self._strategy, self.context.now_ms)
-                self._valve.add(_NO_SPLIT)
-            self._valve.remove(self._split)
-            return self._hand_on()
-        return True
+        self._apply(self._split)
 
-    def end_of_time(self) -> bool:
-        """The last watermark: nothing can come after it."""
-        if not self._active:
-            self._active = True
-            self.output.status(True)
-        return self.output.watermark(MAX_TIMESTAMP)
+    def pieces_done(self) -> None:
+        if not self._split_finished or self._split not in self._times:
+            return
+        self._times[self._split].periodic()
+        self._apply(self._split)
+        del self._times[self._split]
+        self._split_finished = False
+        if not self._times:
+            self._times[_NO_SPLIT] = EventTime(self._strategy, self.context.now_ms)
+            self._valve.add(_NO_SPLIT)
+        self._valve.remove(self._split)
 
     def wake_at_ms(self) -> int | None:
-        return None if self.context.info.batched else self._next_ms
+        # An interval of 0 means that no watermark is generated for the passing of time alone.
+        quiet = self.context.info.batched or self._time_ended or not self._interval_ms
+        return None if quiet else self._next_ms
 
     def processing_time(self, now_ms: int) -> bool:
         if now_ms < self._next_ms:
@@ -132,39 +123,15 @@ class SourceOperator(Operator):
         self._next_ms = now_ms + self._interval_ms
         for split, times in self._times.items():
             times.periodic()
-            self._apply(split, times)
-        return self._hand_on()
+            self._apply(split)
+        return self.hand_on_or_pause()
 
-    def _apply(self, split: str, times: EventTime | None) -> None:
-        if times is None:
-            return
+    def _apply(self, split: str) -> None:
+        times = self._times[split]
         self._valve.status(split, times.active)
         watermark = times.take()
         if watermark is not None:
             self._valve.watermark(split, watermark)
-
-    def _remember_watermark(self, timestamp: int) -> None:
-        self._watermark = timestamp
-
-    def _remember_status(self, active: bool) -> None:
-        self._status = active
-
-    def _hand_on(self) -> bool:
-        """Emit what the valve let through. In batched mode event time stands still until the end."""
-        watermark, status = self._watermark, self._status
-        self._watermark = self._status = None
-        if self.context.info.batched:
-            return True
-        self._active = self._active if status is None else status
-        if status is True:
-            self.output.status(True)
-        go_on = True
-        if watermark is not None:
-            self.context.counters.watermark = watermark
-            go_on = self.output.watermark(watermark)
-        if status is False:
-            self.output.status(False)
-        return go_on
 
 
 class ReaderOfSubtask:

@@ -6,23 +6,21 @@ Watermarks", Using Watermark Strategies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.event_time import EventTime
-from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
+from penstock.runtime.operators.event_time_origin import EventTimeOrigin
+from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
 
 
-class TimestampsAndWatermarksOperator(Operator):
+class TimestampsAndWatermarksOperator(EventTimeOrigin):
     """Applies a WatermarkStrategy to all records of its subtask."""
-
-    _pieces: Iterator[tuple[Values, Timestamps]]
 
     def __init__(self, name: str, strategy: WatermarkStrategy, interval_ms: int) -> None:
         super().__init__(name)
@@ -32,7 +30,6 @@ class TimestampsAndWatermarksOperator(Operator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._time = EventTime(self._strategy, context.now_ms)
-        self._active = True
         self._next_ms = context.now_ms() + self._interval_ms
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
@@ -41,47 +38,29 @@ class TimestampsAndWatermarksOperator(Operator):
             times = self._time.timestamps(rest, len(values), timestamps)
         except Exception as error:
             raise self.context.user_error(error, "timestamp assigner", values[positions_taken(values, rest)]) from error
-        self._pieces = self._time.pieces(values, times)
-        return self.resume()
+        return self.emit_pieces(self._time.pieces(values, times))
 
-    def resume(self) -> bool:
-        self.paused = False
-        for values, timestamps in self._pieces:
-            go_on = self.output.emit(values, timestamps)
-            if not (self._hand_on() and go_on):
-                self.paused = True
-                return False
-        return True
+    def advance(self) -> None:
+        self.announce_status(self._time.active)
+        watermark = self._time.take()
+        if watermark is not None:
+            self.announce_watermark(watermark)
 
     def watermark(self, timestamp: int) -> bool:
-        if timestamp != MAX_TIMESTAMP:
-            return True
-        if not self._active:
-            self._active = True
-            self.output.status(True)
-        return self.output.watermark(timestamp)
+        return self.end_time() if timestamp == MAX_TIMESTAMP else True
 
     def status(self, active: bool) -> None:
         """Ignored: whether this stream is idle is for its own strategy to say."""
 
     def wake_at_ms(self) -> int | None:
-        return None if self.context.info.batched else self._next_ms
+        # An interval of 0 means that no watermark is generated for the passing of time alone.
+        quiet = self.context.info.batched or self._time_ended or not self._interval_ms
+        return None if quiet else self._next_ms
 
     def processing_time(self, now_ms: int) -> bool:
         if now_ms < self._next_ms:
             return True
         self._next_ms = now_ms + self._interval_ms
         self._time.periodic()
-        return self._hand_on()
-
-    def _hand_on(self) -> bool:
-        if self.context.info.batched:
-            return True
-        if self._time.active is not self._active:
-            self._active = self._time.active
-            self.output.status(self._active)
-        watermark = self._time.take()
-        if watermark is None:
-            return True
-        self.context.counters.watermark = watermark
-        return self.output.watermark(watermark)
+        self.advance()
+        return self.hand_on_or_pause()

@@ -49,6 +49,9 @@ WAITING_TABLE = "(windows) waiting"
 ENDED_TABLE = "(windows) ended"
 """start of window -> {key: None}: those that have fired and wait for the end of the allowed lateness"""
 
+Sorted = dict[int, tuple[list[Any], list[Any]]]
+"""start of slice or window -> keys and values, in parallel"""
+
 _ABSENT: Any = object()
 _SLICES_PER_SLIDE_MAX = 4
 
@@ -125,10 +128,23 @@ class SlicedWindowOperator(WindowingOperator):
         return now - (now - self._offset - self._size) % self._slide
 
     def _take_mixed(self, keys: list[Any], values: Values, timestamps: list[int]) -> Iterator[None]:
-        """A chunk with records of several slices: sorted out by slice, in which order does not matter."""
-        width, offset, horizon = self._width, self._offset, self._horizon()
-        slices: dict[int, tuple[list[Any], list[Any]]] = {}
+        """A chunk with records of several slices: sorted out first, and then added slice by slice."""
         behind: list[tuple[Any, Any, int]] = []
+        if self._shares or self._slide == self._size:
+            for start, (some_keys, some_values) in self._by_slice(keys, values, timestamps, behind).items():
+                self._fold(start, some_keys, some_values)
+        else:
+            # Not by slice: a window takes in its records in the order in which they came.
+            for window, (some_keys, some_values) in self._by_window(keys, values, timestamps, behind).items():
+                self._fold_into(window, [self._waiting_for(window)], some_keys, some_values)
+        # No window that has ended holds a slice from the horizon on, so these may as well come last.
+        for key, value, timestamp in behind:
+            yield from self._take_behind(key, value, timestamp)
+
+    def _by_slice(self, keys: list[Any], values: Values, timestamps: list[int], behind: list[Any]) -> Sorted:
+        """Keys and values by slice; those before the horizon go to `behind`."""
+        width, offset, horizon = self._width, self._offset, self._horizon()
+        found: Sorted = {}
         start = end = MIN_TIMESTAMP
         add_key = add_value = behind.append
         for key, timestamp, value in zip(keys, timestamps, values):  # noqa: B905
@@ -138,34 +154,50 @@ class SlicedWindowOperator(WindowingOperator):
                     continue
                 start = timestamp - (timestamp - offset) % width
                 end = start + width
-                found = slices.get(start)
-                if found is None:
-                    found = slices[start] = ([], [])
-                add_key, add_value = found[0].append, found[1].append
+                lists = found.get(start)
+                if lists is None:
+                    lists = found[start] = ([], [])
+                add_key, add_value = lists[0].append, lists[1].append
             add_key(key)
             add_value(value)
-        for start, (slice_keys, slice_values) in slices.items():
-            self._fold(start, slice_keys, slice_values)
-        # No window that has ended holds a slice from the horizon on, so these may as well come last.
-        for key, value, timestamp in behind:
-            yield from self._take_behind(key, value, timestamp)
+        return found
+
+    def _by_window(self, keys: list[Any], values: Values, timestamps: list[int], behind: list[Any]) -> Sorted:
+        """Keys and values by window that waits, with those before the horizon in `behind` too."""
+        width, offset, horizon = self._width, self._offset, self._horizon()
+        first_waiting = horizon - self._size + self._slide
+        found: Sorted = {}
+        start = end = MIN_TIMESTAMP
+        waiting: list[tuple[list[Any], list[Any]]] = []
+        for key, timestamp, value in zip(keys, timestamps, values):  # noqa: B905
+            if timestamp >= end or timestamp < start:
+                start = timestamp - (timestamp - offset) % width
+                end = start + width
+                windows = self._windows_of(timestamp)
+                waiting = [found.setdefault(window, ([], [])) for window in windows if window >= first_waiting]
+            if timestamp < horizon:
+                behind.append((key, value, timestamp))
+            for some_keys, some_values in waiting:
+                some_keys.append(key)
+                some_values.append(value)
+        return found
 
     def _fold(self, start: int, keys: list[Any], values: Values) -> None:
         """Add records to a slice all of whose windows are waiting."""
         windows = self._windows_of(start)
-        waiting = [self._waiting_for(window) for window in windows]
         if self._shares:
-            targets = [(start, waiting)]
+            self._fold_into(start, [self._waiting_for(window) for window in windows], keys, values)
         else:
-            targets = [(window, [keys_there]) for window, keys_there in zip(windows, waiting, strict=True)]
-        fold = self.contents.fold
-        for target, newcomers in targets:
-            rest = iter(values)
-            try:
-                fold(keys, rest, self._slice_at(target), newcomers)
-            except Exception as error:
-                at = positions_taken(values, rest)
-                raise self.context.user_error(error, self.contents.method, values[at], keys[at]) from error
+            for window in windows:
+                self._fold_into(window, [self._waiting_for(window)], keys, values)
+
+    def _fold_into(self, start: int, newcomers: list[dict[Any, None]], keys: list[Any], values: Values) -> None:
+        rest = iter(values)
+        try:
+            self.contents.fold(keys, rest, self._slice_at(start), newcomers)
+        except Exception as error:
+            at = positions_taken(values, rest)
+            raise self.context.user_error(error, self.contents.method, values[at], keys[at]) from error
 
     def _windows_of(self, timestamp: int) -> range:
         """Starts of the windows in which a timestamp lies, the latest first."""
@@ -182,7 +214,7 @@ class SlicedWindowOperator(WindowingOperator):
         return _keys_at(window, self._waiting, self._waiting_heap)
 
     def _take_behind(self, key: Any, value: Any, timestamp: int) -> Iterator[None]:
-        """A record of which at least one window has ended: over, or still there for late records."""
+        """A record of which at least one window has ended: it is over, or still there for late records."""
         windows = [window for window in self._windows_of(timestamp) if not self._is_over(window)]
         if not windows:
             self.late(value, timestamp)
@@ -191,14 +223,15 @@ class SlicedWindowOperator(WindowingOperator):
         if self._shares:
             self._add(self._slice_of(timestamp), key, value, timestamp)
         for window in windows:
+            if window + self._size - 1 > watermark:
+                if self._shares:
+                    self._waiting_for(window)[key] = None
+                continue
             if not self._shares:
                 self._add(window, key, value, timestamp)
-            if window + self._size - 1 > watermark:
-                self._waiting_for(window)[key] = None
-            else:
-                _keys_at(window, self._ended, self._ended_heap)[key] = None
-                contents = self._put_together(self._slices_in(window), key)
-                yield from self.evaluate(key, TimeWindow(window, window + self._size), contents)
+            _keys_at(window, self._ended, self._ended_heap)[key] = None
+            contents = self._put_together(self._slices_in(window), key)
+            yield from self.evaluate(key, TimeWindow(window, window + self._size), contents)
 
     def _is_over(self, window: int) -> bool:
         return min(window + self._size - 1 + self._stays_ms, MAX_TIMESTAMP) <= self.timers.watermark

@@ -1,0 +1,65 @@
+"""The program: one source, two jobs on it, and what is late in either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.datastream.data_stream import DataStream
+from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+from penstock.demos.flights import aircraft, airports
+from penstock.demos.flights.flights import FEEDS, Reports
+from penstock.demos.flights.source import FlightSource, watermark_strategy
+
+SOURCE = "flights of 2013"
+
+WINDOW = "window"
+KNOCK_ON = "knock-on or log"
+LATE_FOR_WINDOWS = "late for windows"
+LATE_FOR_AIRCRAFT = "late for aircraft"
+WITHOUT_AIRCRAFT = "without aircraft"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the program is to run."""
+
+    batched: bool
+    parallelism: int
+    bound_ms: int
+    """For how long reports out of order are waited for."""
+
+
+def counts_by_feed(reports: Reports) -> dict[str, int]:
+    """How many of the reports belong to each feed."""
+    return {feed: reports.columns["feed"].count(feed) for feed in FEEDS}
+
+
+def build(counts: Mapping[str, int], settings: Settings) -> DataStream[tuple[str, Any]]:
+    """The stream of all results, each with its name."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH if settings.batched else RuntimeExecutionMode.STREAMING)
+    env.set_parallelism(settings.parallelism)
+
+    reports = (
+        env.from_source(FlightSource(counts), watermark_strategy(settings.bound_ms), SOURCE)
+        .set_parallelism(min(settings.parallelism, len(FEEDS)))
+        .uid("flights")
+    )
+    windows = airports.airport_windows(reports)
+    followed = aircraft.follow_aircraft(reports.filter(lambda report: report.tailnum is not None))
+    streams = {
+        WINDOW: windows,
+        KNOCK_ON: followed,
+        LATE_FOR_WINDOWS: windows.get_side_output(airports.TOO_LATE),
+        LATE_FOR_AIRCRAFT: followed.get_side_output(aircraft.TOO_LATE),
+        WITHOUT_AIRCRAFT: reports.filter(lambda report: report.tailnum is None),
+    }
+    first, *others = [_named(name, stream) for name, stream in streams.items()]
+    return first.union(*others)
+
+
+def _named(name: str, stream: DataStream[Any]) -> DataStream[tuple[str, Any]]:
+    return stream.map(lambda value: (name, value)).name(name)

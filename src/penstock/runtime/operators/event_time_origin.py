@@ -1,0 +1,92 @@
+"""Where event time begins: chunks go out in pieces, and after each piece what its records said about time.
+
+A watermark must never overtake the records before it. So after a piece at which the chain paused, nothing is handed on
+until the operator is resumed: by then everything after it in the chain has caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.runtime.operators.operator import Operator, Timestamps, Values
+
+
+class EventTimeOrigin(Operator):
+    """Base of sources and of assign_timestamps_and_watermarks. Subclasses call `announce` from `advance`."""
+
+    _pieces: Iterator[tuple[Values, Timestamps]] = iter(())
+    _watermark: int | None = None
+    _status: bool | None = None
+    _active = True
+    _time_ended = False
+
+    def advance(self) -> None:
+        """A piece has gone out: announce what became of event time."""
+        raise NotImplementedError
+
+    def pieces_done(self) -> None:
+        """The whole chunk has gone out: announce what that means for event time."""
+
+    def announce_watermark(self, timestamp: int) -> None:
+        """To be handed on as soon as everything before it has gone out."""
+        self._watermark = timestamp
+
+    def announce_status(self, active: bool) -> None:
+        """To be handed on: an awakening before the watermark, idleness after it."""
+        self._status = active
+
+    def emit_pieces(self, pieces: Iterator[tuple[Values, Timestamps]]) -> bool:
+        """Send a chunk, cut where the watermark generator spoke."""
+        self._pieces = pieces
+        return self.resume()
+
+    def resume(self) -> bool:
+        self.paused = False
+        if not self.hand_on():
+            return self._pause()
+        for values, timestamps in self._pieces:
+            go_on = self.output.emit(values, timestamps)
+            self.advance()
+            if not (go_on and self.hand_on()):
+                return self._pause()
+        self.pieces_done()
+        return self.hand_on() or self._pause()
+
+    def hand_on(self) -> bool:
+        """Hand on what was announced. In batched mode event time stands still until the end."""
+        if self.context.info.batched or self._time_ended:
+            self._watermark = self._status = None
+            return True
+        if self._status is True:
+            self._status = None
+            self._set_active(True)
+        if self._watermark is not None:
+            watermark, self._watermark = self._watermark, None
+            self.context.counters.watermark = watermark
+            if not self.output.watermark(watermark):
+                return False
+        if self._status is False:
+            self._status = None
+            self._set_active(False)
+        return True
+
+    def hand_on_or_pause(self) -> bool:
+        """Hand on what was announced outside of a chunk."""
+        return self.hand_on() or self._pause()
+
+    def end_time(self) -> bool:
+        """Hand on the last watermark: nothing can come after it."""
+        self._set_active(True)
+        self._time_ended = True
+        self.context.counters.watermark = MAX_TIMESTAMP
+        return self.output.watermark(MAX_TIMESTAMP)
+
+    def _set_active(self, active: bool) -> None:
+        if active is not self._active:
+            self._active = active
+            self.output.status(active)
+
+    def _pause(self) -> bool:
+        self.paused = True
+        return False

@@ -1,0 +1,82 @@
+"""What a run meets beside its program: budgets, buffer sizes, capacities, checkpoints, and when it is cancelled."""
+
+from __future__ import annotations
+
+import dataclasses
+from random import Random
+from typing import Any
+
+from penstock.runtime.budget import Budget
+from penstock.testing.simulator.clock import Clock
+
+
+@dataclasses.dataclass(frozen=True)
+class Circumstances:
+    """All sizes are tiny on purpose, so that each place at which work can be interrupted is reached."""
+
+    tick_ns_max: int = 1_000
+    step_ns: int = 4_000_000
+    step_bytes: int = 1 << 20
+    chunk_records: int = 1024
+    buffer_records: int = 512
+    buffer_bytes: int = 1 << 17
+    channel_rows: int = 64
+    exactly_once: bool = True
+    latency_interval_ms: int = 0
+    checkpoint_at_steps: tuple[int, ...] = ()
+    cancel_at_step: int | None = None
+
+    @staticmethod
+    def draw(random: Random) -> Circumstances:
+        """Circumstances by chance."""
+        tick_ns_max = random.choice([10, 1_000, 100_000, 3_000_000])
+        return Circumstances(
+            tick_ns_max=tick_ns_max,
+            step_ns=tick_ns_max * random.choice([2, 3, 5, 20, 1000]),
+            step_bytes=random.choice([1, 60, 300, 2_000, 1 << 20]),
+            chunk_records=random.choice([1, 2, 3, 7, 50, 1024]),
+            buffer_records=random.choice([1, 2, 5, 20, 512]),
+            buffer_bytes=random.choice([40, 150, 600, 1 << 17]),
+            channel_rows=random.choice([1, 1, 2, 4, 64]),
+            exactly_once=random.random() < 0.8,
+            latency_interval_ms=random.choice([0, 0, 0, 50]),
+            checkpoint_at_steps=_steps(random),
+            cancel_at_step=random.randint(0, 400) if random.random() < 0.06 else None,
+        )
+
+    def budget(self, clock: Clock) -> Budget:
+        """A slot's budget."""
+        return TightBudget(self.chunk_records, clock, self.step_ns, self.step_bytes)
+
+
+def _steps(random: Random) -> tuple[int, ...]:
+    if random.random() < 0.5:
+        return ()
+    return tuple(sorted(random.randint(0, 600) for _ in range(random.randint(1, 6))))
+
+
+class TightBudget(Budget):
+    """A budget whose chunks stay small, however many records would fit a buffer."""
+
+    __slots__ = ("_chunk_records", "_chunk_records_max")
+
+    def __init__(self, chunk_records_max: int, clock: Clock, step_ns: int, step_bytes: int) -> None:
+        self._chunk_records_max = self._chunk_records = chunk_records_max
+        super().__init__(clock.read_ns, step_ns, step_bytes)
+
+    @property
+    def chunk_records(self) -> int:  # type: ignore[override]
+        """How many records an operator should gather before it emits."""
+        return self._chunk_records
+
+    @chunk_records.setter
+    def chunk_records(self, records: int) -> None:
+        self._chunk_records = max(1, min(records, self._chunk_records_max))
+
+
+def shrink_buffers(slot: Any, circumstances: Circumstances) -> None:
+    """Make the buffers of a slot's tasks as small as the circumstances say."""
+    for task in slot.tasks.values():
+        for edge in task._edges:
+            edge._records_max = circumstances.buffer_records
+            edge._buffer_bytes = circumstances.buffer_bytes

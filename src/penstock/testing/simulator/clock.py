@@ -1,0 +1,31 @@
+"""Time as the simulator has it: processing time that stands still until it is moved, and readings that only go forward."""
+
+from __future__ import annotations
+
+from random import Random
+
+START_MS = 1_000_000
+
+
+class Clock:
+    """`now_ms` is processing time; `read_ns` is what budgets and counters read. Both are of one seed."""
+
+    def __init__(self, random: Random, tick_ns_max: int) -> None:
+        self._random = random
+        self._tick_ns_max = tick_ns_max
+        self._now_ms = START_MS
+        self._ns = 0
+
+    def now_ms(self) -> int:
+        """Processing time in milliseconds."""
+        return self._now_ms
+
+    def read_ns(self) -> int:
+        """A reading in nanoseconds. Each is later than the one before, by chance: a step may be over after any of them."""
+        self._ns += self._random.randint(1, self._tick_ns_max)
+        return self._ns
+
+    def advance_to(self, now_ms: int) -> None:
+        """Move processing time forward."""
+        assert now_ms >= self._now_ms, f"time would go back from {self._now_ms} to {now_ms} ms"
+        self._now_ms = now_ms

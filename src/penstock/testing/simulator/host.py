@@ -1,0 +1,160 @@
+"""The host of one slot in the simulator: what `engine/pipelined_stage.py` is on Spark, with every wait made visible.
+
+Rows leave one by one, and while one of them finds its channel full the host is blocked in writing and does nothing else.
+A host whose slot is closed, or has failed, goes on discarding its input.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from penstock.common.errors import PenstockError
+from penstock.plan.pickling import load_level
+from penstock.runtime.events import AssignSplits, Cancel, Close, Event, NoMoreSplits
+from penstock.runtime.slot import Slot
+from penstock.testing.simulator.circumstances import Circumstances, shrink_buffers
+from penstock.testing.simulator.clock import Clock
+from penstock.testing.simulator.network import SlotId
+
+
+class Registered(NamedTuple):
+    """A slot's tasks are open."""
+
+
+class Failed(NamedTuple):
+    """A slot failed."""
+
+    error: Exception
+
+
+class Told(NamedTuple):
+    """A control event on its way to a task."""
+
+    vertex: int
+    event: Event
+
+
+class World(Protocol):
+    """What is around a host."""
+
+    def opening(self, slot: Slot) -> None:
+        """A slot is about to be opened."""
+
+    def sent(self, slot: SlotId, row: bytes) -> None:
+        """A slot has a row to write."""
+
+    def report(self, slot: SlotId, message: Any) -> None:
+        """A slot tells the JobManager."""
+
+
+class SlotHost:
+    """Drives one slot. `rows` waits to be written to the network."""
+
+    def __init__(
+        self,
+        payload: bytes,
+        slot_id: SlotId,
+        clock: Clock,
+        circumstances: Circumstances,
+        world: World,
+    ) -> None:
+        self.id = slot_id
+        self.slot: Slot | None = None
+        self.rows: deque[tuple[int, bytes]] = deque()
+        self.discarding = False
+        self.fresh = False
+        self._payload = payload
+        self._clock = clock
+        self._circumstances = circumstances
+        self._world = world
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the slot has been started."""
+        return self.slot is not None
+
+    @property
+    def busy(self) -> bool:
+        """Whether the slot has work that can be done now."""
+        return self.slot is not None and not self.discarding and any(task.busy for task in self.slot.tasks.values())
+
+    def wake_at_ms(self) -> int | None:
+        """When a step is due though nothing has arrived."""
+        return None if self.slot is None or self.discarding else self.slot.wake_at_ms()
+
+    def open(self) -> None:
+        """Start the slot."""
+        self._guarded(self._open)
+
+    def _open(self) -> None:
+        budget = self._circumstances.budget(self._clock)
+        level = load_level(self._payload)
+        self.slot = Slot(level, self.id[1], "0", self._clock.now_ms, self._clock.read_ns, budget)
+        shrink_buffers(self.slot, self._circumstances)
+        self._world.opening(self.slot)
+        self.slot.open()
+        self.fresh = True
+        self._world.report(self.id, Registered())
+
+    def receive(self, row: bytes) -> None:
+        """A row arrived."""
+        if not self.discarding:
+            self.fresh = True
+            self._guarded(lambda: self._of_slot().receive(row))
+
+    def step(self) -> None:
+        """One step of the slot."""
+        self.fresh = False
+        self._guarded(self._step)
+
+    def _step(self) -> None:
+        self._of_slot().step()
+        self._send_effects()
+
+    def told(self, message: Told) -> None:
+        """A control message arrived."""
+        self.fresh = True
+        slot = self._of_slot()
+        if isinstance(message.event, (AssignSplits, NoMoreSplits)):
+            self._guarded(lambda: slot.handle(message.vertex, message.event))
+        elif isinstance(message.event, (Close, Cancel)):
+            # Spark's host is told once a slot, the simulator once a task: a task that is closed has nothing to do.
+            self._guarded(lambda: self._end(slot, message.event))
+        elif not self.discarding:
+            self._guarded(lambda: slot.handle(message.vertex, message.event))
+
+    def _end(self, slot: Slot, event: Event) -> None:
+        self.discarding = True
+        try:
+            slot.handle_all(event)
+        finally:
+            self._send_effects()
+
+    def _send_effects(self) -> None:
+        slot = self._of_slot()
+        for target, row in slot.outbox.take():
+            if not self.discarding:
+                self.rows.append((target, row))
+                self._world.sent(self.id, row)
+        for effect in slot.take_effects():
+            self._world.report(self.id, effect)
+
+    def _guarded(self, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except AssertionError:
+            raise
+        except Exception as error:
+            self.discarding = True
+            self._world.report(self.id, Failed(error))
+            if self.slot is not None:
+                try:
+                    self.slot.handle_all(Cancel())
+                except PenstockError:
+                    pass  # the first failure is the one to tell
+
+    def _of_slot(self) -> Slot:
+        assert self.slot is not None
+        return self.slot

@@ -1,0 +1,155 @@
+"""What tests on Spark have in common: environments in either mode, results, scripts, and the processes below the driver."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.common import Configuration, JobStatus
+from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
+
+ROOT = Path(__file__).parents[2]
+STREAMING, BATCH = RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH
+MODES = {"pipelined": STREAMING, "batched": BATCH}
+in_both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
+END_SECONDS = 30
+"""A generous upper bound for what is to end at once."""
+
+
+def environment(
+    mode: RuntimeExecutionMode = STREAMING, parallelism: int = 2, settings: dict[str, str] | None = None
+) -> StreamExecutionEnvironment:
+    configuration = Configuration()
+    for key, value in (settings or {}).items():
+        configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    return env.set_parallelism(parallelism).set_runtime_mode(mode)
+
+
+def collect(stream: Any) -> list[Any]:
+    """All values of a bounded stream."""
+    with stream.execute_and_collect() as values:
+        return list(values)
+
+
+def failure_of(run: Callable[[], Any]) -> str:
+    """The text of the PenstockError that `run` raises."""
+    from penstock.common.errors import PenstockError
+
+    with pytest.raises(PenstockError) as raised:
+        run()
+    return str(raised.value)
+
+
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = END_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"after {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+def wait_until_running(client: Any) -> None:
+    def running() -> bool:
+        status = client.get_job_status().result()
+        assert not status.is_globally_terminal_state(), f"the job has ended: {status}"
+        return status is JobStatus.RUNNING
+
+    wait_until(running, "the job does not run", 60)
+
+
+def processes() -> list[tuple[int, int, str]]:
+    """(pid, parent, command) of every process below this one."""
+    lines = subprocess.check_output(["ps", "-eo", "pid=,ppid=,args="], text=True).splitlines()
+    fields = (line.split(None, 2) for line in lines)
+    return below(os.getpid(), [(int(f[0]), int(f[1]), f[2]) for f in fields if len(f) == 3])
+
+
+def below(root: int, all_processes: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    children: dict[int, list[tuple[int, int, str]]] = {}
+    for process in all_processes:
+        children.setdefault(process[1], []).append(process)
+    found: list[tuple[int, int, str]] = []
+    waiting = [root]
+    while waiting:
+        for process in children.get(waiting.pop(), []):
+            found.append(process)
+            waiting.append(process[0])
+    return found
+
+
+def workers() -> list[int]:
+    """Python workers of Spark below this process. They are forked by daemons, which stay."""
+    daemons = {pid: parent for pid, parent, command in processes() if "pyspark.daemon" in command}
+    return [pid for pid, parent in daemons.items() if parent in daemons]
+
+
+def no_worker_left() -> None:
+    wait_until(lambda: not workers(), "Python workers of a job that is over are still there")
+
+
+def run_script(
+    folder: Path, source: str, *arguments: str, command: tuple[str, ...] = (), variables: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Write a program into `folder` and run it as a user would: by `penstock run`, unless `command` says otherwise."""
+    script = folder / "job.py"
+    script.write_text(textwrap.dedent(source))
+    starter = command or (str(Path(sys.executable).with_name("penstock")), "run")
+    return subprocess.run(
+        [*starter, str(script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        cwd=folder,
+        env={**os.environ, **(variables or {})},
+    )
+
+
+class Subtask(MapFunction[Any, tuple[str, int, Any]]):
+    """Says which subtask a value came to: (label, subtask, value)."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.subtask = runtime_context.get_index_of_this_subtask()
+
+    def map(self, value: Any) -> tuple[str, int, Any]:
+        return self.label, self.subtask, value
+
+
+class Marked(KeyedProcessFunction[Any, Any, Any]):
+    """Passes values on and leaves a file for each call of open and close."""
+
+    def __init__(self, folder: Path, fail_on: Any = None) -> None:
+        self.folder = folder
+        self.fail_on = fail_on
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.subtask = runtime_context.get_index_of_this_subtask()
+        self._mark("open")
+
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        if self.fail_on is not None and value == self.fail_on:
+            raise ValueError(f"refuse {value}")
+        yield value
+
+    def close(self) -> None:
+        self._mark("close")
+
+    def _mark(self, what: str) -> None:
+        with (self.folder / f"{what}-{self.subtask}").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+
+def marks(folder: Path) -> dict[str, int]:
+    """How often each subtask of `Marked` was opened and closed."""
+    return {path.name: len(path.read_text().splitlines()) for path in sorted(folder.iterdir())}

@@ -1,0 +1,168 @@
+"""The fast window operator is the general one, only faster: same results, late records, timestamps and what is left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.output_tag import OutputTag
+from penstock.datastream.functions import AggregateFunction
+from penstock.datastream.window import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+)
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.windows.contents import Aggregated, AllRecords, Reduced
+from penstock.runtime.windows.evaluation import Evaluation, Process
+
+
+class Sums(AggregateFunction[Any, Any, Any]):
+    """Sum and count; the accumulator is a dict that `merge` changes in place."""
+
+    def create_accumulator(self) -> Any:
+        return {"sum": 0, "count": 0}
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        accumulator["sum"] += value[1]
+        accumulator["count"] += 1
+        return accumulator
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator["sum"], accumulator["count"]
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        acc_b["sum"] += acc_a["sum"]
+        acc_b["count"] += acc_a["count"]
+        return acc_b
+
+
+class Unmergeable(Sums):
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        raise NotImplementedError
+
+
+class Tells:
+    """A window function that tells all it can see."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        window = context.window()
+        yield key, window.start, window.end, context.current_watermark(), list(elements)
+
+    def clear(self, context: Any) -> None:
+        pass
+
+
+CONTENTS: dict[str, Any] = {
+    "reduce": lambda: (Reduced(UserFunction(lambda a, b: (a[0], a[1] + b[1]), "reduce")), Evaluation()),
+    "aggregate": lambda: (Aggregated(UserFunction(Sums(), "add")), Evaluation()),
+    "aggregate without merge": lambda: (Aggregated(UserFunction(Unmergeable(), "add")), Evaluation()),
+    "aggregate and process": lambda: (
+        Aggregated(UserFunction(Sums(), "add")),
+        Process(UserFunction(Tells(), "process")),
+    ),
+    "process": lambda: (AllRecords(), Process(UserFunction(Tells(), "process"))),
+}
+
+records = st.lists(
+    st.tuples(st.tuples(st.sampled_from("abc"), st.integers(-5, 5)), st.integers(-40, 60)), min_size=1, max_size=12
+)
+steps = st.lists(st.one_of(records, st.integers(1, 25)), max_size=12)
+
+
+@st.composite
+def sizes(draw: st.DrawFn) -> tuple[int, int, int]:
+    size = draw(st.integers(1, 24))
+    slide = draw(st.integers(1, size))
+    return size, slide, draw(st.integers(1 - slide, slide - 1))
+
+
+def counted(results: list[Any]) -> Counter[str]:
+    return Counter(map(repr, results))
+
+
+@pytest.mark.parametrize("contents", CONTENTS)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(windows=sizes(), lateness=st.integers(0, 30), steps=steps, side=st.booleans(), patient=st.booleans())
+def test_event_time(
+    drivers: Any, contents: str, windows: Any, lateness: int, steps: list[Any], side: bool, patient: bool
+) -> None:
+    """A program would give other results for being fast."""
+    jobs = []
+    for drive in drivers:
+        kept, evaluation = CONTENTS[contents]()
+        tag = OutputTag("late") if side else None
+        assigner: Any = SlidingEventTimeWindows.of(*windows)
+        jobs.append(
+            drive(assigner, kept, evaluation, lateness=lateness, late_tag=tag, patient=patient, chunk_records=3)
+        )
+    fast, general = jobs
+    watermark = -45
+    for step in [*steps, MAX_TIMESTAMP]:
+        for job in jobs:
+            if isinstance(step, list):
+                job.records(*step)
+            else:
+                job.until(min(watermark + step, MAX_TIMESTAMP))
+        if not isinstance(step, list):
+            watermark += step
+        taken = fast.take()
+        assert counted(taken) == counted(general.take())
+        if not isinstance(step, list):
+            assert [at for _, at in taken] == sorted(at for _, at in taken)
+        assert (fast.late, counted(fast.side)) == (general.late, counted(general.side))
+    assert fast.is_empty
+    assert general.is_empty
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(windows=sizes(), steps=st.lists(st.one_of(records, st.integers(1, 15)), max_size=10))
+def test_processing_time(drivers: Any, windows: Any, steps: list[Any]) -> None:
+    """A program that goes by the clock would give other results for being fast."""
+    jobs = []
+    for drive in drivers:
+        kept, evaluation = CONTENTS["reduce"]()
+        jobs.append(drive(SlidingProcessingTimeWindows.of(*windows), kept, evaluation))
+    fast, general = jobs
+    now = 0
+    for step in [*steps, 1000]:
+        now += 0 if isinstance(step, list) else step
+        for job in jobs:
+            if isinstance(step, list):
+                job.records(*step)
+            else:
+                job.clock(now)
+        assert counted(fast.take()) == counted(general.take())
+        assert fast.operator.wake_at_ms() == general.operator.wake_at_ms()
+    assert fast.is_empty
+    assert general.is_empty
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(windows=sizes(), chunks=st.lists(records, max_size=6))
+def test_batched(drivers: Any, windows: Any, chunks: list[Any]) -> None:
+    """A bounded program would give other results for being fast."""
+    results = []
+    for drive in drivers:
+        kept, evaluation = CONTENTS["aggregate and process"]()
+        job = drive(SlidingEventTimeWindows.of(*windows), kept, evaluation, batched=True)
+        for chunk in chunks:
+            job.records(*chunk)
+        results.append(counted(job.end_key_group().take()))
+        assert job.late == 0
+        assert job.is_empty
+    assert results[0] == results[1]
+
+
+def test_the_fast_operator_is_the_one_that_programs_get(drive_once: Any) -> None:
+    """Windows would be slow where they need not be."""
+    from penstock.runtime.windows.sliced_window_operator import SlicedWindowOperator
+
+    for assigner in (TumblingEventTimeWindows.of(5), SlidingProcessingTimeWindows.of(10, 5)):
+        assert isinstance(drive_once.sum(assigner).operator, SlicedWindowOperator)
+    assert not isinstance(drive_once.sum(SlidingEventTimeWindows.of(2, 5)).operator, SlicedWindowOperator)

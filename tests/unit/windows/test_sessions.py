@@ -1,0 +1,180 @@
+"""Session windows: they grow, they join, they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.errors import ProgramError, UserFunctionError
+from penstock.common.output_tag import OutputTag
+from penstock.datastream.functions import ProcessWindowFunction
+from penstock.datastream.window import (
+    ContinuousEventTimeTrigger,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+)
+
+SESSIONS = EventTimeSessionWindows.with_gap(10)
+
+
+def test_a_session_ends_after_the_gap(drive_once: Any) -> None:
+    """A visit would end too early, or never.
+
+    0──────10
+       6──────16                  0..15
+                  20──────30      20..29
+    """
+    job = drive_once.lists(SESSIONS).records((("a", 1), 0), (("a", 2), 6), (("b", 9), 3), (("a", 3), 20))
+
+    assert job.until(12).taken() == [("b", (3, 13), [9])]
+    assert job.until(14).taken() == []
+    assert job.until(15).take() == [(("a", (0, 16), [1, 2]), 15)]
+    assert job.until(MAX_TIMESTAMP).taken() == [("a", (20, 30), [3])]
+    assert job.is_empty
+
+
+def test_a_record_between_joins_two_sessions(drive_once: Any) -> None:
+    """One visit would be told as two.
+
+    0──────10         15──────25
+            8─────────18
+    """
+    job = drive_once.lists(SESSIONS).records((("a", 1), 0), (("a", 2), 15), (("a", 3), 8))
+
+    assert job.until(MAX_TIMESTAMP).taken() == [("a", (0, 25), [1, 2, 3])]
+    assert job.is_empty
+
+
+def test_sessions_of_a_reduce_join(drive_once: Any) -> None:
+    """The sum of a session would lack one of its halves."""
+    job = drive_once.sum(SESSIONS).records((("a", 1), 0), (("a", 2), 15), (("a", 4), 8)).until(MAX_TIMESTAMP)
+
+    assert job.take() == [(("a", 7), 24)]
+    assert job.is_empty
+
+
+def test_a_late_record_joins_a_session_that_is_open(drive_once: Any) -> None:
+    """A record would be dropped though it belongs to a session that is not over.
+
+    watermark 11: [0, 10) alone would be over, but with [5, 15) it is not
+    """
+    job = drive_once.sum(SESSIONS).records((("a", 1), 5)).until(11).records((("a", 2), 0))
+
+    assert job.late == 0
+    assert job.until(14).take() == [(("a", 3), 14)]
+
+
+def test_a_late_record_of_its_own_is_dropped(drive_once: Any) -> None:
+    """A session that is over would be told again, without most of its records."""
+    job = drive_once.sum(SESSIONS, late_tag=OutputTag("late")).until(20).records((("a", 1), 0))
+
+    assert job.side == [(("a", 1), 0)]
+    assert job.is_empty
+    assert job.until(MAX_TIMESTAMP).take() == []
+
+
+def test_within_the_allowed_lateness_sessions_grow_and_fire_again(drive_once: Any) -> None:
+    """A late record would neither update its session nor be told as late.
+
+    lateness 20: [0, 10) fires at 9 and goes at 29; at 15 a record at 8 makes it [0, 18)
+    """
+    job = drive_once.lists(SESSIONS, lateness=20).records((("a", 1), 0)).until(9)
+
+    assert job.taken() == [("a", (0, 10), [1])]
+    assert job.until(15).records((("a", 2), 3)).taken() == [("a", (0, 13), [1, 2])]
+    assert job.records((("a", 3), 8)).taken() == []
+    assert job.until(17).take() == [(("a", (0, 18), [1, 2, 3]), 17)]
+    assert job.until(37).taken() == []
+    assert job.is_empty
+
+
+def test_late_sessions_that_join_fire_once(drive_once: Any) -> None:
+    """Two sessions that have fired, joined by a late record, would not be told as one."""
+    job = drive_once.lists(SESSIONS, lateness=100).records((("a", 1), 0), (("a", 2), 15)).until(30)
+
+    assert job.taken() == [("a", (0, 10), [1]), ("a", (15, 25), [2])]
+    assert job.records((("a", 3), 8)).taken() == [("a", (0, 25), [1, 2, 3])]
+    assert job.until(124).is_empty
+
+
+def test_sessions_of_the_clock(drive_once: Any) -> None:
+    """Sessions of the clock would not grow."""
+    job = drive_once.sum(ProcessingTimeSessionWindows.with_gap(10)).untimed(("a", 1)).clock(6).untimed(("a", 2))
+
+    assert job.clock(15).take() == []
+    assert job.clock(16).take() == [(("a", 3), 15)]
+    assert job.is_empty
+
+
+def test_a_gap_for_each_record(drive_once: Any) -> None:
+    """A session would end by the wrong record's gap."""
+    job = drive_once.lists(EventTimeSessionWindows.with_dynamic_gap(lambda record: record[1]))
+    job.records((("a", 20), 0), (("a", 5), 10), (("a", 3), 30))
+
+    assert job.until(MAX_TIMESTAMP).taken() == [("a", (0, 20), [20, 5]), ("a", (30, 33), [3])]
+
+
+def test_a_gap_that_is_none_names_the_record(drive_once: Any) -> None:
+    """One bad record would stop the job without a word of which."""
+    job = drive_once.lists(EventTimeSessionWindows.with_dynamic_gap(lambda record: record[1]))
+
+    with pytest.raises(UserFunctionError, match=r"(?s)assign_windows.*value \('a', 0\).*must be positive"):
+        job.records((("a", 0), 0))
+
+
+def test_trigger_state_merges(drive_once: Any) -> None:
+    """A trigger that fires early would fire too often, or no more, once sessions have joined.
+
+    fires at multiples of 5: sessions from 2 and from 16 wait for 5 and 20; joined by 9 they fire at 5, 10, 15, ...
+    """
+    job = drive_once.lists(SESSIONS, trigger=ContinuousEventTimeTrigger.of(5))
+    job.records((("a", 1), 2), (("a", 2), 16), (("a", 3), 9))
+
+    assert job.until(5).taken() == [("a", (2, 26), [1, 2, 3])]
+    assert len(job.until(24).taken()) == 3
+    assert len(job.until(25).taken()) == 1
+    assert job.is_empty
+
+
+def test_sessions_have_no_state_of_their_own(drive_once: Any) -> None:
+    """State of a session would be lost without a word when it grows."""
+
+    class Keeps(ProcessWindowFunction[Any, Any, Any, Any]):
+        def process(self, key: Any, context: Any, elements: Any) -> Any:
+            context.global_state()
+            yield context.window_state()
+
+    with pytest.raises((ProgramError, UserFunctionError), match=r"use global_state\(\)"):
+        drive_once.process(SESSIONS, Keeps()).records((("a", 1), 0)).until(MAX_TIMESTAMP)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    records=st.lists(st.tuples(st.sampled_from("ab"), st.integers(-100, 100)), max_size=25),
+    gap=st.integers(1, 20),
+    data=st.data(),
+)
+def test_sessions_do_not_hang_on_the_order_of_records(drive_once: Any, records: Any, gap: int, data: Any) -> None:
+    """The same visits would be told differently when records arrive in another order."""
+    expected = []
+    for key in sorted({key for key, _ in records}):
+        times = sorted(at for other, at in records if other == key)
+        starts = [at for i, at in enumerate(times) if i == 0 or at - times[i - 1] > gap]
+        for start, next_start in zip(starts, [*starts[1:], None], strict=True):
+            inside = [at for at in times if at >= start and (next_start is None or at < next_start)]
+            expected.append((key, (start, inside[-1] + gap), inside))
+    job = drive_once.lists(EventTimeSessionWindows.with_gap(gap))
+    # The watermark follows the earliest record that is still to come, two behind: windows that just touch merge only
+    # while both are there, as in Flink.
+    for position, (key, at) in enumerate(records):
+        if data.draw(st.booleans()):
+            job.until(min(at for _, at in records[position:]) - 2)
+        job.records(((key, at), at))
+    job.until(MAX_TIMESTAMP)
+
+    assert sorted((key, span, sorted(values)) for key, span, values in job.taken()) == sorted(expected)
+    assert job.is_empty
