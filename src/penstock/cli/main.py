@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from penstock.cli.demo import demo
 from penstock.cli.explain import explain
 from penstock.cli.run import run
 from penstock.cli.version import version
@@ -15,6 +16,7 @@ Stateful stream processing in Python, with PyFlink's words, on Apache Spark.
 
 \b
 Start here:
+  penstock demo                             a year of flights, as a stream
   penstock explain job.py                   what would run, and how many slots it needs
   penstock run job.py                       run it on this machine
   penstock run -p 4 job.py --day monday     four subtasks of each operator; --day is the job's own
@@ -43,6 +45,7 @@ app = typer.Typer(
 )
 app.command(context_settings=_PROGRAM_FIRST)(run)
 app.command(context_settings=_PROGRAM_FIRST)(explain)
+app.command()(demo)
 app.command()(version)
 
 

@@ -76,12 +76,16 @@ class JobManager:
         self.over = threading.Event()
         self.error: BaseException | None = None
         self.killed_slots: list[SlotId] = []
+        self._taker_error: Exception | None = None
         self._results: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
     def run(self, deploy: Callable[[], PipelinedQuery]) -> None:
         """Deploy, then serve until the job is over. Returns at once; `over` is set at the end."""
         threading.Thread(target=self._take_results, name="penstock-results", daemon=True).start()
-        self.server.start(self._on_message, self._on_tick)
+        self.server.start(
+            lambda identity, message: self._guarded(lambda: self._on_message(identity, message)),
+            lambda: self._guarded(self._on_tick),
+        )
         try:
             self._query = deploy()
         except Exception as error:
@@ -146,7 +150,7 @@ class JobManager:
         self.execution.failed(slot, error)
 
     def _guarded(self, do: Callable[[], None]) -> None:
-        """A user's enumerator runs here: its failure is the job's."""
+        """What fails here (a user's enumerator, Spark's JVM) is the job's failure, and must not end the thread."""
         try:
             do()
         except Exception as error:
@@ -184,9 +188,14 @@ class JobManager:
                     return
 
     def _check_query(self) -> None:
-        if self._query is None or self._query.is_active or self.execution.over:
+        if self._query is None or self.execution.over:
             return
-        error = self._query.failure()
+        try:
+            if self._query.is_active:
+                return
+            error = self._query.failure()
+        except Exception:
+            error = TaskLostError("Spark's JVM went away")
         if error is not None:
             self._fail(from_spark(error, self._configuration.get(options.SHOW_SPARK_STACK)))
         else:
@@ -208,6 +217,7 @@ class JobManager:
             try:
                 call()
             except Exception as error:
+                self._taker_error = self._taker_error or error
                 self.server.call_soon(partial(self._fail, error))
         try:
             self._tell_takers()
@@ -215,6 +225,9 @@ class JobManager:
             self.over.set()
 
     def _tell_takers(self) -> None:
+        if self._taker_error is not None and self.execution.status is JobStatus.FINISHED:
+            self.execution.status = JobStatus.FAILED
+            self.execution.error = self._taker_error
         status = self.execution.status
         if status is JobStatus.FINISHED:
             try:

@@ -67,7 +67,11 @@ class JobMetrics:
         metrics: dict[str, dict[str, int | float]] = {}
         for vertex in self.vertices():
             for operator in vertex.operators:
-                metrics[operator.name] = {
+                name = operator.name
+                # Operators that share a name are told apart by their order in the program.
+                while name in metrics:
+                    name = _next_name(name)
+                metrics[name] = {
                     "numRecordsIn": operator.records_in,
                     "numRecordsOut": operator.records_out,
                     "numLateRecordsDropped": operator.late_records_dropped,
@@ -75,6 +79,11 @@ class JobMetrics:
                     **operator.user,
                 }
         return metrics
+
+
+def _next_name(name: str) -> str:
+    stem, _, number = name.rpartition(" #")
+    return f"{stem} #{int(number) + 1}" if stem and number.isdigit() else f"{name} #2"
 
 
 def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMetrics:

@@ -125,9 +125,9 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         if isinstance(func, type) or not isinstance(func, interface):
             return None
         function = as_function(func, kind, interface)
-        operator = KeyedProcessOperator(
-            kind, self.key_selector, UserFunction(InKeyContext(function, kind), "process_element")
-        )
+        in_key_context = UserFunction(InKeyContext(function, kind), "process_element")
+        in_key_context.method = function.method
+        operator = KeyedProcessOperator(kind, self.key_selector, in_key_context)
         declared = self._transformation.output_type if kind == "filter" else output_type_of(func, kind, output_type)
         return self._keyed_operator(kind.replace("_", " ").title(), operator, declared)
 

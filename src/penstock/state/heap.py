@@ -50,6 +50,8 @@ class HeapKeyedBackend:
         Raises ProgramError if the name is in use for a state of another kind.
         """
         name = descriptor.get_name()
+        if descriptor._ttl_config is not None and descriptor._ttl_config.is_enabled():
+            raise ProgramError(f"the state '{name}' has a time to live, which the hashmap backend does not support yet")
         known = self._descriptors.setdefault(name, descriptor)
         if type(known) is not type(descriptor):
             raise ProgramError(

@@ -1,0 +1,6 @@
+"""What users test their programs with: harnesses for functions, conformance suites for connectors, the simulator."""
+
+from penstock.testing.harness import KeyedOneInputHarness, OneInputHarness, OperatorHarness, Timer
+from penstock.testing.harness_watch import ChangedValueError
+
+__all__ = ["ChangedValueError", "KeyedOneInputHarness", "OneInputHarness", "OperatorHarness", "Timer"]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class KeyedOperator(Operator):
     """Base of keyed operators. Subclasses give `process` and `fire`."""
 
+    backend_type: Callable[[], HeapKeyedBackend] = HeapKeyedBackend
+    """Makes what keeps the operator's state."""
     timer_method = "on_timer"
     """How errors name the method of the user's that a timer calls."""
 
@@ -28,7 +30,7 @@ class KeyedOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self.backend = HeapKeyedBackend()
+        self.backend = self.backend_type()
         self.timers = Timers()
         self.timer_service = KeyedTimerService(self)
         self.ending_key_group = False

@@ -40,7 +40,8 @@ class ReduceOperator(KeyedOperator):
         return CombineOperator(f"{self.name} (combine)", self.key_selector, self.function)
 
     def open(self) -> None:
-        self.function.open(self.context, self.backend.store())
+        # Without keyed state, as in Flink: a reduce function is not asked key by key.
+        self.function.open(self.context)
 
     def close(self) -> None:
         self.function.close(self.context)

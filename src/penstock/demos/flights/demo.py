@@ -1,0 +1,55 @@
+"""The demo from the first line to the last: read, run, show, check."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+
+from penstock.common.errors import PenstockError
+from penstock.demos.flights.disorder import Disorder, disorder
+from penstock.demos.flights.flights import Reports, read_reports
+from penstock.demos.flights.job import Settings, build, counts_by_feed
+from penstock.demos.flights.ledger import Ledger
+from penstock.demos.flights.records import MINUTE_MS
+from penstock.demos.flights.report import progress, show_input, show_result
+
+
+class DifferentResultsError(PenstockError):
+    """Two runs that must be equal are not."""
+
+
+def run_demo(
+    console: Console, batched: list[bool], parallelism: int, bound_minutes: int | None, first: int | None
+) -> None:
+    """Run the flights once for each entry of `batched`, and print what came of it.
+
+    `bound_minutes` of out-of-orderness are waited for, None: as many as it takes to admit all reports; then all runs
+    must give the same. `first`: so many reports, not the whole year. Raises AccountingError if a report is not in its
+    place, DifferentResultsError if runs differ that must not.
+    """
+    reports = read_reports().first(first)
+    spread = disorder(reports)
+    show_input(reports, spread, console)
+    bound_ms = spread.most_ms if bound_minutes is None else bound_minutes * MINUTE_MS
+    ledgers = [_run(console, reports, Settings(mode, parallelism, bound_ms)) for mode in batched]
+    if len(ledgers) > 1 and _must_agree(spread, bound_ms):
+        if any(ledger.rows() != ledgers[0].rows() for ledger in ledgers):
+            raise DifferentResultsError("pipelined and batched mode gave different results, though nothing was late")
+        console.print(f"Both modes gave the same {len(ledgers[0].rows()):,} results, row for row.")
+
+
+def _must_agree(spread: Disorder, bound_ms: int) -> bool:
+    return bound_ms >= spread.most_ms
+
+
+def _run(console: Console, reports: Reports, settings: Settings) -> Ledger:
+    ledger = Ledger(reports.columns["id"])
+    began = time.monotonic()
+    with build(counts_by_feed(reports), settings).execute_and_collect("flights of 2013") as results:
+        with progress(results.get_job_client(), len(reports), console):
+            for name, value in results:
+                ledger.enter(name, value)
+    show_result(ledger, settings, time.monotonic() - began, console)
+    ledger.check()
+    return ledger

@@ -1,0 +1,178 @@
+"""What the demo shows: progress while it runs, tables in the end."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from penstock.demos.flights.disorder import Disorder
+from penstock.demos.flights.flights import Reports
+from penstock.demos.flights.job import SOURCE, Settings
+from penstock.demos.flights.ledger import Balance, Ledger
+from penstock.demos.flights.records import (
+    ARRIVAL,
+    CANCELLED,
+    DEPARTURE,
+    DIVERTED,
+    LOST_SIGHT,
+    MINUTE_MS,
+    AirportWindow,
+)
+
+_REFRESH_S = 0.25
+_SHOWN = 5
+
+
+@contextmanager
+def progress(client: Any, total: int, console: Console) -> Iterator[None]:
+    """While it is open, a bar follows the source's counter of records."""
+    over = threading.Event()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=total)
+
+        def follow() -> None:
+            while not over.wait(_REFRESH_S):
+                source = client.get_metrics().get(SOURCE, {})
+                bar.update(task, completed=source.get("numRecordsOut", 0), description=_moment(source))
+
+        thread = threading.Thread(target=follow, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def _moment(source: dict[str, int | float]) -> str:
+    watermark = source.get("currentInputWatermark", 0)
+    if not 0 < watermark < 2**53:
+        return "reports"
+    return f"{datetime.fromtimestamp(watermark / 1000, UTC):%d %b %Y}"
+
+
+def show_input(reports: Reports, disorder: Disorder, console: Console) -> None:
+    """What is read, what is missing in it, and how much of it is out of order."""
+    columns = reports.columns
+    outcomes = Counter(columns["outcome"])
+    kinds = Counter(columns["kind"])
+    without = sum(tailnum is None for tailnum in columns["tailnum"])
+    console.print(
+        f"[bold]Flights out of New York, 2013[/bold]: {kinds[DEPARTURE]:,} departures"
+        f" ({outcomes[CANCELLED]:,} cancelled, {without:,} of these without an aircraft),"
+        f" {kinds[ARRIVAL]:,} arrivals ({outcomes[DIVERTED]:,} diverted, {outcomes[LOST_SIGHT]:,} that no one saw)."
+    )
+    behind = ", ".join(f"{count:,} by over {_span(mark)}" for mark, count in disorder.behind.items())
+    console.print(
+        f"As reported, {len(reports) - disorder.in_order:,} of {len(reports):,} are out of order: {behind};"
+        f" at most by {_span(disorder.most_ms // MINUTE_MS)}."
+    )
+
+
+def show_result(ledger: Ledger, settings: Settings, seconds: float, console: Console) -> None:
+    """The books, the airports and the aircraft."""
+    windows, aircraft = ledger.windows_book(), ledger.aircraft_book()
+    mode = "batched" if settings.batched else "pipelined"
+    waiting = "" if settings.batched else f", waiting {_span(settings.bound_ms // MINUTE_MS)} for what is out of order"
+    console.print(
+        f"\n[bold]{mode}[/bold], parallelism {settings.parallelism}{waiting}:"
+        f" {windows.read:,} reports in {seconds:.1f} s, {windows.read / seconds:,.0f} a second\n"
+    )
+    console.print(_books(windows, aircraft))
+    console.print(_airports(list(ledger.windows.values())))
+    console.print(_aircraft(ledger))
+    again = ledger.firings - len(ledger.windows)
+    console.print(f"{len(ledger.windows):,} windows; {again:,} times one was corrected by a late report.")
+
+
+def _books(windows: Balance, aircraft: Balance) -> Table:
+    table = _table("Every report is in one place of each book", "", "read", "taken", "late", "no aircraft", "lost", "doubled")
+    for name, balance in (("windows of airports", windows), ("following aircraft", aircraft)):
+        table.add_row(name, *(f"{count:,}" for count in balance))
+    return table
+
+
+def _airports(windows: list[AirportWindow]) -> Table:
+    """Each airport once in the sums: a report is in two windows, so only every second window is added up."""
+    reports: Counter[tuple[str, str]] = Counter()
+    delayed: Counter[tuple[str, str]] = Counter()
+    delays: Counter[tuple[str, str]] = Counter()
+    worst: dict[tuple[str, str], AirportWindow] = {}
+    for window in windows:
+        key = window.kind, window.airport
+        if window.start_ms % (window.end_ms - window.start_ms) == 0:
+            reports[key] += window.reports
+            delayed[key] += window.delayed
+            delays[key] += window.delay_sum
+        if key not in worst or _badness(window) > _badness(worst[key]):
+            worst[key] = window
+    table = _table("Delay in minutes", "", "airport", "reports", "mean", "worst two hours", "flights", "mean", "longest")
+    for kind in (DEPARTURE, ARRIVAL):
+        busiest = sorted((key for key in worst if key[0] == kind), key=lambda key: (-reports[key], key))[:_SHOWN]
+        for key in busiest:
+            window = worst[key]
+            table.add_row(
+                f"{kind}s",
+                key[1],
+                f"{reports[key]:,}",
+                f"{delays[key] / max(1, delayed[key]):.1f}",
+                f"{datetime.fromtimestamp(window.start_ms / 1000, UTC):%d %b %H:%M} UTC",
+                f"{window.reports}",
+                f"{window.delay_sum / max(1, window.delayed):.0f}",
+                f"{window.worst}",
+            )
+    return table
+
+
+_ENOUGH = 10
+
+
+def _badness(window: AirportWindow) -> tuple[bool, float, int]:
+    """Mean delay; of a handful of flights only if there is nothing better to show."""
+    return window.delayed >= _ENOUGH, window.delay_sum / max(1, window.delayed), -window.start_ms
+
+
+def _aircraft(ledger: Ledger) -> Table:
+    late = sum(log.delay_sum for log in ledger.logs)
+    brought = sum(log.brought_sum for log in ledger.logs)
+    chains: defaultdict[int, int] = defaultdict(int)
+    for log in ledger.logs:
+        chains[log.longest_chain] += 1
+    title = (
+        f"{len(ledger.logs):,} aircraft left {late // 60:,} hours late,"
+        f" and brought up to {brought / max(1, late):.0%} of that from their flight before"
+    )
+    table = _table(title, "aircraft", "departures", "hours late", "brought along", "most in a row")
+    for log in sorted(ledger.logs, key=lambda log: (-log.brought_sum, log.tailnum))[:_SHOWN]:
+        table.add_row(
+            log.tailnum,
+            f"{log.departures:,}",
+            f"{log.delay_sum / 60:.1f}",
+            f"{log.brought_sum / 60:.1f}",
+            f"{log.longest_chain}",
+        )
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        is_text = index == 0 or column in ("airport", "aircraft", "worst two hours")
+        table.add_column(column, justify="left" if is_text else "right")
+    return table
+
+
+def _span(minutes: int) -> str:
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")

@@ -1,0 +1,276 @@
+"""Test harnesses: one operator of a program, driven by hand, without Spark.
+
+A test pushes values, moves event time and processing time, and reads outputs, timers and state. The operator is the one
+that a job would run. After each step values that were changed in place are looked for: see `ChangedValueError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.output_tag import OutputTag
+from penstock.common.types import Row
+from penstock.datastream.data_stream import DataStream
+from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+from penstock.plan.transformations import (
+    OperatorTransformation,
+    PartitionTransformation,
+    SourceTransformation,
+    Transformation,
+)
+from penstock.runtime.budget import Budget
+from penstock.runtime.context import OperatorContext, SubtaskInfo
+from penstock.runtime.counters import OperatorCounters
+from penstock.runtime.operators.keyed import KeyedOperator
+from penstock.runtime.operators.operator import Operator, Timestamps, Values
+from penstock.runtime.timers import TimeDomain
+from penstock.state.descriptors import StateDescriptor
+from penstock.state.key_groups import KeyGroups
+from penstock.testing.harness_watch import Watch, WatchedBackend
+
+_FIRINGS_MAX = 100_000
+
+
+class Timer(NamedTuple):
+    """A timer that waits. `window` is that of a window operator, else None."""
+
+    timestamp: int
+    key: Any
+    domain: TimeDomain = TimeDomain.EVENT_TIME
+    window: Any = None
+
+
+class OperatorHarness:
+    """Runs the one operator that `program` puts on a stream, as one subtask.
+
+    `program` is written as in a job: `OperatorHarness(lambda stream: stream.key_by(f).window(w).reduce(r))`. Processing
+    time stands at `now_ms` until `advance_ms`. Raises ValueError if the program is not exactly one operator, and from
+    every step ChangedValueError, or UserFunctionError if the user's function fails. Close it, or use it in a `with`.
+    """
+
+    def __init__(
+        self,
+        program: Callable[[DataStream[Any]], DataStream[Any]],
+        *,
+        now_ms: int = 0,
+        subtask: int = 0,
+        parallelism: int = 1,
+        max_parallelism: int = 128,
+        job_parameters: dict[str, str] | None = None,
+    ) -> None:
+        transformation = _operator_of(program)
+        self.operator: Operator = transformation.operator
+        self.operator.name = transformation.name
+        self.now_ms = now_ms
+        self.counters = OperatorCounters(transformation.name)
+        self._watermark = MIN_TIMESTAMP
+        self._watch = Watch(transformation.name)
+        self._recorder = _Recorder(self._watch)
+        self._budget = Budget(lambda: 0)
+        # One result at a time, so that each is seen as it was when the function gave it.
+        self._budget.chunk_records = 1
+        if isinstance(self.operator, KeyedOperator):
+            self.operator.backend_type = partial(WatchedBackend, self._watch)
+        info = SubtaskInfo(
+            "test", 0, transformation.name, subtask, parallelism, max_parallelism, job_parameters=job_parameters or {}
+        )
+        context = OperatorContext(
+            info,
+            transformation.name,
+            transformation.uid or "",
+            lambda: self.now_ms,
+            self._budget,
+            self.counters,
+            KeyGroups(max_parallelism),
+        )
+        self.operator.setup(context, self._recorder)
+        self.operator.open()
+        self._closed = False
+
+    def __enter__(self) -> OperatorHarness:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # What happens to the operator.
+
+    def push(self, value: Any, timestamp: int | None = None) -> None:
+        """A record comes, with event time `timestamp` (ms) or without."""
+        self._do(lambda: self.operator.process([value], None if timestamp is None else [timestamp]))
+
+    def watermark(self, timestamp: int) -> None:
+        """Event time reaches `timestamp` (ms). Raises ValueError if it would go back."""
+        if timestamp < self._watermark:
+            raise ValueError(f"event time can't go back from {self._watermark} to {timestamp}")
+        self._watermark = timestamp
+        self._do(lambda: self.operator.watermark(timestamp))
+
+    def advance_ms(self, ms: int) -> None:
+        """Processing time goes on by `ms`; timers fire on the way, each at its time.
+
+        Raises ValueError if `ms` is negative, RuntimeError if timers set each other for the same moment without end.
+        """
+        if ms < 0:
+            raise ValueError(f"processing time can't go back by {-ms} ms")
+        until = self.now_ms + ms
+        for _ in range(_FIRINGS_MAX):
+            at = self.operator.wake_at_ms()
+            if at is None or at > until:
+                self.now_ms = until
+                return
+            self.now_ms = max(self.now_ms, at)
+            now_ms = self.now_ms
+            self._do(lambda: self.operator.processing_time(now_ms))  # noqa: B023 - called at once
+        raise RuntimeError(f"timers still fire at {self.now_ms} ms after {_FIRINGS_MAX} rounds: each sets the next")
+
+    def finish(self) -> None:
+        """The input ends: event time goes to its end, then what was held back comes out."""
+        self.watermark(MAX_TIMESTAMP)
+        self._do(self.operator.finish)
+
+    def close(self) -> None:
+        """Call the function's `close`. A second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self.operator.close()
+
+    # What became of it.
+
+    def outputs(self) -> list[Any]:
+        """All values emitted so far, in order."""
+        return [value for value, _ in self._recorder.main]
+
+    def outputs_with_timestamps(self) -> list[tuple[Any, int | None]]:
+        """All values emitted so far with their timestamps (ms), None where they have none."""
+        return list(self._recorder.main)
+
+    def side_outputs(self, tag: OutputTag[Any]) -> list[Any]:
+        """All values emitted to a side output so far, in order."""
+        return [value for value, _ in self._recorder.sides.get(tag.tag_id, [])]
+
+    def clear_outputs(self) -> None:
+        """Forget all outputs, so that a test can look at what comes next alone."""
+        self._recorder.main.clear()
+        self._recorder.sides.clear()
+
+    def watermarks(self) -> list[int]:
+        """The watermarks handed on so far."""
+        return list(self._recorder.watermarks)
+
+    def timers(self) -> list[Timer]:
+        """The timers that wait: those of event time, then those of processing time, each in the order of time."""
+        timers = self._keyed("timers").timers
+        return [
+            Timer(timestamp, key, domain, namespace)
+            for domain, queue in (
+                (TimeDomain.EVENT_TIME, timers.event_time),
+                (TimeDomain.PROCESSING_TIME, timers.processing_time),
+            )
+            for timestamp, key, namespace in queue
+        ]
+
+    def state(self, state: str | StateDescriptor, key: Any, window: Any = None) -> Any:
+        """What a state holds for `key` (and `window`): a value, a list, a dict; of an aggregating state its result.
+
+        None, [] or {} if there is nothing. `state` is the descriptor or its name. Raises ValueError if the function has
+        not asked for a state of that name.
+        """
+        backend = self._keyed("state").backend
+        assert isinstance(backend, WatchedBackend)
+        name = state if isinstance(state, str) else state.get_name()
+        declared = backend.declared.get(name)
+        if declared is None:
+            known = ", ".join(map(repr, backend.declared)) or "none"
+            raise ValueError(f"'{self.operator.name}' has no state '{name}'; it has asked for: {known}")
+        return backend.read(declared, key, window, namespaced=window is not None)
+
+    def _keyed(self, what: str) -> KeyedOperator:
+        if not isinstance(self.operator, KeyedOperator):
+            raise ValueError(f"'{self.operator.name}' has no {what}: its stream has no key")
+        return self.operator
+
+    def _do(self, call: Callable[[], bool]) -> None:
+        self._watch.check()
+        self._budget.begin_step()
+        call()
+        while self.operator.paused:
+            self._budget.begin_step()
+            self.operator.resume()
+        self._watch.check()
+
+
+class OneInputHarness(OperatorHarness):
+    """Runs a ProcessFunction, MapFunction, FlatMapFunction or FilterFunction on a stream without a key."""
+
+    def __init__(self, function: Any, **settings: Any) -> None:
+        method = _stream_method(function)
+        super().__init__(lambda stream: getattr(stream, method)(function), **settings)  # type: ignore[no-any-return]
+
+
+class KeyedOneInputHarness(OperatorHarness):
+    """Runs a KeyedProcessFunction, or one that maps, filters or reduces, on a stream with the key `key_selector` gives."""
+
+    def __init__(self, function: Any, key_selector: Any, **settings: Any) -> None:
+        method = _stream_method(function)
+        super().__init__(lambda stream: getattr(stream.key_by(key_selector), method)(function), **settings)  # type: ignore[no-any-return]
+
+
+class _Recorder:
+    """The operator's output: writes down what comes."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self.main: list[tuple[Any, int | None]] = []
+        self.sides: dict[str, list[tuple[Any, int | None]]] = {}
+        self.watermarks: list[int] = []
+
+    def emit(self, values: Values, timestamps: Timestamps) -> bool:
+        self._note(self.main, values, timestamps, "")
+        return True
+
+    def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
+        self._note(self.sides.setdefault(tag.tag_id, []), values, timestamps, f"to the side output '{tag.tag_id}' ")
+        return True
+
+    def watermark(self, timestamp: int) -> bool:
+        self.watermarks.append(timestamp)
+        return True
+
+    def status(self, active: bool) -> None:
+        pass  # a single input by hand is never idle
+
+    def _note(self, notes: list[tuple[Any, int | None]], values: Values, timestamps: Timestamps, where: str) -> None:
+        times: list[Any] = [None] * len(values) if timestamps is None else timestamps
+        notes.extend(zip(values, times, strict=True))
+        self._watch.emitted(values, where)
+
+
+def _stream_method(function: Any) -> str:
+    for method in ("process_element", "flat_map", "map", "filter", "reduce"):
+        if callable(getattr(function, method, None)):
+            return "process" if method == "process_element" else method
+    raise TypeError(
+        f"expected an object of a Function class, got {function!r}. For a plain callable, or an operator with arguments "
+        "of its own, write OperatorHarness(lambda stream: stream.map(...))"
+    )
+
+
+def _operator_of(program: Callable[[DataStream[Any]], DataStream[Any]]) -> OperatorTransformation:
+    given: DataStream[Row] = StreamExecutionEnvironment().from_collection([])
+    result = program(given)
+    last: Transformation | None = getattr(result, "_transformation", None)
+    if not isinstance(last, OperatorTransformation):
+        raise ValueError(f"the program must return the stream behind its operator, it returned {result!r}")
+    before = last.inputs
+    while len(before) == 1 and isinstance(before[0], PartitionTransformation):
+        before = before[0].inputs
+    if len(before) != 1 or not isinstance(before[0], SourceTransformation):
+        names = ", ".join(repr(input.name) for input in before)
+        raise ValueError(
+            f"the program must be one operator; before '{last.name}' it has {names}. Test these on their own"
+        )
+    return last

@@ -1,0 +1,238 @@
+"""Values that were changed in place, found by comparing how they were pickled when they were seen with how they are now.
+
+Chained operators, the branches of a fork and the state backend hold the same objects as the user's function. What it
+changes in place after it was emitted, it changes for the others; what it changes in state without `update`, `add` or
+`put` is lost in a backend that keeps bytes.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+from penstock.common.errors import PenstockError
+from penstock.runtime.context import shortened
+from penstock.state.descriptors import StateDescriptor
+from penstock.state.heap import HeapKeyedBackend
+from penstock.state.interfaces import ListState, MapState, ReducingState, State, ValueState
+
+_IMMUTABLE = (type(None), bool, int, float, complex, str, bytes)
+_EMITTED_KEPT = 1000
+
+
+class ChangedValueError(PenstockError):
+    """A value was changed in place after it was emitted, or after it was read from state or stored there."""
+
+
+class Watch:
+    """Remembers values under names of places. `check` raises ChangedValueError if one looks different by now."""
+
+    def __init__(self, operator_name: str) -> None:
+        self._operator_name = operator_name
+        self._seen: dict[Hashable, tuple[Any, bytes, str]] = {}
+        self._emitted: list[int] = []
+
+    def see(self, place: Hashable, value: Any, story: str) -> None:
+        """Remember how `value` looks. `story` says where it was seen, and what to do instead of changing it."""
+        self._seen.pop(place, None)
+        looks = None if isinstance(value, _IMMUTABLE) else _pickled(value)
+        if looks is not None:
+            self._seen[place] = (value, looks, story)
+
+    def emitted(self, values: Iterable[Any], where: str) -> None:
+        """Values were emitted. The last thousand are remembered."""
+        for value in values:
+            number = self._emitted[-1] + 1 if self._emitted else 0
+            self._emitted.append(number)
+            story = (
+                f"emitted {{before}} {where} and changed it afterwards to {{after}}: who reads the stream has the same "
+            )
+            self.see(("emitted", number), value, f"{story}object. Emit a copy, or make a new value instead")
+        for number in self._emitted[:-_EMITTED_KEPT]:
+            self.forget(("emitted", number))
+        del self._emitted[:-_EMITTED_KEPT]
+
+    def forget(self, place: Hashable) -> None:
+        """The place is empty, or was written."""
+        self._seen.pop(place, None)
+
+    def forget_below(self, *prefix: Hashable) -> None:
+        """All places whose names begin so are empty, or were written."""
+        for place in [p for p in self._seen if isinstance(p, tuple) and p[: len(prefix)] == prefix]:
+            del self._seen[place]
+
+    def check(self) -> None:
+        """Raise ChangedValueError for the first value that looks different."""
+        for place, (value, looks, story) in list(self._seen.items()):
+            if _pickled(value) != looks and not _equal(value, pickle.loads(looks)):
+                del self._seen[place]
+                changed = story.replace("{before}", shortened(pickle.loads(looks))).replace("{after}", shortened(value))
+                raise ChangedValueError(f"operator '{self._operator_name}' {changed}")
+
+
+def _pickled(value: Any) -> bytes | None:
+    try:
+        return pickle.dumps(value, protocol=5)
+    except Exception:
+        return None
+
+
+def _equal(value: Any, before: Any) -> bool:
+    try:
+        return bool(value == before)
+    except Exception:
+        return False
+
+
+class WatchedBackend(HeapKeyedBackend):
+    """Keyed state whose values are watched."""
+
+    __slots__ = ("declared", "watch")
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watch = watch
+        self.declared: dict[str, StateDescriptor] = {}
+
+    def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
+        inner = super().state(descriptor, namespaced)
+        self.declared.setdefault(descriptor.get_name(), descriptor)
+        for interface, watched in _WATCHED.items():
+            if isinstance(inner, interface):
+                return watched(inner, self, descriptor.get_name(), namespaced)
+        return inner
+
+    def read(self, descriptor: StateDescriptor, key: Any, namespace: Any, namespaced: bool) -> Any:
+        """What is stored for a key, as plain Python: None, a value, a list or a dict."""
+        before = self.key, self.namespace
+        self.key, self.namespace = key, namespace
+        try:
+            state = super().state(descriptor, namespaced)
+            if isinstance(state, ValueState):
+                return state.value()
+            if isinstance(state, MapState):
+                return dict(state.items())
+            return list(state.get()) if isinstance(state, ListState) else state.get()
+        finally:
+            self.key, self.namespace = before
+
+
+class _Watched:
+    def __init__(self, inner: Any, backend: WatchedBackend, name: str, namespaced: bool) -> None:
+        self._inner = inner
+        self._backend = backend
+        self._name = name
+        self._namespaced = namespaced
+
+    def _place(self, *inside: Hashable) -> tuple[Hashable, ...]:
+        backend = self._backend
+        return ("state", self._name, backend.key, backend.namespace if self._namespaced else None, *inside)
+
+    def _see(self, value: Any, *inside: Hashable) -> None:
+        entry = "".join(f"[{part!r}]" for part in inside)
+        of_window = f", window {self._backend.namespace!r}" if self._namespaced else ""
+        self._backend.watch.see(
+            self._place(*inside),
+            value,
+            f"left {{before}} in the state '{self._name}'{entry} of key {self._backend.key!r}{of_window}, and changed it in "
+            "place to {after}: only update(), add(), put() and their like count as a change. Call one of them afterwards",
+        )
+
+    def _forget(self) -> None:
+        self._backend.watch.forget_below(*self._place())
+
+    def clear(self) -> None:
+        self._inner.clear()
+        self._forget()
+
+
+class _WatchedValueState(_Watched, ValueState[Any]):
+    def value(self) -> Any:
+        value = self._inner.value()
+        self._see(value)
+        return value
+
+    def update(self, value: Any) -> None:
+        self._inner.update(value)
+        self._see(value)
+
+
+class _WatchedReducingState(_Watched, ReducingState[Any]):
+    def get(self) -> Any:
+        value = self._inner.get()
+        self._see(value)
+        return value
+
+    def add(self, value: Any) -> None:
+        # The reduce function may change what is stored and return it.
+        self._forget()
+        self._inner.add(value)
+        self._see(self._inner.get())
+
+
+class _WatchedListState(_Watched, ListState[Any]):
+    def get(self) -> Iterator[Any]:
+        values = list(self._inner.get())
+        for index, value in enumerate(values):
+            self._see(value, index)
+        return iter(values)
+
+    def add(self, value: Any) -> None:
+        self._inner.add(value)
+        self._see(value, len(list(self._inner.get())) - 1)
+
+    def update(self, values: Iterable[Any]) -> None:
+        self._forget()
+        self._inner.update(values)
+        self.get()
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        self._inner.add_all(values)
+        self.get()
+
+
+class _WatchedMapState(_Watched, MapState[Any, Any]):
+    def get(self, key: Any) -> Any:
+        value = self._inner.get(key)
+        self._see(value, key)
+        return value
+
+    def put(self, key: Any, value: Any) -> None:
+        self._inner.put(key, value)
+        self._see(value, key)
+
+    def put_all(self, dict_value: Any) -> None:
+        self._inner.put_all(dict_value)
+        for key, value in dict_value.items():
+            self._see(value, key)
+
+    def remove(self, key: Any) -> None:
+        self._inner.remove(key)
+        self._backend.watch.forget(self._place(key))
+
+    def contains(self, key: Any) -> bool:
+        return bool(self._inner.contains(key))
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        entries = list(self._inner.items())
+        for key, value in entries:
+            self._see(value, key)
+        return iter(entries)
+
+    def keys(self) -> Iterator[Any]:
+        return iter(list(self._inner.keys()))
+
+    def values(self) -> Iterator[Any]:
+        return iter([value for _, value in self.items()])
+
+    def is_empty(self) -> bool:
+        return bool(self._inner.is_empty())
+
+
+_WATCHED: dict[type[State], type[_Watched]] = {
+    ValueState: _WatchedValueState,
+    ReducingState: _WatchedReducingState,
+    ListState: _WatchedListState,
+    MapState: _WatchedMapState,
+}
