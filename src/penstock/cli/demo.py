@@ -18,6 +18,18 @@ class Mode(str, Enum):
     BOTH = "both"
 
 
+ABOUT = """
+Replay the flights that left New York in 2013, in the order in which they were reported.
+
+Windows of delay for each airport, and late aircraft followed from flight to flight. In the end every report is accounted
+for. docs/flights.md tells how it is done.
+
+\b
+  penstock demo                                      a stream; who reports too late misses the windows
+  penstock demo --mode both --out-of-orderness max   nothing is late, so both modes give the same
+  penstock demo --events 50000 -p 1                  a month, in one subtask
+"""
+
 _BATCHED = {Mode.PIPELINED: [False], Mode.BATCHED: [True], Mode.BOTH: [False, True]}
 
 
@@ -31,16 +43,7 @@ def demo(
         int | None, typer.Option(min=1, show_default=False, help="Only so many reports, not the whole year.")
     ] = None,
 ) -> None:
-    r"""Replay the flights that left New York in 2013, in the order in which they were reported.
-
-    Windows of delay for each airport, and late aircraft followed from flight to flight. In the end every report is
-    accounted for. docs/flights.md tells how it is done.
-
-    \b
-      penstock demo                                     as a stream; reports over an hour late may miss their windows
-      penstock demo --mode both --out-of-orderness max  nothing is late, so both modes give the same
-      penstock demo --events 50000 -p 1                 a month, in one subtask
-    """
+    """Replay the flights that left New York in 2013, in the order in which they were reported."""
     bound = _minutes(out_of_orderness)
     from rich.console import Console
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from penstock.cli.demo import demo
+from penstock.cli import demo
 from penstock.cli.explain import explain
 from penstock.cli.run import run
 from penstock.cli.version import version
@@ -45,7 +45,7 @@ app = typer.Typer(
 )
 app.command(context_settings=_PROGRAM_FIRST)(run)
 app.command(context_settings=_PROGRAM_FIRST)(explain)
-app.command()(demo)
+app.command(help=demo.ABOUT)(demo.demo)
 app.command()(version)
 
 

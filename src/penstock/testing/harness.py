@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.output_tag import OutputTag
@@ -90,7 +90,7 @@ class OperatorHarness:
         self.operator.open()
         self._closed = False
 
-    def __enter__(self) -> OperatorHarness:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -208,15 +208,15 @@ class OneInputHarness(OperatorHarness):
 
     def __init__(self, function: Any, **settings: Any) -> None:
         method = _stream_method(function)
-        super().__init__(lambda stream: getattr(stream, method)(function), **settings)  # type: ignore[no-any-return]
+        super().__init__(lambda stream: getattr(stream, method)(function), **settings)
 
 
 class KeyedOneInputHarness(OperatorHarness):
-    """Runs a KeyedProcessFunction, or one that maps, filters or reduces, on a stream with the key `key_selector` gives."""
+    """Runs a KeyedProcessFunction, or one that maps, filters or reduces, on a stream keyed by `key_selector`."""
 
     def __init__(self, function: Any, key_selector: Any, **settings: Any) -> None:
         method = _stream_method(function)
-        super().__init__(lambda stream: getattr(stream.key_by(key_selector), method)(function), **settings)  # type: ignore[no-any-return]
+        super().__init__(lambda stream: getattr(stream.key_by(key_selector), method)(function), **settings)
 
 
 class _Recorder:
@@ -254,8 +254,8 @@ def _stream_method(function: Any) -> str:
         if callable(getattr(function, method, None)):
             return "process" if method == "process_element" else method
     raise TypeError(
-        f"expected an object of a Function class, got {function!r}. For a plain callable, or an operator with arguments "
-        "of its own, write OperatorHarness(lambda stream: stream.map(...))"
+        f"expected an object of a Function class, got {function!r}. For a plain callable, or an operator with "
+        "arguments of its own, write OperatorHarness(lambda stream: stream.map(...))"
     )
 
 

@@ -1,4 +1,4 @@
-"""Values that were changed in place, found by comparing how they were pickled when they were seen with how they are now.
+"""Values that were changed in place, found by comparing their pickles: as they were when seen, and as they are now.
 
 Chained operators, the branches of a fork and the state backend hold the same objects as the user's function. What it
 changes in place after it was emitted, it changes for the others; what it changes in state without `update`, `add` or
@@ -15,7 +15,7 @@ from penstock.common.errors import PenstockError
 from penstock.runtime.context import shortened
 from penstock.state.descriptors import StateDescriptor
 from penstock.state.heap import HeapKeyedBackend
-from penstock.state.interfaces import ListState, MapState, ReducingState, State, ValueState
+from penstock.state.interfaces import ListState, MapState, ReducingState, ValueState
 
 _IMMUTABLE = (type(None), bool, int, float, complex, str, bytes)
 _EMITTED_KEPT = 1000
@@ -96,6 +96,7 @@ class WatchedBackend(HeapKeyedBackend):
         self.declared: dict[str, StateDescriptor] = {}
 
     def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
+        """The state that `descriptor` names, watching what is read from it and written to it."""
         inner = super().state(descriptor, namespaced)
         self.declared.setdefault(descriptor.get_name(), descriptor)
         for interface, watched in _WATCHED.items():
@@ -135,8 +136,8 @@ class _Watched:
         self._backend.watch.see(
             self._place(*inside),
             value,
-            f"left {{before}} in the state '{self._name}'{entry} of key {self._backend.key!r}{of_window}, and changed it in "
-            "place to {after}: only update(), add(), put() and their like count as a change. Call one of them afterwards",
+            f"left {{before}} in the state '{self._name}'{entry} of key {self._backend.key!r}{of_window}, and changed it "
+            "in place to {after}: only update(), add(), put() and their like count as a change. Call one of them after it",
         )
 
     def _forget(self) -> None:
@@ -230,7 +231,7 @@ class _WatchedMapState(_Watched, MapState[Any, Any]):
         return bool(self._inner.is_empty())
 
 
-_WATCHED: dict[type[State], type[_Watched]] = {
+_WATCHED: dict[Any, type[_Watched]] = {
     ValueState: _WatchedValueState,
     ReducingState: _WatchedReducingState,
     ListState: _WatchedListState,

@@ -88,22 +88,21 @@ def show_result(ledger: Ledger, settings: Settings, seconds: float, console: Con
         f"\n[bold]{mode}[/bold], parallelism {settings.parallelism}{waiting}:"
         f" {windows.read:,} reports in {seconds:.1f} s, {windows.read / seconds:,.0f} a second\n"
     )
-    console.print(_books(windows, aircraft))
-    console.print(_airports(list(ledger.windows.values())))
-    console.print(_aircraft(ledger))
+    for table in (_books(windows, aircraft), _airports(list(ledger.windows.values())), _aircraft(ledger)):
+        console.print(table, "")
     again = ledger.firings - len(ledger.windows)
     console.print(f"{len(ledger.windows):,} windows; {again:,} times one was corrected by a late report.")
 
 
 def _books(windows: Balance, aircraft: Balance) -> Table:
-    table = _table("Every report is in one place of each book", "", "read", "taken", "late", "no aircraft", "lost", "doubled")
+    table = _table("Every report is in one place of each book", "book", "read", "taken", "late", "no aircraft", "lost", "doubled")
     for name, balance in (("windows of airports", windows), ("following aircraft", aircraft)):
         table.add_row(name, *(f"{count:,}" for count in balance))
     return table
 
 
 def _airports(windows: list[AirportWindow]) -> Table:
-    """Each airport once in the sums: a report is in two windows, so only every second window is added up."""
+    """The busiest airports. A report is in two windows, so for the sums only every second window counts."""
     reports: Counter[tuple[str, str]] = Counter()
     delayed: Counter[tuple[str, str]] = Counter()
     delays: Counter[tuple[str, str]] = Counter()
@@ -114,32 +113,22 @@ def _airports(windows: list[AirportWindow]) -> Table:
             reports[key] += window.reports
             delayed[key] += window.delayed
             delays[key] += window.delay_sum
-        if key not in worst or _badness(window) > _badness(worst[key]):
+        if key not in worst or (window.delay_sum, -window.start_ms) > (worst[key].delay_sum, -worst[key].start_ms):
             worst[key] = window
-    table = _table("Delay in minutes", "", "airport", "reports", "mean", "worst two hours", "flights", "mean", "longest")
-    for kind in (DEPARTURE, ARRIVAL):
-        busiest = sorted((key for key in worst if key[0] == kind), key=lambda key: (-reports[key], key))[:_SHOWN]
-        for key in busiest:
+    table = _table("Minutes of delay", "airport", "flights", "mean", "worst two hours (UTC)", "flights", "mean", "longest")
+    for kind, word in ((DEPARTURE, "from"), (ARRIVAL, "to")):
+        for key in sorted((key for key in worst if key[0] == kind), key=lambda key: (-reports[key], key))[:_SHOWN]:
             window = worst[key]
             table.add_row(
-                f"{kind}s",
-                key[1],
+                f"{word} {key[1]}",
                 f"{reports[key]:,}",
                 f"{delays[key] / max(1, delayed[key]):.1f}",
-                f"{datetime.fromtimestamp(window.start_ms / 1000, UTC):%d %b %H:%M} UTC",
+                f"{datetime.fromtimestamp(window.start_ms / 1000, UTC):%d %b %H:%M}",
                 f"{window.reports}",
                 f"{window.delay_sum / max(1, window.delayed):.0f}",
                 f"{window.worst}",
             )
     return table
-
-
-_ENOUGH = 10
-
-
-def _badness(window: AirportWindow) -> tuple[bool, float, int]:
-    """Mean delay; of a handful of flights only if there is nothing better to show."""
-    return window.delayed >= _ENOUGH, window.delay_sum / max(1, window.delayed), -window.start_ms
 
 
 def _aircraft(ledger: Ledger) -> Table:
@@ -165,10 +154,9 @@ def _aircraft(ledger: Ledger) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, column in enumerate(columns):
-        is_text = index == 0 or column in ("airport", "aircraft", "worst two hours")
-        table.add_column(column, justify="left" if is_text else "right")
+        table.add_column(column, justify="right" if index else "left", no_wrap=True)
     return table
 
 

@@ -53,17 +53,16 @@ def evaluate(program: Program) -> dict[int, Part]:
         elif node.kind in ("partition", "key_by"):
             how = "hash" if node.kind == "key_by" else node.settings["how"]
             streams[node.id] = [dataclasses.replace(part, how=how) for part in inputs[0]]
-        elif node.kind in ("side", "late"):
-            side = node.kind == "late" or program.node(node.inputs[0])
-            streams[node.id] = [_part([], node.parallelism)] if side is True else _side(program, node, streams)
+        elif node.kind == "side":
+            streams[node.id] = _side(program, node, streams)
+        elif node.kind == "late":
+            streams[node.id] = [Part([], parallelism=program.node(node.inputs[0]).parallelism)]
         else:
-            streams[node.id] = [_operator(node, _merged(inputs[0], node.parallelism), program.batched)]
+            streams[node.id] = [_operator(program, node, _merged(inputs[0], node.parallelism))]
     return {node.id: streams[node.id][0] for node in program.sinks}
 
 
-def _part(records: list[Timed], parallelism: int, like: Part | None = None, order: str | None = None) -> Part:
-    if like is None:
-        return Part(records, parallelism=parallelism, order=order)
+def _part(records: list[Timed], parallelism: int, like: Part, order: str | None) -> Part:
     count = None if not like.exact else len(records)
     return Part(records, like.exact, count, like.timed, order, parallelism=parallelism)
 
@@ -124,7 +123,7 @@ def _order_after(part: Part, parallelism: int) -> str | None:
 # Operators.
 
 
-def _operator(node: Node, input: Part, batched: bool) -> Part:
+def _operator(program: Program, node: Node, input: Part) -> Part:
     if node.kind in _EACH:
         records = [(after, time) for record, time in input.records for after in _EACH[node.kind](node, record)]
         order = None if node.kind == "plain" or (node.kind == "rekey" and input.order == SPLIT_AND_KEY) else input.order
@@ -134,8 +133,8 @@ def _operator(node: Node, input: Part, batched: bool) -> Part:
         count = input.count if same_count else part.count if input.exact else None
         return dataclasses.replace(part, count=count, finals=finals)
     if node.kind == "reduce":
-        return _reduce(node, input, batched)
-    if not input.exact:
+        return _reduce(node, input, program.batched)
+    if not input.exact or not (program.exact_time or program.batched):
         return Part([], exact=False, parallelism=node.parallelism)
     records = list(_KEYED[node.kind](node, input.records))
     return Part(records, count=len(records), timed=input.timed or node.kind == "gather", parallelism=node.parallelism)
@@ -249,7 +248,7 @@ def _sessions(records: list[Timed], gap: int) -> dict[tuple[int, int], list[int]
     sessions: dict[tuple[int, int], list[int]] = {}
     for time, number in sorted((time, record[3]) for record, time in records if time is not None):
         last = next(reversed(sessions), None)
-        if last is not None and time < last[1]:
+        if last is not None and time <= last[1]:
             sessions[last[0], time + gap] = [*sessions.pop(last), number]
         else:
             sessions[time, time + gap] = [number]

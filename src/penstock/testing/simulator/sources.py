@@ -46,12 +46,17 @@ class ScriptedSource(Source[Record]):
         splits = [ScriptSplit(script.split_id, script.index) for script in self.scripts.values()]
         if not self.shared:
             return FixedSplitEnumerator(context, splits)
-        enumerator = SharedSplitEnumerator(context, more_to_come=False)
+        enumerator = _Shared(context, more_to_come=False)
         enumerator.add_splits(splits)
         return enumerator
 
     def create_reader(self, context: ReaderContext) -> SplitReader[Record]:
         return _ScriptReader(context, self)
+
+
+class _Shared(SharedSplitEnumerator):
+    def snapshot_state(self) -> list[Any]:
+        return self.pending()
 
 
 class _ScriptReader(SplitReader[Record]):

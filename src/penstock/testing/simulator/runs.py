@@ -1,0 +1,178 @@
+"""One seed: its program, its circumstances, one run of it, and what the plain evaluation says of the outcome."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from penstock.common.errors import UserFunctionError
+from penstock.common.job_status import JobStatus
+from penstock.testing.simulator.batched import BatchedSimulation
+from penstock.testing.simulator.building import Built, build
+from penstock.testing.simulator.circumstances import Circumstances
+from penstock.testing.simulator.evaluation import SPLIT_AND_KEY, Part, evaluate
+from penstock.testing.simulator.generation import generate
+from penstock.testing.simulator.lifecycles import recorded
+from penstock.testing.simulator.programs import Program, Timed
+from penstock.testing.simulator.report import Trace, failure
+from penstock.testing.simulator.simulation import Results, Simulation
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    program: Program
+    status: JobStatus
+    steps: int
+    digest: int
+    cuts: int = 0
+
+
+def run_seed(seed: int, echo: Callable[[str], None] | None = None) -> Outcome:
+    """Run a seed. Raises SimulationError, with all that is needed to replay it, if anything is not as it must be."""
+    return run_program(generate(seed), Circumstances.draw(Random(seed + 1)), seed, echo)
+
+
+def run_program(
+    program: Program, circumstances: Circumstances, seed: int, echo: Callable[[str], None] | None = None, named: bool = True
+) -> Outcome:
+    """Run a program. `seed` chooses the schedule; `named`: it also made the program."""
+    trace = Trace(echo)
+    if echo is not None:
+        echo(f"{program}\n  {circumstances}")
+    try:
+        with recorded() as lifecycles:
+            outcome, results = _run(program, circumstances, Random(seed), trace)
+        wrong = lifecycles.wrong()
+        assert not wrong, f"functions that were not opened once and closed once: {wrong[:3]}"
+        if outcome.status is JobStatus.FINISHED:
+            _compare(program, results)
+    except Exception as error:
+        what = str(error) if isinstance(error, AssertionError) and str(error) else f"{type(error).__name__}: {error}"
+        raise failure(seed if named else None, what, f"{program}\n  {circumstances}", trace) from error
+    return outcome
+
+
+def _run(program: Program, circumstances: Circumstances, random: Random, trace: Trace) -> tuple[Outcome, dict[int, Any]]:
+    built = build(program)
+    if program.batched:
+        return _run_batched(program, built, BatchedSimulation(built.graph, random, circumstances, trace))
+    simulation = Simulation(built.graph, random, circumstances, trace, program.exact_time)
+    status = simulation.run()
+    if status is JobStatus.FAILED:
+        error = simulation.execution.error
+        assert error is not None
+        _check_failure(program, error)
+    else:
+        cancelled = circumstances.cancel_at_step is not None
+        assert status is JobStatus.FINISHED or (status is JobStatus.CANCELED and cancelled), f"the job is {status}"
+        assert status is JobStatus.CANCELED or not _must_fail(program), "a function raised, and the job did not fail"
+    outcome = Outcome(program, status, trace.steps, trace.digest, simulation.cuts.cuts)
+    return outcome, _by_sink(simulation.results, built)
+
+
+def _run_batched(program: Program, built: Built, simulation: BatchedSimulation) -> tuple[Outcome, dict[int, Any]]:
+    status = JobStatus.FINISHED
+    try:
+        simulation.run()
+    except UserFunctionError as error:
+        _check_failure(program, error)
+        status = JobStatus.FAILED
+    else:
+        assert not _must_fail(program), "a function raised, and the job did not fail"
+    outcome = Outcome(program, status, simulation.trace.steps, simulation.trace.digest)
+    return outcome, _by_sink(simulation.results, built)
+
+
+def _by_sink(results: Results, built: Built) -> dict[int, Any]:
+    by_sink: dict[int, Any] = defaultdict(dict)
+    for (sink, subtask), values in results.items():
+        by_sink[built.sinks[sink]][subtask] = values
+    return by_sink
+
+
+# Failures.
+
+
+def _raising_records(program: Program) -> list[Any]:
+    """The records on which the raising function raises, as far as they are known; [None] if nothing is known."""
+    for node in program.nodes:
+        if node.kind == "raise":
+            nodes = [*program.nodes, dataclasses.replace(node, id=len(program.nodes), kind="collect")]
+            part = evaluate(dataclasses.replace(program, nodes=tuple(nodes)))[len(program.nodes)]
+            if not part.exact:
+                return [None]
+            return [record for record, _ in part.records if record[3] % 100 == node.settings["on"]]
+    return []
+
+
+def _must_fail(program: Program) -> bool:
+    records = _raising_records(program)
+    return bool(records) and records != [None]
+
+
+def _check_failure(program: Program, error: BaseException) -> None:
+    expected = _raising_records(program)
+    if isinstance(error, UserFunctionError) and "does not like" in str(error) and expected:
+        return
+    raise AssertionError(f"the job failed: {error}") from error
+
+
+# Results.
+
+
+def _compare(program: Program, results: dict[int, dict[int, list[Any]]]) -> None:
+    """Raises AssertionError where a sink has seen something else than the plain evaluation gives."""
+    expected = evaluate(program)
+    for node in program.sinks:
+        part, of_subtask = expected[node.id], results.get(node.id, {})
+        if node.kind == "collect":
+            of_subtask = {subtask: [(value, None) for value in values] for subtask, values in of_subtask.items()}
+        seen = [value for values in of_subtask.values() for value in values]
+        if part.exact:
+            with_time = part.timed and node.kind == "write"
+            _compare_contents(f"sink n{node.id}", seen, part.records, with_time)
+        elif part.count is not None:
+            assert len(seen) == part.count, f"sink n{node.id} saw {len(seen)} records, {part.count} were to come"
+        if part.finals is not None:
+            _compare_finals(f"sink n{node.id}", seen, part.finals)
+        if part.order is not None:
+            for subtask, values in of_subtask.items():
+                _check_order(f"sink n{node.id}, subtask {subtask}", values, part)
+
+
+def _compare_contents(sink: str, seen: list[Timed], expected: list[Timed], with_time: bool) -> None:
+    got = Counter(seen if with_time else [record for record, _ in seen])
+    wanted = Counter(expected if with_time else [record for record, _ in expected])
+    missing, surplus = wanted - got, got - wanted
+    assert not missing and not surplus, (
+        f"{sink} saw {len(seen)} records, {len(expected)} were to come; missing {_shown(missing)}, too many {_shown(surplus)}"
+    )
+
+
+def _shown(records: Counter[Any]) -> str:
+    return f"{sum(records.values())} {list(records.items())[:4]}"
+
+
+def _compare_finals(sink: str, seen: list[Timed], finals: dict[int, int]) -> None:
+    greatest: dict[int, int] = {}
+    for (_, _, key, number), _ in seen:
+        greatest[key] = max(number, greatest.get(key, number))
+    assert greatest == finals, f"{sink}: the running values end at {greatest}, they were to end at {finals}"
+
+
+def _check_order(sink: str, values: list[Timed], part: Part) -> None:
+    """Records of one split (and key) arrive in the order in which they were read."""
+    last: dict[Any, tuple[int, ...]] = {}
+    for (origin, path, key, _), _ in values:
+        where = (origin, key) if part.order == SPLIT_AND_KEY else origin
+        before = last.get(where)
+        # One record may be there twice behind a union only, and then nothing is said of its order.
+        assert before is None or before < path, f"{sink}: {path} of {where} came after {before} ({part.order})"
+        last[where] = path
+
+
