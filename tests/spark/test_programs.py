@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.jobs import BATCH, STREAMING, Subtask, collect, environment, in_both_modes
 
 from penstock.common import WatermarkStrategy
 from penstock.connectors.file_system import FileSource, StreamFormat
@@ -20,7 +21,6 @@ from penstock.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from tests.spark.jobs import BATCH, STREAMING, Subtask, collect, environment, in_both_modes
 
 pytestmark = pytest.mark.spark
 LINES = ["to be or not to be", "that is the question", "whether tis nobler in the mind to suffer", "to be"]

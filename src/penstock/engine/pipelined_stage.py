@@ -33,6 +33,7 @@ from penstock.control.messages import (
     TaskFinished,
 )
 from penstock.engine.failures import describe
+from penstock.engine.garbage import GarbageCollection
 from penstock.engine.inbox import Inbox
 from penstock.engine.interrupt import Interrupt, Interrupted
 from penstock.engine.payload import Payload, unpack
@@ -79,6 +80,7 @@ class SlotHost:
         self._inbox = Inbox(batches)
         self._slot: Slot | None = None
         self._pushes = Pushes()
+        self._garbage = GarbageCollection(time.monotonic_ns())
         self._discarding = False
         self._interrupt = Interrupt()
         assert payload.control is not None
@@ -174,11 +176,14 @@ class SlotHost:
 
     def _take_input(self, busy: bool) -> None:
         """One batch, if there is one; while there is work to do, none is asked for."""
-        if busy or self._client.received:
-            return
         before = time.monotonic_ns()
+        if busy or self._client.received:
+            self._garbage.waited(before, 0)
+            return
         batch = self._inbox.get(self._timeout_ns(before))
-        self._account("idle_ns", time.monotonic_ns() - before)
+        after = time.monotonic_ns()
+        self._account("idle_ns", after - before)
+        self._garbage.waited(after, after - before)
         if batch is None or self._discarding:
             return
         self._guarded(lambda: self._receive(batch))

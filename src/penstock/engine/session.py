@@ -47,7 +47,9 @@ PER_BATCH_JOB = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     "spark.sql.adaptive.enabled": "false",
 }
-_QUIET = {
+_OWN = {
+    # Workers are forked from a process that has imported what they need.
+    "spark.python.daemon.module": "penstock.engine.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "4g",
@@ -104,7 +106,7 @@ def _start(slots: int, settings: dict[str, str]) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # With a number of tries, as on a cluster: in batched mode Spark runs a lost task again.
     local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)},{_TASK_TRIES}]"
-    merged = {"spark.master": local, "spark.app.name": "penstock", **_QUIET, **FIXED_AT_START, **PER_QUERY, **settings}
+    merged = {"spark.master": local, "spark.app.name": "penstock", **_OWN, **FIXED_AT_START, **PER_QUERY, **settings}
     if not merged["spark.master"].startswith("local"):
         for key in ("spark.driver.host", "spark.driver.bindAddress"):
             if key not in settings:

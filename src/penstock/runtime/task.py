@@ -256,6 +256,8 @@ class Task:
         self._alignment.abort(event.checkpoint_id)
 
     def _close(self, event: Close) -> None:
+        # A checkpoint may have been asked for just before: nobody waits for it any more.
+        self._work.clear()
         self._finish(cancelled=False)
 
     def _cancel(self, event: Cancel) -> None:

@@ -86,7 +86,7 @@ class Raise(Followed, MapFunction):
 
     def map(self, value: Record) -> Record:
         self.check_open()
-        if value[3] % 100 == self.on:
+        if value[3] % 10 == self.on:
             raise ValueError(f"this function does not like {value[3]}")
         return value
 

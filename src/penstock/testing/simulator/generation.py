@@ -58,7 +58,7 @@ class _Generator:
             self._step()
         if random.random() < 0.04:
             stream = self._any()
-            self._add("raise", stream, on=random.randint(0, 99), sane=stream.sane)
+            self._add("raise", stream, on=random.randint(0, 9), sane=stream.sane)
         for stream in list(self._streams):
             if not stream.used or random.random() < 0.1:
                 self._add(random.choice(["collect", "write"]), stream)

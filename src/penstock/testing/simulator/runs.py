@@ -106,7 +106,7 @@ def _raising_records(program: Program) -> list[Any]:
             part = evaluate(dataclasses.replace(program, nodes=tuple(nodes)))[len(program.nodes)]
             if not part.exact:
                 return [None]
-            return [record for record, _ in part.records if record[3] % 100 == node.settings["on"]]
+            return [record for record, _ in part.records if record[3] % 10 == node.settings["on"]]
     return []
 
 

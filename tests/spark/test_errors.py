@@ -1,0 +1,200 @@
+"""What a user reads when a function of theirs raises: whose it was, on what value, and their own line first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.spark.jobs import BATCH, STREAMING, collect, environment, failure_of, in_both_modes, no_worker_left
+
+from penstock.common import Time, WatermarkStrategy
+from penstock.connectors.data_generator import DataGeneratorSource
+from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.datastream import RuntimeExecutionMode
+from penstock.datastream.functions import KeyedProcessFunction, MapFunction, ProcessWindowFunction
+from penstock.datastream.window import TumblingEventTimeWindows
+
+pytestmark = pytest.mark.spark
+
+
+def refuse(value: Any) -> Any:
+    if value == 777:
+        raise ValueError(f"refuse {value}")  # the user's own line
+    return value
+
+
+class AtElement(KeyedProcessFunction[Any, Any, Any]):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield refuse(value)
+
+
+class AtTimer(KeyedProcessFunction[Any, Any, Any]):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.timer_service().register_event_time_timer(value)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield refuse(timestamp)
+
+
+class AtOpen(MapFunction[Any, Any]):
+    def open(self, runtime_context: Any) -> None:
+        refuse(777)
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+class AtClose(MapFunction[Any, Any]):
+    def map(self, value: Any) -> Any:
+        return value
+
+    def close(self) -> None:
+        refuse(777)
+
+
+class AtWindow(ProcessWindowFunction[Any, Any, Any, Any]):
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        yield from map(refuse, elements)
+
+
+class AtWrite:
+    def invoke(self, value: Any) -> None:
+        refuse(value)
+
+
+def numbers(env: Any) -> Any:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda v, _: v)
+    return env.from_source(NumberSequenceSource(0, 1_999), strategy, "numbers")
+
+
+def generated(env: Any) -> Any:
+    return env.from_source(DataGeneratorSource(refuse, 2_000), WatermarkStrategy.no_watermarks(), "the culprit")
+
+
+def by_key(stream: Any) -> Any:
+    return stream.key_by(lambda v: v % 10)
+
+
+# name: (program, what the message says beside the operator's name)
+CULPRITS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
+    "map": (lambda s: s.map(refuse), ["value 777", "in refuse"]),
+    "filter": (lambda s: s.rebalance().filter(refuse), ["value 777"]),
+    "flat_map": (lambda s: s.flat_map(lambda v: [refuse(v)]), ["value 777"]),
+    "process_element": (lambda s: by_key(s).process(AtElement()), ["value 777", "key 7", "AtElement.process_element"]),
+    "on_timer": (lambda s: by_key(s).process(AtTimer()), ["key 7", "timestamp 777", "AtTimer.on_timer"]),
+    "reduce": (lambda s: s.key_by(lambda v: v).reduce(lambda a, b: b).key_by(lambda v: 0).reduce(
+        lambda a, b: refuse(b)), ["value 777"]),
+    "window": (lambda s: by_key(s).window(TumblingEventTimeWindows.of(Time.seconds(1))).process(AtWindow()),
+               ["key 7", "AtWindow.process"]),
+    "open": (lambda s: s.map(AtOpen()), ["AtOpen.open"]),
+    "close": (lambda s: s.map(AtClose()), ["AtClose.close"]),
+}  # fmt: skip
+
+
+def check_message(message: str, operator: str, *parts: str) -> None:
+    assert f"operator '{operator}'" in message
+    assert "subtask" in message and " of 2" in message
+    assert "ValueError: refuse 777" in message
+    assert "# the user's own line" in message, "the line of the user's code"
+    assert "org.apache" not in message and "py4j" not in message, "no Java stack"
+    assert "/penstock/runtime/" not in message, "no frames of penstock"
+    for part in parts:
+        assert part in message
+
+
+@in_both_modes
+@pytest.mark.parametrize("name", CULPRITS)
+def test_functions_that_raise(name: str, mode: RuntimeExecutionMode) -> None:
+    """Who has twenty operators and a million records can't find the one that failed."""
+    program, parts = CULPRITS[name]
+    env = environment(mode)
+    program(numbers(env)).name("the culprit").filter(lambda v: False).print()
+    message = failure_of(env.execute)
+
+    check_message(message, "the culprit", *parts)
+    no_worker_left()
+
+
+@in_both_modes
+def test_key_selector_that_raises(mode: RuntimeExecutionMode) -> None:
+    """The same for what stands between two operators: the sender is named."""
+    env = environment(mode)
+    numbers(env).map(lambda v: v).name("the culprit").key_by(refuse).map(lambda v: v).print()
+    message = failure_of(env.execute)
+
+    check_message(message, "the culprit", "key selector", "value 777")
+
+
+@in_both_modes
+def test_source_that_raises(mode: RuntimeExecutionMode) -> None:
+    """The same for a source's own function."""
+    env = environment(mode)
+    generated(env).filter(lambda v: False).print()
+    message = failure_of(env.execute)
+
+    check_message(message, "the culprit")
+
+
+@in_both_modes
+def test_sink_that_raises(mode: RuntimeExecutionMode) -> None:
+    """The same for a sink."""
+    env = environment(mode)
+    numbers(env).rebalance().add_sink(AtWrite()).name("the culprit")
+    message = failure_of(env.execute)
+
+    check_message(message, "the culprit", "write")
+
+
+@in_both_modes
+def test_values_that_can_not_travel(mode: RuntimeExecutionMode) -> None:
+    """A lock inside a record fails somewhere in pickle, without a word of which operator made it."""
+    env = environment(mode)
+    stream = numbers(env).map(lambda v: threading.Lock() if v == 777 else v).name("the culprit")
+    message = failure_of(lambda: collect(stream.rebalance().map(lambda v: v)))
+
+    assert "operator 'the culprit'" in message
+    assert "pickle" in message and "lock" in message
+    assert "org.apache" not in message
+
+
+@in_both_modes
+def test_keys_that_are_no_keys(mode: RuntimeExecutionMode) -> None:
+    """A list or a set as key: equal ones would end up at different subtasks."""
+    env = environment(mode)
+    stream = numbers(env).map(lambda v: v).name("the culprit").key_by(lambda v: frozenset([v]) if v == 777 else v)
+    message = failure_of(lambda: collect(stream.map(lambda v: v)))
+
+    assert "operator 'the culprit'" in message
+    assert "frozenset cannot be a key" in message
+    assert "value 777" in message
+
+
+def test_sparks_own_stack_on_demand() -> None:
+    """Whoever looks for an error of Spark's own has nothing to go by."""
+    settings = {"penstock.errors.show-spark-stack": "true"}
+    env = environment(BATCH, settings=settings)
+    numbers(env).map(refuse).name("the culprit").print()
+    message = failure_of(env.execute)
+
+    assert message.index("ValueError: refuse 777") < message.index("org.apache.spark"), "the user's error first"
+
+
+@in_both_modes
+def test_the_next_job_runs(mode: RuntimeExecutionMode) -> None:
+    """One failed job spoils the session for those after it."""
+    env = environment(mode)
+    numbers(env).map(refuse).print()
+    failure_of(env.execute)
+    env = environment(mode)
+
+    assert sorted(collect(numbers(env))) == [*range(2_000)]
+
+
+def test_collecting_from_a_failed_job() -> None:
+    """A loop over results would end as if all of them had come."""
+    env = environment(STREAMING)
+    message = failure_of(lambda: collect(numbers(env).map(refuse).name("the culprit")))
+
+    check_message(message, "the culprit")
