@@ -161,7 +161,7 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
     assert sorted(said["plain, batched"]) == sorted(counts)
     assert sorted(said["ready, pipelined"]) == sorted(counts)
     assert "NotEnoughSlotsError" in said["too small"]
-    assert "needs 17 slots" in said["too small"] and "local[4] has 4" in said["too small"]
+    assert "needs 18 slots" in said["too small"] and "local[4] has 4" in said["too small"]
     assert said["goes on"] == "5", "the session is the user's: it is not stopped"
 
 

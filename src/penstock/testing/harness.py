@@ -31,7 +31,7 @@ from penstock.state.descriptors import StateDescriptor
 from penstock.state.key_groups import KeyGroups
 from penstock.testing.harness_watch import Watch, WatchedBackend
 
-_FIRINGS_MAX = 100_000
+_STEPS_MAX = 1_000_000
 
 
 class Timer(NamedTuple):
@@ -48,7 +48,8 @@ class OperatorHarness:
 
     `program` is written as in a job: `OperatorHarness(lambda stream: stream.key_by(f).window(w).reduce(r))`. Processing
     time stands at `now_ms` until `advance_ms`. Raises ValueError if the program is not exactly one operator, and from
-    every step ChangedValueError, or UserFunctionError if the user's function fails. Close it, or use it in a `with`.
+    every step ChangedValueError, or UserFunctionError if the user's function fails, or RuntimeError if it does not end.
+    Close it, or use it in a `with`.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class OperatorHarness:
         self._watermark = MIN_TIMESTAMP
         self._watch = Watch(transformation.name)
         self._recorder = _Recorder(self._watch)
-        self._budget = Budget(lambda: 0)
-        # One result at a time, so that each is seen as it was when the function gave it.
+        # One result a step, so that each is seen as it was when the function gave it.
+        self._budget = Budget(lambda: 0, step_ns=0)
         self._budget.chunk_records = 1
         if isinstance(self.operator, KeyedOperator):
             self.operator.backend_type = partial(WatchedBackend, self._watch)
@@ -112,12 +113,12 @@ class OperatorHarness:
     def advance_ms(self, ms: int) -> None:
         """Processing time goes on by `ms`; timers fire on the way, each at its time.
 
-        Raises ValueError if `ms` is negative, RuntimeError if timers set each other for the same moment without end.
+        Raises ValueError if `ms` is negative.
         """
         if ms < 0:
             raise ValueError(f"processing time can't go back by {-ms} ms")
         until = self.now_ms + ms
-        for _ in range(_FIRINGS_MAX):
+        for _ in range(_STEPS_MAX):
             at = self.operator.wake_at_ms()
             if at is None or at > until:
                 self.now_ms = until
@@ -125,7 +126,7 @@ class OperatorHarness:
             self.now_ms = max(self.now_ms, at)
             now_ms = self.now_ms
             self._do(lambda: self.operator.processing_time(now_ms))  # noqa: B023 - called at once
-        raise RuntimeError(f"timers still fire at {self.now_ms} ms after {_FIRINGS_MAX} rounds: each sets the next")
+        raise self._endless()
 
     def finish(self) -> None:
         """The input ends: event time goes to its end, then what was held back comes out."""
@@ -197,10 +198,20 @@ class OperatorHarness:
         self._watch.check()
         self._budget.begin_step()
         call()
-        while self.operator.paused:
+        for _ in range(_STEPS_MAX):
+            if not self.operator.paused:
+                break
             self._budget.begin_step()
             self.operator.resume()
+        else:
+            raise self._endless()
         self._watch.check()
+
+    def _endless(self) -> RuntimeError:
+        return RuntimeError(
+            f"'{self.operator.name}' has not come to an end after {_STEPS_MAX:,} results or timers, at {self.now_ms} ms "
+            f"of processing time and watermark {self._watermark}: does each timer set the next, or a loop yield for ever?"
+        )
 
 
 class OneInputHarness(OperatorHarness):
@@ -233,7 +244,7 @@ class _Recorder:
         return True
 
     def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
-        self._note(self.sides.setdefault(tag.tag_id, []), values, timestamps, f"to the side output '{tag.tag_id}' ")
+        self._note(self.sides.setdefault(tag.tag_id, []), values, timestamps, f" to the side output '{tag.tag_id}'")
         return True
 
     def watermark(self, timestamp: int) -> bool:

@@ -46,7 +46,7 @@ class Watch:
             number = self._emitted[-1] + 1 if self._emitted else 0
             self._emitted.append(number)
             story = (
-                f"emitted {{before}} {where} and changed it afterwards to {{after}}: who reads the stream has the same "
+                f"emitted {{before}}{where} and changed it afterwards to {{after}}: who reads the stream has the same "
             )
             self.see(("emitted", number), value, f"{story}object. Emit a copy, or make a new value instead")
         for number in self._emitted[:-_EMITTED_KEPT]:
@@ -133,11 +133,12 @@ class _Watched:
     def _see(self, value: Any, *inside: Hashable) -> None:
         entry = "".join(f"[{part!r}]" for part in inside)
         of_window = f", window {self._backend.namespace!r}" if self._namespaced else ""
+        where = f"the state '{self._name}'{entry} of key {self._backend.key!r}{of_window}"
         self._backend.watch.see(
             self._place(*inside),
             value,
-            f"left {{before}} in the state '{self._name}'{entry} of key {self._backend.key!r}{of_window}, and changed it "
-            "in place to {after}: only update(), add(), put() and their like count as a change. Call one of them after it",
+            f"left {{before}} in {where}, and changed it in place to {{after}}: only update(), add(), put() and their "
+            "like count as a change. Call one of them after it",
         )
 
     def _forget(self) -> None:

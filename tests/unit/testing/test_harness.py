@@ -352,7 +352,7 @@ def test_timers_that_never_stop_are_told() -> None:
 
     harness = keyed(lambda self, value, ctx: ctx.timer_service().register_processing_time_timer(1), again)
     harness.push(("a", 1))
-    with pytest.raises(RuntimeError, match="each sets the next"):
+    with pytest.raises(RuntimeError, match="does each timer set the next"):
         harness.advance_ms(10)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
+from penstock.runtime.operators.rolling import SumReduce
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
@@ -89,6 +90,7 @@ class CombineOperator(Operator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._table: dict[Any, Any] = {}
+        self._totals: dict[Any, Any] = {}
         self._latest: int | None = None
 
     def open(self) -> None:
@@ -97,15 +99,21 @@ class CombineOperator(Operator):
     def close(self) -> None:
         self.function.close(self.context)
 
+    def _settle_totals(self) -> None:
+        """Put the totals of sums where the other reduced values are."""
+        for key, total in self._totals.items():
+            self._table[key] = self.function.instance.put(self._table[key], total)
+        self._totals.clear()
+
     def process(self, values: Values, timestamps: Timestamps) -> bool:
-        table, reduce, select = self._table, self.function.call, self.key_selector
-        get = table.get
+        table, summing = self._table, self.function.instance
         rest = iter(values)
         try:
-            for value in rest:
-                key = select(value)
-                before = get(key, _ABSENT)
-                table[key] = value if before is _ABSENT else reduce(before, value)
+            if isinstance(summing, SumReduce) and isinstance(summing.field, int) and set(map(type, values)) == {tuple}:
+                _sum_chunk(rest, self.key_selector, summing.field, table, self._totals)
+            else:
+                self._settle_totals()
+                _combine_chunk(rest, self.key_selector, self.function.call, table)
         except Exception as error:
             raise self.context.user_error(error, self.function.method, values[positions_taken(values, rest)]) from error
         if timestamps:
@@ -113,6 +121,30 @@ class CombineOperator(Operator):
         return self.finish() if len(table) >= _COMBINED_KEYS_MAX else True
 
     def finish(self) -> bool:
+        self._settle_totals()
         values = list(self._table.values())
         self._table.clear()
         return self.output.emit(values, None if self._latest is None else [self._latest] * len(values))
+
+
+def _combine_chunk(values: Any, select: Any, reduce: Any, table: dict[Any, Any]) -> None:
+    get = table.get
+    for value in values:
+        key = select(value)
+        before = get(key, _ABSENT)
+        table[key] = value if before is _ABSENT else reduce(before, value)
+
+
+def _sum_chunk(values: Any, select: Any, field: int, table: dict[Any, Any], totals: dict[Any, Any]) -> None:
+    """Sums of one field: numbers are added in a dict of their own, tuples made only when all is added up."""
+    get = totals.get
+    for value in values:
+        key = select(value)
+        total = get(key)
+        if total is not None:
+            totals[key] = total + value[field]
+        elif key in table:
+            totals[key] = table[key][field] + value[field]
+        else:
+            table[key] = value
+            totals[key] = value[field]

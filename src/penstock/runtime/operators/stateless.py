@@ -113,6 +113,13 @@ class FlatMapOperator(FunctionOperator):
                 results = call(value)
                 if results is None:
                     continue
+                if type(results) is list:
+                    # It is there already, and finite: taken over in one go, for a fifth of the loop's price.
+                    gathered.extend(results)
+                    self._fill(times, gathered)
+                    if len(gathered) >= limit:
+                        return gathered, times, True
+                    continue
                 results = iter(results)
                 for result in results:
                     append(result)

@@ -121,7 +121,10 @@ def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
         "session": lambda: EventTimeSessionWindows.with_gap(size),
     }[settings["windows"]]()
     windowed = inputs[0].window(assigner).side_output_late_data(functions.LATE)
+    windowed = windowed.allowed_lateness(settings.get("lateness_ms", 0))
     how = settings["how"]
+    if how == "reduce":
+        return windowed.reduce(functions.Sum())
     if how == "process":
         return windowed.process(functions.WindowTotal())
     return windowed.aggregate(functions.WindowSum())

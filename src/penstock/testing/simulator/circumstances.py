@@ -24,6 +24,10 @@ class Circumstances:
     exactly_once: bool = True
     latency_interval_ms: int = 0
     checkpoint_at_steps: tuple[int, ...] = ()
+    trigger_lost: float = 0.0
+    """How likely it is that a source is not told of a checkpoint."""
+    abort_rate: float = 0.0
+    """How likely it is that a checkpoint is given up, some time after it began."""
     cancel_at_step: int | None = None
 
     @staticmethod
@@ -41,6 +45,8 @@ class Circumstances:
             exactly_once=random.random() < 0.8,
             latency_interval_ms=random.choice([0, 0, 0, 50]),
             checkpoint_at_steps=_steps(random),
+            trigger_lost=random.choice([0.0, 0.0, 0.1]),
+            abort_rate=random.choice([0.0, 0.0, 0.01]),
             cancel_at_step=random.randint(0, 400) if random.random() < 0.06 else None,
         )
 

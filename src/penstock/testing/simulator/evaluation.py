@@ -41,8 +41,16 @@ class Part:
 Stream = list[Part]
 
 
-def evaluate(program: Program) -> dict[int, Part]:
-    """What each sink is to see."""
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """What each sink is to see, and what comes into each window operator, by node."""
+
+    sinks: dict[int, Part]
+    window_inputs: dict[int, Part]
+
+
+def evaluate(program: Program) -> Expected:
+    """Evaluate a program."""
     streams: dict[int, Stream] = {}
     for node in program.nodes:
         inputs = [streams[id] for id in node.inputs]
@@ -56,10 +64,15 @@ def evaluate(program: Program) -> dict[int, Part]:
         elif node.kind == "side":
             streams[node.id] = _side(program, node, streams)
         elif node.kind == "late":
-            streams[node.id] = [Part([], parallelism=program.node(node.inputs[0]).parallelism)]
+            exact = program.exact_time or program.batched
+            streams[node.id] = [Part([], exact=exact, parallelism=program.node(node.inputs[0]).parallelism)]
         else:
             streams[node.id] = [_operator(program, node, _merged(inputs[0], node.parallelism))]
-    return {node.id: streams[node.id][0] for node in program.sinks}
+    windows = [node for node in program.nodes if node.kind == "window"]
+    return Expected(
+        {node.id: streams[node.id][0] for node in program.sinks},
+        {node.id: _merged(streams[node.inputs[0]], node.parallelism) for node in windows},
+    )
 
 
 def _part(records: list[Timed], parallelism: int, like: Part, order: str | None) -> Part:
@@ -239,6 +252,10 @@ def _windows(node: Node, records: list[Timed]) -> Iterable[Timed]:
                     contents[start, start + size].append(record[3])
                     start -= slide
         for (start, end), numbers in contents.items():
+            if settings["how"] == "reduce":
+                # One record is not reduced: it comes out as it is, and there is no other.
+                yield ("", (), key, sum(numbers)), end - 1
+                continue
             name, path, _, number = functions.total("window", key, numbers)
             window = (start, end) if settings["how"] == "process" else ()
             yield (name, (*path, *window), key, number), end - 1

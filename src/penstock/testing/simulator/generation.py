@@ -214,31 +214,44 @@ class _Generator:
         random = self._random
         if kind in ("alarms", "window") and not stream.sane:
             return
+        if kind == "window":
+            self._window(stream)
+            return
         if kind == "reduce":
             stream = self._add("plain", stream)
-        # One keyed stream may be read by several operators.
-        keyed = _Stream(len(self._nodes), stream.producers, stream.timed, stream.sane)
-        self._rewire("key_by", [stream], keyed)
+        keyed = self._key_by(stream)
         if kind == "reduce":
             self._add(kind, keyed, how=random.choice(["reduce", "sum", "max", "min"]))
         elif kind == "echo":
             self._add(kind, keyed, sane=keyed.sane, copies=random.randint(0, 6))
         elif kind == "gather":
             self._add(kind, keyed, timed=True)
-        elif kind == "alarms":
+        else:
             past = random.random() < 0.3
             delay_ms, copies = random.choice([0, 5, 100]), random.choice([0, 1, 1, 4])
             self._add(kind, keyed, sane=not past, delay_ms=delay_ms, past=past, copies=copies)
-        else:
-            self._window(keyed)
 
-    def _window(self, keyed: _Stream) -> None:
+    def _window(self, stream: _Stream) -> None:
         random = self._random
+        how = random.choice(["process", "aggregate", "reduce"])
+        if how == "reduce":
+            stream = self._add("plain", stream, sane=stream.sane)
+        keyed = self._key_by(stream)
         size_ms = random.choice([1, 10, 60, 500])
-        slide_ms = max(1, size_ms // random.choice([1, 2, 3, 5]))
-        windows, how = random.choice(["tumbling", "sliding", "session"]), random.choice(["process", "aggregate"])
-        after = self._add("window", keyed, sane=True, windows=windows, size_ms=size_ms, slide_ms=slide_ms, how=how)
-        if self._exact_time and not self._batched and random.random() < 0.3:
-            late = _Stream(len(self._nodes), after.producers, keyed.timed, False)
+        settings: dict[str, Any] = {
+            "windows": random.choice(["tumbling", "sliding", "session"]),
+            "size_ms": size_ms,
+            "slide_ms": max(1, size_ms // random.choice([1, 2, 3, 5])),
+            "lateness_ms": random.choice([0, 0, 20, 1_000]) if self._exact_time else 0,
+            "how": how,
+        }
+        after = self._add("window", keyed, sane=True, **settings)
+        if not self._exact_time or random.random() < 0.3:
+            late = _Stream(len(self._nodes), after.producers, keyed.timed, False, used=not self._exact_time)
             self._rewire("late", [after], late)
-            after.used = False
+            self._add("collect", late)
+            self._add("collect", after)
+
+    def _key_by(self, stream: _Stream) -> _Stream:
+        keyed = _Stream(len(self._nodes), stream.producers, stream.timed, stream.sane)
+        return self._rewire("key_by", [stream], keyed)

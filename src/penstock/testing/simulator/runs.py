@@ -14,6 +14,7 @@ from penstock.testing.simulator.batched import BatchedSimulation
 from penstock.testing.simulator.building import Built, build
 from penstock.testing.simulator.circumstances import Circumstances
 from penstock.testing.simulator.evaluation import SPLIT_AND_KEY, Part, evaluate
+from penstock.testing.simulator.functions import COUNT_WEIGHT
 from penstock.testing.simulator.generation import generate
 from penstock.testing.simulator.lifecycles import recorded
 from penstock.testing.simulator.programs import Program, Timed
@@ -103,7 +104,7 @@ def _raising_records(program: Program) -> list[Any]:
     for node in program.nodes:
         if node.kind == "raise":
             nodes = [*program.nodes, dataclasses.replace(node, id=len(program.nodes), kind="collect")]
-            part = evaluate(dataclasses.replace(program, nodes=tuple(nodes)))[len(program.nodes)]
+            part = evaluate(dataclasses.replace(program, nodes=tuple(nodes))).sinks[len(program.nodes)]
             if not part.exact:
                 return [None]
             return [record for record, _ in part.records if record[3] % 10 == node.settings["on"]]
@@ -129,7 +130,7 @@ def _compare(program: Program, results: dict[int, dict[int, list[Any]]]) -> None
     """Raises AssertionError where a sink has seen something else than the plain evaluation gives."""
     expected = evaluate(program)
     for node in program.sinks:
-        part, of_subtask = expected[node.id], results.get(node.id, {})
+        part, of_subtask = expected.sinks[node.id], results.get(node.id, {})
         if node.kind == "collect":
             of_subtask = {subtask: [(value, None) for value in values] for subtask, values in of_subtask.items()}
         seen = [value for values in of_subtask.values() for value in values]
@@ -143,6 +144,23 @@ def _compare(program: Program, results: dict[int, dict[int, list[Any]]]) -> None
         if part.order is not None:
             for subtask, values in of_subtask.items():
                 _check_order(f"sink n{node.id}, subtask {subtask}", values, part)
+    for id, part in expected.window_inputs.items():
+        if part.exact and program.node(id).settings["windows"] != "sliding":
+            _check_accounted(program, id, part, results)
+
+
+def _check_accounted(program: Program, window: int, part: Part, results: dict[int, dict[int, list[Any]]]) -> None:
+    """Every record is in a window or late, where a sink stands right behind both."""
+    late = {node.id for node in program.nodes if node.kind == "late" and node.inputs == (window,)}
+    sinks = {node.inputs[0]: node.id for node in program.sinks if node.kind == "collect"}
+    if window not in sinks or not late & sinks.keys():
+        return
+    weight = 0 if program.node(window).settings["how"] == "reduce" else COUNT_WEIGHT
+    in_windows = sum(record[3] for values in results.get(sinks[window], {}).values() for record in values)
+    records = [r for id in late & sinks.keys() for values in results.get(sinks[id], {}).values() for r in values]
+    were_late = sum(record[3] + weight for record in records)
+    came = sum(record[3] + weight for record, _ in part.records)
+    assert in_windows + were_late == came, f"n{window}: {came} came in, {in_windows} in windows, {were_late} late"
 
 
 def _compare_contents(sink: str, seen: list[Timed], expected: list[Timed], with_time: bool) -> None:

@@ -17,6 +17,7 @@ from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level
 from penstock.runtime.buffer import decode_header
 from penstock.runtime.events import (
+    AbortCheckpoint,
     Acknowledge,
     DataEnded,
     Decline,
@@ -77,6 +78,7 @@ class Simulation:
         self.hosts = {slot: self._host(slot, payloads[slot[0]]) for slot in slots_of(graph)}
         self._checkpoints_left = list(circumstances.checkpoint_at_steps)
         self._checkpoints = 0
+        self._open_checkpoint: int | None = None
         self._idle_jumps = 0
         self.execution.start()
 
@@ -138,6 +140,8 @@ class Simulation:
         while self._checkpoints_left and self._checkpoints_left[0] <= steps:
             self._checkpoints_left.pop(0)
             self.trigger_checkpoint()
+        if self._checkpoints and self.random.random() < self.circumstances.abort_rate:
+            self.abort_checkpoint(self._checkpoints)
 
     def cancel(self) -> None:
         """The user cancels the job."""
@@ -145,15 +149,29 @@ class Simulation:
         self.execution.cancel()
 
     def trigger_checkpoint(self) -> int:
-        """Tell all sources to begin a checkpoint, if the job is running. Returns its number."""
+        """Tell the sources to begin a checkpoint, if the job is running. Returns its number."""
         self._checkpoints += 1
         n = self._checkpoints
-        if self.execution.status is JobStatus.RUNNING and not self.execution._closing:
+        if self._is_running():
             self.trace.add("JobManager", f"trigger checkpoint {n}")
+            self._open_checkpoint = n
             for vertex in self._graph.sources:
                 for subtask in range(vertex.parallelism):
-                    self._deliver(vertex.id, subtask, TriggerCheckpoint(n, self.clock.now_ms()))
+                    if self.random.random() >= self.circumstances.trigger_lost:
+                        self._deliver(vertex.id, subtask, TriggerCheckpoint(n, self.clock.now_ms()))
         return n
+
+    def abort_checkpoint(self, checkpoint_id: int) -> None:
+        """Tell all tasks that a checkpoint is given up."""
+        if self._is_running():
+            self.trace.add("JobManager", f"abort checkpoint {checkpoint_id}")
+            self._open_checkpoint = None
+            for vertex in self._graph.vertices:
+                for subtask in range(vertex.parallelism):
+                    self._deliver(vertex.id, subtask, AbortCheckpoint(checkpoint_id))
+
+    def _is_running(self) -> bool:
+        return self.execution.status is JobStatus.RUNNING and not self.execution._closing
 
     def _deliver(self, vertex: int, subtask: int, event: Event) -> None:
         self._control.to_slot((self._graph.vertices[vertex].level, subtask), Told(vertex, event))
@@ -264,6 +282,10 @@ class Simulation:
         self._idle_jumps += 1
         wakes = [at for host in self.hosts.values() if (at := host.wake_at_ms()) is not None]
         at = min([*wakes, *self.execution._discover_at.values()], default=None)
+        if at is None and self._open_checkpoint is not None:
+            # What an alignment set aside waits for a barrier that was lost: the coordinator's timeout frees it.
+            self.abort_checkpoint(self._open_checkpoint)
+            return
         assert at is not None, "nothing can happen any more, and the job has not ended: deadlock"
         assert self._idle_jumps < _IDLE_JUMPS_MAX, "only time passes, and the job does not end: livelock"
         self._advance_to(max(at, self.clock.now_ms()), "all is idle")
