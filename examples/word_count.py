@@ -1,7 +1,7 @@
 """Word count: split, key, add up. The counts run, so each word comes with its number so far.
 
-    penstock run examples/word_count.py
-    penstock run -D execution.runtime-mode=BATCH examples/word_count.py     only the last count of each word
+penstock run examples/word_count.py
+penstock run -D execution.runtime-mode=BATCH examples/word_count.py     only the last count of each word
 """
 
 from penstock.datastream import StreamExecutionEnvironment

@@ -1,4 +1,4 @@
-"""What tests on Spark have in common: environments in either mode, results, scripts, and the processes below the driver."""
+"""What tests on Spark have in common: environments in either mode, results, scripts, processes below the driver."""
 
 from __future__ import annotations
 

@@ -127,8 +127,8 @@ def test_state_and_timers(mode: RuntimeExecutionMode) -> None:
 
     expected: list[Any] = []
     for key in ("ann", "bob", "cy"):
-        for minute in range(7):
-            expected.append((key, minute, sum(t for t in range(60) if t * 7_000 // 60_000 == minute)))
+        sums = [sum(t for t in range(60) if t * 7_000 // 60_000 == minute) for minute in range(7)]
+        expected.extend((key, minute, total) for minute, total in enumerate(sums))
         expected.append((key, "end", (60, [t * 7_000 for t in range(60)], 0, sum(range(60)))))
         expected.append((key, "past", 0))
         assert [r for r in results if r[0] == key] == [e for e in expected if e[0] == key], "in the order of timers"

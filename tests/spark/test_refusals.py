@@ -70,7 +70,7 @@ def test_missing_files(mode: RuntimeExecutionMode, tmp_path: Path) -> None:
     """A wrong path looks like an empty file."""
     env = environment(mode)
 
-    with pytest.raises(PenstockError, match="nowhere.txt"):
+    with pytest.raises(PenstockError, match=r"nowhere\.txt"):
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path / "nowhere.txt").build()
         env.from_source(source, NONE, "lines").print()
         env.execute()
@@ -85,7 +85,7 @@ def test_lines_that_are_not_json(mode: RuntimeExecutionMode, tmp_path: Path) -> 
     source = FileSource.for_record_stream_format(StreamFormat.json_lines_format(), path).build()
     events = env.from_source(source, NONE, "events")
 
-    with pytest.raises(SourceError, match="events.json") as raised:
+    with pytest.raises(SourceError, match=r"events\.json") as raised:
         collect(events)
     assert '{"n": 3' in str(raised.value)
     assert "org.apache" not in str(raised.value)
@@ -206,8 +206,7 @@ def test_executors_without_the_same_penstock(tmp_path: Path, startup: str, told:
     )
 
     for mode in (STREAMING, BATCH):
-        line = next(
-            (line for line in done.stdout.splitlines() if line.startswith(mode.name)), done.stdout + done.stderr
-        )
+        lines = [line for line in done.stdout.splitlines() if line.startswith(mode.name)]
+        line = lines[0] if lines else done.stdout + done.stderr
         assert "ConfigurationError" in line
         assert told in line

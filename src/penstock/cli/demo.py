@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -10,7 +10,7 @@ import typer
 from penstock.common.errors import PenstockError
 
 
-class Mode(str, Enum):
+class Mode(StrEnum):
     """Which way the demo runs."""
 
     PIPELINED = "pipelined"
@@ -21,8 +21,8 @@ class Mode(str, Enum):
 ABOUT = """
 Replay the flights that left New York in 2013, in the order in which they were reported.
 
-Windows of delay for each airport, and late aircraft followed from flight to flight. In the end every report is accounted
-for. docs/flights.md tells how it is done.
+Windows of delay for each airport, and late aircraft followed from flight to flight. In the end every report is
+accounted for. docs/flights.md tells how it is done.
 
 \b
   penstock demo                                      a stream; who reports too late misses the windows

@@ -22,11 +22,11 @@ def explain(
     settings: Settings = None,
     pyflink: PyFlink = False,
 ) -> None:
-    r"""Draw what JOB would run: its operators, how records go between them, the slots it needs.
+    """Draw what JOB would run: its operators, how records go between them, the slots it needs.
 
     JOB is run up to where it would execute; no Spark is started. Each level of the drawing is one stage of Spark.
 
-    \b
+    
       penstock explain job.py
       penstock explain -p 4 job.py --input access.log
     """

@@ -13,11 +13,11 @@ def run(
     settings: Settings = None,
     pyflink: PyFlink = False,
 ) -> None:
-    r"""Run JOB as `python JOB` would, with defaults from the command line.
+    """Run JOB as `python JOB` would, with defaults from the command line.
 
     What the job sets itself wins over -p and -D. Options stand before JOB; what follows it belongs to the job.
 
-    \b
+    
       penstock run job.py
       penstock run -p 4 job.py --input access.log
       penstock run -D execution.runtime-mode=BATCH -D spark.driver.memory=4g job.py

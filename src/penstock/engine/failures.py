@@ -61,7 +61,8 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     else:
         kind, message = "JobError", f"Spark ended the job: {_first_line(text)}"
     if show_stack:
-        message = f"{message}\n\nSpark's own stack:\n{text}"
+        # The text of a Spark exception is the worker's; the JVM's part is kept apart from it.
+        message = f"{message}\n\nSpark's own stack:\n{getattr(error, '_stackTrace', None) or text}"
     elif mark is None:
         message = f"{message}\n  Spark's own stack: penstock.errors.show-spark-stack: true"
     return revive(kind, message)

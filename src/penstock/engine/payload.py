@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 import penstock
+from penstock.common.errors import ConfigurationError
 from penstock.control.keys import ControlAddress
 from penstock.plan.pickling import dump_level, dump_main_classes, load_level, load_main_classes
 from penstock.runtime.vertex import LevelSpec
@@ -43,11 +44,11 @@ def pack(levels: list[LevelSpec], control: ControlAddress | None, heartbeat_ms: 
 def unpack(payload: Payload) -> LevelSpec:
     """In the worker: the level, with operators of its own.
 
-    Raises RuntimeError if this worker has another version of penstock or Python than the driver.
+    Raises ConfigurationError if this worker has another version of penstock or Python than the driver.
     """
     python = "{}.{}".format(*sys.version_info)
     if payload.version != penstock.__version__ or payload.python != python:
-        raise RuntimeError(
+        raise ConfigurationError(
             f"this executor has penstock {penstock.__version__} on Python {python}, the driver penstock "
             f"{payload.version} on Python {payload.python}: install the same version on both"
         )

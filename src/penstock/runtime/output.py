@@ -232,12 +232,11 @@ class OutputEdge:
 
     def _partitioning_error(self, error: Exception, values: list[Any]) -> Exception:
         assert self.operator is not None
-        select: Any = getattr(self._partitioner, "key_selector", None)
         method = "key selector" if self._partitioner.keyed else "partitioner"
-        for value in values if callable(select) else ():
-            # The loop that failed keeps no position, for speed. A key selector has no side effects: ask it again.
+        for value in values:
+            # The loop that failed keeps no position, for speed. Selectors have no side effects: ask them again.
             try:
-                hash(select(value))
+                self._partitioner.probe(value)
             except Exception:
                 return self.operator.user_error(error, method, value)
         return self.operator.user_error(error, method)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.state.key_groups import KeyGroups
+from penstock.state.keys import encode_key
 
 if TYPE_CHECKING:
     from penstock.runtime.output import Accumulator
@@ -35,6 +36,9 @@ class Partitioner:
     def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
         """Append each record to the accumulator of its channel."""
         raise NotImplementedError
+
+    def probe(self, value: Any) -> None:
+        """Raise what `distribute` would raise for this record."""
 
     def __repr__(self) -> str:
         return self.ship_strategy
@@ -128,6 +132,9 @@ class HashPartitioner(Partitioner):
     def __init__(self, key_selector: Callable[[Any], Any]) -> None:
         self.key_selector = key_selector
 
+    def probe(self, value: Any) -> None:
+        encode_key(self.key_selector(value))
+
     def setup_groups(self, of_group: Callable[[int], Accumulator], key_groups: KeyGroups) -> None:
         """Where the records of a key group are gathered; `key_groups` finds the group of a key."""
         self._appends = _Routes(lambda key: of_group(key_groups[key]).append_value)
@@ -159,6 +166,9 @@ class CustomPartitioner(Partitioner):
 
     def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
         _append_each(values, timestamps, map(self._channel_of, values))
+
+    def probe(self, value: Any) -> None:
+        self._channel_of(value)
 
     def _channel_of(self, value: Any) -> Accumulator:
         count = len(self.channels)

@@ -209,8 +209,8 @@ class OperatorHarness:
 
     def _endless(self) -> RuntimeError:
         return RuntimeError(
-            f"'{self.operator.name}' has not come to an end after {_STEPS_MAX:,} results or timers, at {self.now_ms} ms "
-            f"of processing time and watermark {self._watermark}: does each timer set the next, or a loop yield for ever?"
+            f"'{self.operator.name}' has not come to an end after {_STEPS_MAX:,} results or timers, at {self.now_ms} "
+            f"ms of processing time, watermark {self._watermark}: does each timer set the next, or a loop never end?"
         )
 
 

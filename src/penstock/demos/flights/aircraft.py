@@ -1,12 +1,12 @@
 """Following aircraft: how much of a departure's delay did the aircraft bring along from its flight before?
 
 The data know only flights out of New York. So what an aircraft brought is at most what its last arrival elsewhere was
-late by (it then flew back, and may have made up for some of it), and at most the delay of the departure. After a night's
-rest it brings nothing.
+late by (it then flew back, and may have made up for some of it), and at most the delay of the departure. After a
+night's rest it brings nothing.
 
-A decision depends on what came before it in *event time*, while reports arrive as they may. So reports wait in state for
-a timer of their own event time: when it fires, all earlier ones are there and decided. Reports of the same moment are
-decided arrivals first, then by id: a total order, so the outcome is the same in whatever order they came.
+A decision depends on what came before it in *event time*, while reports arrive as they may. So reports wait in state
+for a timer of their own event time: when it fires, all earlier ones are there and decided. Reports of the same moment
+are decided arrivals first, then by id: a total order, so the outcome is the same in whatever order they came.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REST_MS = 12 * HOUR_MS
 END_OF_TIME_MS = 2**63 - 1
 """The watermark that ends a stream: the moment to close the logs."""
 
-TOO_LATE = OutputTag("too late to be followed")
+TOO_LATE: OutputTag[Report] = OutputTag("too late to be followed")
 
 
 class LastArrival(NamedTuple):
@@ -71,17 +71,9 @@ class FollowAircraft(KeyedProcessFunction[str, Report, "KnockOn | AircraftLog"])
         """Decide the reports of this moment."""
         totals = self._totals.value() or Totals()
         if timestamp == END_OF_TIME_MS:
-            figures = totals._replace(chain=0)
-            yield AircraftLog(
-                ctx.get_current_key(),
-                figures.departures,
-                figures.delay_sum,
-                figures.brought_sum,
-                figures.longest_chain,
-                tuple(self._followed.get()),
-            )
+            yield self._log(ctx.get_current_key(), totals)
             return
-        for report in sorted(self._waiting.get(timestamp), key=lambda report: (report.kind, report.id)):
+        for report in sorted(self._waiting.get(timestamp) or (), key=lambda report: (report.kind, report.id)):
             self._followed.add(report.id)
             if report.delay is None:
                 continue
@@ -93,6 +85,10 @@ class FollowAircraft(KeyedProcessFunction[str, Report, "KnockOn | AircraftLog"])
                 yield knock_on
         self._waiting.remove(timestamp)
         self._totals.update(totals)
+
+    def _log(self, tailnum: str, totals: Totals) -> AircraftLog:
+        departures, delay_sum, brought_sum, _, longest_chain = totals
+        return AircraftLog(tailnum, departures, delay_sum, brought_sum, longest_chain, tuple(self._followed.get()))
 
     def _depart(self, report: Report, totals: Totals) -> tuple[Totals, KnockOn | None]:
         assert report.kind == DEPARTURE

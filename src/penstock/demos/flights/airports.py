@@ -16,7 +16,7 @@ SIZE = Time.hours(2)
 SLIDE_MS = HOUR_MS
 LATENESS_MS = HOUR_MS
 
-TOO_LATE = OutputTag("too late for all windows")
+TOO_LATE: OutputTag[Report] = OutputTag("too late for all windows")
 
 
 class Delays(NamedTuple):
@@ -75,11 +75,11 @@ class NameWindow(ProcessWindowFunction[Delays, AirportWindow, tuple[str, str], T
         """One result for each firing: a late report that is allowed fires its windows once more."""
         window = context.window()
         for delays in elements:
-            *figures, ids = delays
+            reports, delayed, delay_sum, worst, ids = delays
             # The windows of a report are those that begin in the two hours before it: the last to close is the one
             # that began less than a slide before. A report that this one refuses has been refused by all.
             first_slide = sorted(id for scheduled_ms, id in ids if scheduled_ms < window.start + SLIDE_MS)
-            yield AirportWindow(*key, window.start, window.end, *figures, tuple(first_slide))
+            yield AirportWindow(*key, window.start, window.end, reports, delayed, delay_sum, worst, tuple(first_slide))
 
 
 def airport_windows(reports: DataStream[Report]) -> DataStream[AirportWindow]:

@@ -46,10 +46,10 @@ def _must_agree(spread: Disorder, bound_ms: int) -> bool:
 def _run(console: Console, reports: Reports, settings: Settings) -> Ledger:
     ledger = Ledger(reports.columns["id"])
     began = time.monotonic()
-    with build(counts_by_feed(reports), settings).execute_and_collect("flights of 2013") as results:
-        with progress(results.get_job_client(), len(reports), console):
-            for name, value in results:
-                ledger.enter(name, value)
+    collected = build(counts_by_feed(reports), settings).execute_and_collect("flights of 2013")
+    with collected as results, progress(results.get_job_client(), len(reports), console):
+        for name, value in results:
+            ledger.enter(name, value)
     show_result(ledger, settings, time.monotonic() - began, console)
     ledger.check()
     return ledger

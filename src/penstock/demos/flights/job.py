@@ -50,7 +50,7 @@ def build(counts: Mapping[str, int], settings: Settings) -> DataStream[tuple[str
     )
     windows = airports.airport_windows(reports)
     followed = aircraft.follow_aircraft(reports.filter(lambda report: report.tailnum is not None))
-    streams = {
+    streams: dict[str, DataStream[Any]] = {
         WINDOW: windows,
         KNOCK_ON: followed,
         LATE_FOR_WINDOWS: windows.get_side_output(airports.TOO_LATE),

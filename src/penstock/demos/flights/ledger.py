@@ -72,11 +72,11 @@ class Ledger:
         return sorted(self.windows.values()) + sorted(self.knock_ons) + sorted(self.logs)
 
     def check(self) -> None:
-        """Raise AccountingError unless each report is in one place of each book, and each window of no one else's."""
+        """Raise AccountingError unless each report that was read is in one place of each book, and no other one is."""
         for book, balance in (("windows", self.windows_book()), ("aircraft", self.aircraft_book())):
             if balance.lost or balance.doubled:
                 raise AccountingError(
-                    f"the {book}' book does not add up: {balance.lost} reports are lost, {balance.doubled} doubled ({balance})"
+                    f"the book of the {book} does not add up: {balance.lost} lost, {balance.doubled} doubled"
                 )
             assert balance.read == balance.taken + balance.late + balance.aside
 

@@ -95,7 +95,8 @@ def show_result(ledger: Ledger, settings: Settings, seconds: float, console: Con
 
 
 def _books(windows: Balance, aircraft: Balance) -> Table:
-    table = _table("Every report is in one place of each book", "book", "read", "taken", "late", "no aircraft", "lost", "doubled")
+    title = "Every report is in one place of each book"
+    table = _table(title, "book", "read", "taken", "late", "no aircraft", "lost", "doubled")
     for name, balance in (("windows of airports", windows), ("following aircraft", aircraft)):
         table.add_row(name, *(f"{count:,}" for count in balance))
     return table
@@ -115,7 +116,8 @@ def _airports(windows: list[AirportWindow]) -> Table:
             delays[key] += window.delay_sum
         if key not in worst or (window.delay_sum, -window.start_ms) > (worst[key].delay_sum, -worst[key].start_ms):
             worst[key] = window
-    table = _table("Minutes of delay", "airport", "flights", "mean", "worst two hours (UTC)", "flights", "mean", "longest")
+    columns = ("airport", "flights", "mean", "worst two hours (UTC)", "flights", "mean", "longest")
+    table = _table("Minutes of delay", *columns)
     for kind, word in ((DEPARTURE, "from"), (ARRIVAL, "to")):
         for key in sorted((key for key in worst if key[0] == kind), key=lambda key: (-reports[key], key))[:_SHOWN]:
             window = worst[key]
@@ -137,10 +139,8 @@ def _aircraft(ledger: Ledger) -> Table:
     chains: defaultdict[int, int] = defaultdict(int)
     for log in ledger.logs:
         chains[log.longest_chain] += 1
-    title = (
-        f"{len(ledger.logs):,} aircraft left {late // 60:,} hours late,"
-        f" and brought up to {brought / max(1, late):.0%} of that from their flight before"
-    )
+    share = brought / max(1, late)
+    title = f"{len(ledger.logs):,} aircraft left {late // 60:,} hours late, {share:.0%} of that brought along"
     table = _table(title, "aircraft", "departures", "hours late", "brought along", "most in a row")
     for log in sorted(ledger.logs, key=lambda log: (-log.brought_sum, log.tailnum))[:_SHOWN]:
         table.add_row(
@@ -154,7 +154,8 @@ def _aircraft(ledger: Ledger) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.show_edge = table.pad_edge = False
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index else "left", no_wrap=True)
     return table

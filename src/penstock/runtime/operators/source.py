@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.errors import SourceError
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.event_time import EventTime
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin
@@ -39,30 +41,50 @@ class SourceOperator(EventTimeOrigin):
         self._next_ms = context.now_ms() + self._interval_ms
         self.poll_at_ms: int | None = context.now_ms()
         self.ended = False
-        self.reader = self.source.create_reader(ReaderOfSubtask(context))
+        with self._errors_named("create_reader"):
+            self.reader = self.source.create_reader(ReaderOfSubtask(context))
 
     def open(self) -> None:
-        self.reader.start()
+        with self._errors_named("reader.start"):
+            self.reader.start()
 
     def close(self) -> None:
-        self.reader.close()
+        if hasattr(self, "reader"):
+            with self._errors_named("reader.close"):
+                self.reader.close()
+
+    @contextlib.contextmanager
+    def _errors_named(self, method: str) -> Iterator[None]:
+        """Failures of the reader say which source and subtask it was, and what it could not read."""
+        try:
+            yield
+        except SourceError as error:
+            info = self.context.info
+            raise SourceError(
+                f"source '{self.name}', subtask {info.subtask + 1} of {info.parallelism}: {error}"
+            ) from error
+        except Exception as error:
+            raise self.context.user_error(error, f"{type(self.source).__name__} {method}") from error
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         """The enumerator assigned splits."""
         if self.reader.interleaved:
             for split in splits:
                 self._time_of(split.split_id)
-        self.reader.add_splits(splits)
+        with self._errors_named("reader.add_splits"):
+            self.reader.add_splits(splits)
         self.poll_at_ms = self.context.now_ms()
 
     def no_more_splits(self) -> None:
         """The enumerator has nothing left for this subtask."""
-        self.reader.no_more_splits()
+        with self._errors_named("reader.no_more_splits"):
+            self.reader.no_more_splits()
         self.poll_at_ms = self.context.now_ms()
 
     def poll(self) -> bool:
         """Read one chunk and emit it. False: stop for now; `ended` and `poll_at_ms` say how to go on."""
-        result = self.reader.poll(self.context.budget.chunk_records)
+        with self._errors_named("reader.poll"):
+            result = self.reader.poll(self.context.budget.chunk_records)
         if isinstance(result, Nothing):
             self.poll_at_ms = result.retry_at_ms
             return False

@@ -78,7 +78,7 @@ class Simulation:
         self.hosts = {slot: self._host(slot, payloads[slot[0]]) for slot in slots_of(graph)}
         self._checkpoints_left = list(circumstances.checkpoint_at_steps)
         self._checkpoints = 0
-        self._open_checkpoint: int | None = None
+        self._not_aborted: list[int] = []
         self._idle_jumps = 0
         self.execution.start()
 
@@ -154,7 +154,7 @@ class Simulation:
         n = self._checkpoints
         if self._is_running():
             self.trace.add("JobManager", f"trigger checkpoint {n}")
-            self._open_checkpoint = n
+            self._not_aborted.append(n)
             for vertex in self._graph.sources:
                 for subtask in range(vertex.parallelism):
                     if self.random.random() >= self.circumstances.trigger_lost:
@@ -163,9 +163,10 @@ class Simulation:
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """Tell all tasks that a checkpoint is given up."""
+        if checkpoint_id in self._not_aborted:
+            self._not_aborted.remove(checkpoint_id)
         if self._is_running():
             self.trace.add("JobManager", f"abort checkpoint {checkpoint_id}")
-            self._open_checkpoint = None
             for vertex in self._graph.vertices:
                 for subtask in range(vertex.parallelism):
                     self._deliver(vertex.id, subtask, AbortCheckpoint(checkpoint_id))
@@ -282,9 +283,9 @@ class Simulation:
         self._idle_jumps += 1
         wakes = [at for host in self.hosts.values() if (at := host.wake_at_ms()) is not None]
         at = min([*wakes, *self.execution._discover_at.values()], default=None)
-        if at is None and self._open_checkpoint is not None:
+        if at is None and self._not_aborted:
             # What an alignment set aside waits for a barrier that was lost: the coordinator's timeout frees it.
-            self.abort_checkpoint(self._open_checkpoint)
+            self.abort_checkpoint(self._not_aborted[0])
             return
         assert at is not None, "nothing can happen any more, and the job has not ended: deadlock"
         assert self._idle_jumps < _IDLE_JUMPS_MAX, "only time passes, and the job does not end: livelock"

@@ -1,0 +1,60 @@
+"""The source of all measurements: values made a chunk at a time from their numbers, so that it is never what limits.
+
+It is a source as anyone could write one, on the same interface as those that come with penstock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.connectors.ranges import RangeSplit, strided
+from penstock.connectors.rate_limiter import RateLimiter, RateLimiterStrategy
+from penstock.connectors.split_enumerator import FixedSplitEnumerator
+from penstock.connectors.split_reader import Chunk, SplitReader
+from penstock.runtime.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source
+
+
+class ChunkSource(Source[Any]):
+    """Emits what `make(numbers)` returns for ranges of whole numbers, one value for each; it never ends.
+
+    `rate`: records/s over all subtasks, 0 for as fast as it goes. After a stop at most 100 ms worth is caught up.
+    """
+
+    def __init__(self, make: Callable[[range], list[Any]], rate: float = 0) -> None:
+        self._make = make
+        self._rate = rate
+
+    def get_boundedness(self) -> Boundedness:
+        return Boundedness.CONTINUOUS_UNBOUNDED
+
+    def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
+        return FixedSplitEnumerator(context, strided(None, context.parallelism))
+
+    def restore_enumerator(self, context: EnumeratorContext, state: list[RangeSplit]) -> FixedSplitEnumerator:
+        return FixedSplitEnumerator(context, state)
+
+    def create_reader(self, context: ReaderContext) -> SplitReader[Any]:
+        strategy = RateLimiterStrategy.per_second(self._rate) if self._rate else RateLimiterStrategy.no_op()
+        return _ChunkReader(context, self._make, strategy.create_rate_limiter(context.parallelism, context.subtask))
+
+
+class _ChunkReader(SplitReader[Any]):
+    interleaved = True
+
+    def __init__(
+        self, context: ReaderContext, make: Callable[[range], list[Any]], limiter: RateLimiter | None
+    ) -> None:
+        super().__init__(context)
+        self._make = make
+        self._limiter = limiter
+
+    def read(self, split: RangeSplit, max_records: int) -> Chunk | Nothing:
+        limiter = self._limiter
+        if limiter is not None:
+            max_records = min(max_records, limiter.due(self.context.now_ms()))
+            if not max_records:
+                return Nothing(limiter.next_due_ms())
+            limiter.take(max_records)
+        numbers, position = split.take(max_records)
+        return Chunk(self._make(numbers), position)

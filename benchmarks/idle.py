@@ -1,0 +1,80 @@
+"""CPU of an idle job with three exchanges, and of the same Spark query with nothing of penstock in it. Item 13.
+
+`--bare` runs the same plan (stages, exchanges, settings, workers) with stage functions that only read their input.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.latency import through_exchanges
+from benchmarks.measurement import environment, options, tell
+from benchmarks.process_tree import usage
+
+if TYPE_CHECKING:
+    import argparse
+
+    import pyarrow as pa
+
+_EXCHANGES = 3
+# One record an hour: the first at once, then none.
+_RATE = 1 / 3600
+_WIDEST_LOCAL_MASTER = 64
+
+
+def start_job(arguments: argparse.Namespace) -> Callable[[], Any]:
+    """A job that waits for records. Returns what ends it."""
+    env = environment(arguments)
+    through_exchanges(env, _RATE, _EXCHANGES).print()
+    client = env.execute_async("idle")
+    return lambda: client.cancel().result()
+
+
+def start_bare(arguments: argparse.Namespace) -> Callable[[], Any]:
+    """Spark alone. Returns what ends it."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql.functions import col
+
+    from penstock.common.configuration import Configuration
+    from penstock.engine.rows import ROW_TYPE
+    from penstock.engine.session import PER_QUERY, session_for
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        yield from ()
+
+    width = arguments.parallelism
+    spark = session_for(min(width * (_EXCHANGES + 1), _WIDEST_LOCAL_MASTER), True, Configuration(), None)
+    for key, value in PER_QUERY.items():
+        spark.conf.set(key, value)
+    jvm: Any = spark._jvm
+    streams = jvm.org.apache.spark.sql.execution.streaming.sources
+    empty = streams.LowLatencyMemoryStream.apply(spark._jsparkSession, width, jvm.org.apache.spark.sql.Encoders.STRING())
+    rows = DataFrame(empty.toDF(), spark).mapInArrow(read, ROW_TYPE)
+    for _ in range(_EXCHANGES):
+        rows = rows.repartitionById(width, col("target")).mapInArrow(read, ROW_TYPE)
+    query = rows.writeStream.format("noop").outputMode("update").trigger(realTime="3650 days").start()  # type: ignore[call-overload]
+    return query.stop  # type: ignore[no-any-return]
+
+
+def main() -> None:
+    """Measure, by the options."""
+    parser = options(__doc__)
+    parser.add_argument("--bare", action="store_true")
+    arguments = parser.parse_args()
+    stop = (start_bare if arguments.bare else start_job)(arguments)
+    time.sleep(arguments.warm_up)
+    before, began = usage(), time.perf_counter()
+    time.sleep(arguments.seconds)
+    after, took_s = usage(), time.perf_counter() - began
+    jvm = (after.jvm_cpu_s - before.jvm_cpu_s) / took_s
+    python = (after.python_cpu_s - before.python_cpu_s) / took_s
+    tell({"cores": jvm + python, "jvm_cores": jvm, "python_cores": python, "memory_mb": after.total_bytes / 1e6})
+    stop()
+
+
+if __name__ == "__main__":
+    main()

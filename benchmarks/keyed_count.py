@@ -1,0 +1,77 @@
+"""Keyed running count, and its short forms: source → key_by → process, reduce or sum → sink, through n exchanges.
+
+Items 1, 2, 4 and parts of 14.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.chunk_source import ChunkSource
+from benchmarks.measurement import measure, options, tell
+from benchmarks.process_tree import Usage, usage
+from penstock.common import Types, WatermarkStrategy
+from penstock.datastream import DataStream, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from penstock.datastream.state import ValueStateDescriptor
+
+Pair = tuple[int, int]
+
+
+class Count(KeyedProcessFunction):
+    """As anyone would write it."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Pair, ctx: KeyedProcessFunction.Context) -> Iterator[Pair]:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield value[0], count
+
+
+def numbers_by_key(keys: int, numbers: range) -> list[Pair]:
+    """(key, 1), keys in an order that no cache likes. All keys come in turn."""
+    return [(i * 2654435761 % keys, 1) for i in numbers]
+
+
+def counted(stream: DataStream[Pair], function: str) -> DataStream[Any]:
+    """The running count of each key."""
+    keyed = stream.key_by(lambda pair: pair[0], key_type=Types.LONG())
+    if function == "reduce":
+        return keyed.reduce(lambda a, b: (a[0], a[1] + b[1]))
+    return keyed.sum(1) if function == "sum" else keyed.process(Count())
+
+
+def main() -> None:
+    """Measure, by the options."""
+    parser = options(__doc__)
+    parser.add_argument("--keys", type=int, default=1000)
+    parser.add_argument("--function", choices=["process", "reduce", "sum"], default="process")
+    parser.add_argument("--exchanges", type=int, default=1)
+    parser.add_argument("--see-all-keys", action="store_true", help="warm up until every key has come; tell its memory")
+    arguments = parser.parse_args()
+    source = ChunkSource(functools.partial(numbers_by_key, arguments.keys))
+
+    def build(env: StreamExecutionEnvironment) -> DataStream[Any]:
+        stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+        for _ in range(arguments.exchanges):
+            stream = counted(stream, arguments.function)
+        return stream
+
+    used: list[Usage] = []
+    measured = measure(
+        arguments,
+        build,
+        warm_up_records=arguments.keys * 2 if arguments.see_all_keys else 0,
+        ended=lambda: used.append(usage()),
+    )
+    figures = {"records_per_s": measured.arrivals.records_per_s, "bytes_per_record": measured.bytes_per_record}
+    if arguments.see_all_keys:
+        figures["python_mb"] = used[0].python_bytes / 1e6
+    tell(figures)
+
+
+if __name__ == "__main__":
+    main()

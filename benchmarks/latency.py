@@ -1,0 +1,55 @@
+"""Latency at a steady rate: stamped source → key_by → process, through n exchanges → sink. Items 6, 7 and 8."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.chunk_source import ChunkSource
+from benchmarks.measurement import measure, options, tell
+from penstock.common import Types, WatermarkStrategy
+from penstock.datastream import DataStream, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from penstock.datastream.state import ValueStateDescriptor
+
+Stamped = tuple[int, int, int]
+
+
+class CountOn(KeyedProcessFunction):
+    """Counts a key's records and hands them on with the key for the next exchange, and with their stamp."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Stamped, ctx: KeyedProcessFunction.Context) -> Iterator[Stamped]:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield (value[0] + 1) % 1000, count, value[2]
+
+
+def stamped(numbers: range) -> list[Stamped]:
+    """(key, 1, now in nanoseconds)."""
+    now_ns = time.time_ns()
+    return [(i * 2654435761 % 1000, 1, now_ns) for i in numbers]
+
+
+def through_exchanges(env: StreamExecutionEnvironment, rate: float, exchanges: int) -> DataStream[Any]:
+    """Stamped records through so many counts by key. `rate` 0: as fast as it goes."""
+    stream: DataStream[Any] = env.from_source(ChunkSource(stamped, rate), WatermarkStrategy.no_watermarks(), "stamps")
+    for _ in range(exchanges):
+        stream = stream.key_by(lambda record: record[0], key_type=Types.LONG()).process(CountOn())
+    return stream
+
+
+def main() -> None:
+    """Measure, by the options."""
+    parser = options(__doc__)
+    parser.add_argument("--rate", type=float, default=20_000, help="records/s; 0: as fast as it goes")
+    parser.add_argument("--exchanges", type=int, default=1)
+    arguments = parser.parse_args()
+    measured = measure(arguments, lambda env: through_exchanges(env, arguments.rate, arguments.exchanges), stamp=2)
+    tell(measured.latency())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What measurement programs share: their options, running a job over a steady window, telling the figures.
+
+A program prints one line of JSON, `{"figure": number, …}`, as its last. Programs run from the repository's root:
+`python -m benchmarks.keyed_count --keys 1000 --seconds 20`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.arrivals import Arrivals, ArrivalsSink, count_so_far
+from penstock.datastream import StreamExecutionEnvironment
+
+_START_TIMEOUT_S = 180
+_POLL_S = 0.1
+# A second's line is written with the first chunk of the next one, or a later one where records are rare.
+_LINES_WRITTEN_S = 1.5
+
+
+def options(description: str | None) -> argparse.ArgumentParser:
+    """The options that all programs have."""
+    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
+    parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--buffer-timeout-ms", type=int, default=5)
+    parser.add_argument("--warm-up", type=float, default=10, metavar="SECONDS", help="after the first record")
+    parser.add_argument("--seconds", type=int, default=20, help="how long to measure after that")
+    return parser
+
+
+def environment(arguments: argparse.Namespace) -> StreamExecutionEnvironment:
+    """An environment by these options."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(arguments.parallelism)
+    env.set_buffer_timeout(arguments.buffer_timeout_ms)
+    return env
+
+
+class Measured:
+    """What the window showed: arrivals, and the job's own counters at its end."""
+
+    def __init__(self, arrivals: Arrivals, vertices: list[Any]) -> None:
+        self.arrivals = arrivals
+        self.vertices = vertices
+
+    def latency(self) -> dict[str, float]:
+        """Rate and age of the records, in figures."""
+        p50, p90, p99, most = self.arrivals.age_ms(0.5, 0.9, 0.99, 1)
+        return {
+            "records_per_s": self.arrivals.records_per_s,
+            "p50_ms": p50,
+            "p90_ms": p90,
+            "p99_ms": p99,
+            "max_ms": most,
+        }
+
+    @property
+    def bytes_per_record(self) -> float:
+        """What a record takes on the wire between the first two vertices."""
+        first = self.vertices[0]
+        return first.bytes_out / max(1, first.operators[-1].records_out)
+
+
+def measure(
+    arguments: argparse.Namespace,
+    build: Callable[[StreamExecutionEnvironment], Any],
+    *,
+    warm_up_records: int = 0,
+    begun: Callable[[], None] = lambda: None,
+    ended: Callable[[], None] = lambda: None,
+    **sink: Any,
+) -> Measured:
+    """Run the stream that `build` makes into an ArrivalsSink, through a warm-up, then for the seconds asked for.
+
+    The warm-up begins with the first record and lasts until `warm_up_records` have come, too. `begun` and `ended` are
+    called at both ends of the window. What else is given goes to the sink.
+    """
+    env = environment(arguments)
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
+        directory = Path(name)
+        build(env).sink_to(ArrivalsSink(name, **sink))
+        client = env.execute_async("benchmark")
+        _wait_for(client, directory, 1)
+        time.sleep(arguments.warm_up)
+        _wait_for(client, directory, warm_up_records)
+        begin = math.ceil(time.time())
+        time.sleep(max(0, begin - time.time()))
+        begun()
+        end = begin + arguments.seconds
+        time.sleep(max(0, end - time.time()))
+        ended()
+        time.sleep(_LINES_WRITTEN_S)
+        vertices = client.get_vertex_metrics()
+        client.cancel().result()
+        return Measured(Arrivals(directory, begin, end), vertices)
+
+
+def _wait_for(client: Any, directory: Path, records: int) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while count_so_far(directory) < records:
+        status = client.get_job_status().result()
+        if status.is_terminal_state():
+            client.get_job_execution_result().result()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"fewer than {records} records have come in {_START_TIMEOUT_S} s; the job is {status}")
+        time.sleep(_POLL_S)
+
+
+def tell(figures: dict[str, float]) -> None:
+    """Print the figures of a program."""
+    print(json.dumps(figures), flush=True)

@@ -1,0 +1,43 @@
+"""CPU and memory of a program's processes: Spark's JVM apart from those that run Python."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+import psutil
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """Since their start, over all processes: CPU in seconds, resident memory in bytes."""
+
+    jvm_cpu_s: float = 0.0
+    python_cpu_s: float = 0.0
+    jvm_bytes: int = 0
+    python_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Memory of all."""
+        return self.jvm_bytes + self.python_bytes
+
+
+def usage() -> Usage:
+    """Of this process and all that descend from it. What has ended no longer counts."""
+    jvm_cpu_s = python_cpu_s = 0.0
+    jvm_bytes = python_bytes = 0
+    own = psutil.Process()
+    for process in [own, *own.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            times = process.cpu_times()
+            # What forked workers share is counted once where the system can tell.
+            memory = process.memory_full_info()
+            resident = getattr(memory, "pss", 0) or memory.rss
+            if process.name().startswith("java"):
+                jvm_cpu_s += times.user + times.system
+                jvm_bytes += resident
+            else:
+                python_cpu_s += times.user + times.system
+                python_bytes += resident
+    return Usage(jvm_cpu_s, python_cpu_s, jvm_bytes, python_bytes)

@@ -1,0 +1,64 @@
+"""Start: `import penstock`, `penstock --help`, and from `python job.py` to the first record out. Item 12.
+
+Whole processes, as a user waits for them: the interpreter's own start is in each figure, and told beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.measurement import tell
+
+_JOB = Path(__file__).with_name("first_record.py")
+_TIMEOUT_S = 120
+
+
+def run_s(*command: str) -> float:
+    """How long a command takes from start to end, in seconds."""
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=_TIMEOUT_S)
+    return time.perf_counter() - began
+
+
+def first_line_s(*command: str) -> tuple[float, float]:
+    """When a command's first line of output came, and when it ended, in seconds after its start."""
+    began = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        came_s = time.perf_counter() - began
+        process.stdout.read()
+    if process.returncode or not line:
+        raise RuntimeError(f"{command} ended with {process.returncode}, its first line was {line!r}")
+    return came_s, time.perf_counter() - began
+
+
+def main() -> None:
+    """Measure, by the options."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5, help="of what takes less than a second")
+    rounds = range(parser.parse_args().rounds)
+    python = sys.executable
+    penstock = str(Path(python).with_name("penstock"))
+    # The first time reads files that are in memory afterwards.
+    run_s(penstock, "--help")
+    record_s, job_s = first_line_s(python, str(_JOB))
+    tell(
+        {
+            "python_s": statistics.median(run_s(python, "-c", "pass") for _ in rounds),
+            "import_s": statistics.median(run_s(python, "-c", "import penstock") for _ in rounds),
+            "import_datastream_s": statistics.median(run_s(python, "-c", "import penstock.datastream") for _ in rounds),
+            "help_s": statistics.median(run_s(penstock, "--help") for _ in rounds),
+            "first_record_s": record_s,
+            "whole_job_s": job_s,
+        }
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""The programs in examples/ do what they say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.script import run_script
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+
+
+def output_of(name: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """What `penstock run` prints for the example."""
+    capsys.readouterr()
+    run_script(EXAMPLES / f"{name}.py", arguments)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_word_count(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first program that a newcomer tries would not work."""
+    lines = output_of("word_count", capsys)
+
+    assert len(lines) == 25
+    assert [line for line in lines if "'the'" in line] == ["('the', 1)", "('the', 2)", "('the', 3)"]
+
+
+def test_silent_sensors(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever copies its timers would be told of silence where there was none, or not where there was."""
+    assert sorted(output_of("silent_sensors", capsys)) == [
+        "attic was silent from second 10 on",
+        "attic was silent from second 150 on",
+        "cellar was silent from second 95 on",
+    ]
+
+
+def test_late_clicks(capsys: pytest.CaptureFixture[str]) -> None:
+    """A late record would be in no window and on no side output."""
+    assert sorted(output_of("late_clicks", capsys)) == [
+        "home from second 0: 2",
+        "home from second 10: 2",
+        "late> ('home', 3)",
+        "shop from second 0: 1",
+        "shop from second 20: 1",
+        "shop from second 30: 1",
+    ]
+
+
+def test_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Files in, files out: the job that most people need first."""
+    (tmp_path / "requests.csv").write_text("url,status\n/a,200\n/b,500\n/c,404\n")
+    lines = output_of("files", capsys, f"{tmp_path}/*.csv", str(tmp_path / "out"))
+
+    assert [json.loads(line) for line in lines if line.startswith("{")] == [
+        {"url": "/b", "status": 500},
+        {"url": "/c", "status": 404},
+    ]
+
+
+def test_own_source(capsys: pytest.CaptureFixture[str]) -> None:
+    """The pattern for a source of one's own would lose or double records."""
+    lines = output_of("own_source", capsys)
+
+    assert sorted(lines) == sorted(
+        f"('powers of {base}', {base**exponent})" for base in (2, 3, 4) for exponent in range(5)
+    )
+
+
+def test_followed_orders(capsys: pytest.CaptureFixture[str]) -> None:
+    """A job without an end could be started and never be stopped."""
+    lines = output_of("followed_orders", capsys)
+
+    assert len([line for line in lines if line.startswith("{")]) == 20
+    assert lines[-1] == "and then: CANCELED"
+
+
+def test_plain_python_runs_an_example_too() -> None:
+    """An IDE's run button would not do."""
+    run = subprocess.run(
+        [sys.executable, str(EXAMPLES / "late_clicks.py")], capture_output=True, text=True, timeout=120, check=False
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert "late> ('home', 3)" in run.stdout
+
+
+def test_examples_stay_small_and_are_all_run_here() -> None:
+    """An example that nobody runs rots, one that doesn't fit on a screen teaches nothing."""
+    examples = {path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in EXAMPLES.glob("*.py")}
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+
+    assert max(examples.values()) < 60
+    assert examples.keys() <= tested

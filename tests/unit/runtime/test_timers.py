@@ -1,0 +1,140 @@
+"""Timers: in the order of time, one of each, and none left behind."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.runtime.timers import TimerQueue
+
+
+def drained(queue: TimerQueue, until: int) -> list:
+    fired = []
+    while (timer := queue.pop_due(until)) is not None:
+        fired.append(timer)
+    return fired
+
+
+def test_timers_fire_in_order_up_to_the_time_reached() -> None:
+    """A session would end before it began."""
+    queue = TimerQueue()
+    for timestamp, key in ((5, "a"), (3, "b"), (9, "c"), (5, "b")):
+        queue.register(timestamp, key)
+    assert queue.next_timestamp() == 3
+    assert drained(queue, 2) == []
+    assert drained(queue, 5) == [(3, "b", None), (5, "a", None), (5, "b", None)]
+    assert (queue.next_timestamp(), len(queue)) == (9, 1)
+
+
+def test_a_timer_registered_twice_fires_once() -> None:
+    """Each record of a key would add another firing for the same minute."""
+    queue = TimerQueue()
+    for _ in range(3):
+        queue.register(5, "a")
+        queue.register(5, "a", "window")
+    assert drained(queue, 5) == [(5, "a", None), (5, "a", "window")]
+    queue.register(5, "a")
+    assert drained(queue, 5) == [(5, "a", None)]
+
+
+def test_a_deleted_timer_does_not_fire() -> None:
+    """An alarm that was called off would go off."""
+    queue = TimerQueue()
+    for key in "abc":
+        queue.register(5, key)
+    queue.register(7, "a")
+    for key in "abc":
+        queue.delete(5, key)
+    queue.delete(5, "a")
+    queue.delete(99, "never there")
+    assert queue.next_timestamp() == 7
+    assert drained(queue, 10) == [(7, "a", None)]
+    assert queue.next_timestamp() is None
+
+
+def test_timers_set_in_the_past_while_others_fire_come_next() -> None:
+    """A function that catches up in steps would take its steps in the wrong order."""
+    queue = TimerQueue()
+    queue.register(5, "a")
+    queue.register(8, "b")
+    fired = []
+    while (timer := queue.pop_due(10)) is not None:
+        fired.append(timer[:2])
+        if timer[:2] == (8, "b"):
+            queue.register(2, "past")
+            queue.register(9, "ahead")
+            queue.register(11, "later")
+    assert fired == [(5, "a"), (8, "b"), (2, "past"), (9, "ahead")]
+    assert queue.next_timestamp() == 11
+
+
+def test_what_happens_to_a_timestamp_while_it_fires() -> None:
+    """A timer that its neighbour deletes or sets again would be lost, or fire for ever."""
+    queue = TimerQueue()
+    for key in "abcd":
+        queue.register(5, key)
+    assert queue.pop_due(5) == (5, "a", None)
+    queue.delete(5, "c")
+    queue.register(5, "d")
+    queue.register(5, "new")
+    assert drained(queue, 5) == [(5, "new", None), (5, "b", None), (5, "d", None)]
+    assert len(queue) == 0
+
+
+def test_a_firing_timestamp_that_was_emptied_begins_anew() -> None:
+    """Timers set at the same moment later on would fire in reverse."""
+    queue = TimerQueue()
+    queue.register(5, "a")
+    assert drained(queue, 5) == [(5, "a", None)]
+    for key in "xyz":
+        queue.register(5, key)
+    assert [key for _, key, _ in drained(queue, 5)] == ["x", "y", "z"]
+
+
+def test_listing_and_clearing() -> None:
+    """A snapshot would hold timers that have fired, or miss some that have not."""
+    queue = TimerQueue()
+    for timestamp, key in ((5, "b"), (3, "a"), (5, "a")):
+        queue.register(timestamp, key)
+    queue.delete(3, "a")
+    assert list(queue) == [(5, "b", None), (5, "a", None)]
+    queue.clear()
+    assert (list(queue), len(queue), queue.next_timestamp(), queue.pop_due(10)) == ([], 0, None, None)
+
+
+def test_a_million_timers_at_one_moment_fire_quickly() -> None:
+    """The end of an hour, when all hourly windows close, would stop the job for minutes."""
+    queue = TimerQueue()
+    for key in range(1_000_000):
+        queue.register(3_600_000, key)
+    began = time.perf_counter()
+    assert [queue.pop_due(3_600_000)[1] for _ in range(1_000_000)][::250_000] == [0, 250_000, 500_000, 750_000]
+    assert time.perf_counter() - began < 10
+
+
+ACTIONS = st.tuples(st.sampled_from(["register", "delete", "fire"]), st.integers(0, 12), st.integers(0, 3))
+
+
+@given(st.lists(ACTIONS, max_size=60))
+def test_random_actions_are_those_of_a_sorted_set(actions) -> None:
+    """Some mix of setting, deleting and firing would lose a timer."""
+    queue, model = TimerQueue(), set()
+    for what, timestamp, key in actions:
+        if what == "register":
+            queue.register(timestamp, key)
+            model.add((timestamp, key))
+        elif what == "delete":
+            queue.delete(timestamp, key)
+            model.discard((timestamp, key))
+        else:
+            fired = drained(queue, timestamp)
+            assert [t for t, _, _ in fired] == sorted(t for t, _, _ in fired)
+            due = {timer for timer in model if timer[0] <= timestamp}
+            assert {(t, k) for t, k, _ in fired} == due
+            assert len(fired) == len(due)
+            model -= due
+        assert queue.next_timestamp() == min((t for t, _ in model), default=None)
+        assert len(queue) == len(model)
+        assert {(t, k) for t, k, _ in queue} == model
