@@ -4,12 +4,11 @@ python penstock_jobs.py FIGURE RATE BUFFER_TIMEOUT_MS DIRECTORY
 """
 
 import sys
-import time
 
-from counting import KEYS, PARALLELISM, STRIDE, WINDOW_MS, Counter
+from counting import KEYS, PARALLELISM, STRIDE, WINDOW_MS, Counter, now_us
+
+from benchmarks.chunk_source import ChunkSource
 from penstock.common import Time, Types, WatermarkStrategy
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.rate_limiter import RateLimiterStrategy
 from penstock.datastream import (
     AggregateFunction,
     KeyedProcessFunction,
@@ -21,8 +20,9 @@ from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.runtime.sink import Sink, SinkWriter
 
 
-def record(number, now_ns=time.time_ns):
-    return number * 2654435761 % KEYS, number, now_ns() // 1000
+def records_of(numbers):
+    created_us = now_us()
+    return [(i * 2654435761 % KEYS, i, created_us) for i in numbers]
 
 
 class RunningCount(KeyedProcessFunction):
@@ -101,16 +101,15 @@ def main():
     env.set_parallelism(PARALLELISM)
     if buffer_timeout_ms >= 0:
         env.set_buffer_timeout(buffer_timeout_ms)
-    limit = RateLimiterStrategy.per_second(rate) if rate else None
     strategy = WatermarkStrategy.no_watermarks()
     if figure == "5":
         strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r[2] // 1000)
-    records = env.from_source(DataGeneratorSource(record, rate_limiter_strategy=limit), strategy, "records")
-    keyed = records.key_by(lambda r: r[0])
+    records = env.from_source(ChunkSource(records_of, rate), strategy, "records")
+    keyed = records.key_by(lambda r: r[0], key_type=Types.LONG())
     if figure in ("1", "6"):
         keyed.process((TimedRunningCount if figure == "6" else RunningCount)(directory)).print()
     elif figure == "3":
-        mapped = records.map(lambda r: (r[0], r[1] + 1, r[2]))
+        mapped = records.map(lambda r: (r[0], r[1] // PARALLELISM, r[2]))
         mapped.filter(lambda r: r[1] % 2 == 0).sink_to(CountingSink(directory))
     elif figure == "5":
         windows = keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS)))

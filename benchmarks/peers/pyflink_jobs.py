@@ -143,7 +143,7 @@ def main():
     env = environment(int(buffer_timeout_ms), jar, mode, int(sys.argv[7]), int(sys.argv[8]))
     records = source(env, float(rate), figure == "5", jar != "-")
     if figure == "3":
-        mapped = records.map(lambda r: (r[0], r[1] + 1, r[2]), output_type=RECORD)
+        mapped = records.map(lambda r: (r[0], r[1] // PARALLELISM, r[2]), output_type=RECORD)
         results = mapped.filter(lambda r: r[1] % 2 == 0).flat_map(CountAndDrop(directory), output_type=Types.LONG())
     else:
         keyed = records.key_by(lambda r: r[0], key_type=Types.INT())

@@ -139,7 +139,7 @@ def expected_aircraft(events: list[Report]) -> tuple[list[KnockOn], list[Aircraf
 
 
 @pytest.fixture(scope="module")
-def expected() -> list[tuple[Any, ...]]:
+def expected() -> list[Any]:
     events = reports(TWO_WEEKS).slice(0, TWO_WEEKS)
     return [*expected_windows(events), *(row for rows in expected_aircraft(events) for row in rows)]
 
@@ -147,9 +147,7 @@ def expected() -> list[tuple[Any, ...]]:
 @pytest.mark.spark
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize("batched", [False, True], ids=["pipelined", "batched"])
-def test_all_runs_give_the_same_if_all_is_waited_for(
-    batched: bool, parallelism: int, expected: list[tuple[Any, ...]]
-) -> None:
+def test_all_runs_give_the_same_if_all_is_waited_for(batched: bool, parallelism: int, expected: list[Any]) -> None:
     """Figures would change with the number of cores, or with the mode in which the job runs."""
     ledger = run(batched, parallelism, disorder(reports(TWO_WEEKS)).most_ms)
 
@@ -178,7 +176,7 @@ def test_what_is_late_is_told_and_nothing_is_lost(parallelism: int) -> None:
 @pytest.mark.slow
 def test_the_command() -> None:
     """`make demo`, the first thing that anyone runs."""
-    options = "--events 4000 -p 1 --mode both --out-of-orderness max".split()
+    options = ["--events", "4000", "-p", "1", "--mode", "both", "--out-of-orderness", "max"]
     command = [str(Path(sys.executable).with_name("penstock")), "demo", *options]
     run = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
 

@@ -77,6 +77,7 @@ class JobManager:
         self.error: BaseException | None = None
         self.killed_slots: list[SlotId] = []
         self._taker_error: Exception | None = None
+        self._ended = False
         self._results: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
     def run(self, deploy: Callable[[], PipelinedQuery]) -> None:
@@ -87,7 +88,9 @@ class JobManager:
             lambda: self._guarded(self._on_tick),
         )
         try:
-            self._query = deploy()
+            self._query = query = deploy()
+            if self._ended:
+                query.stop()
         except Exception as error:
             failure = from_spark(error, self._configuration.get(options.SHOW_SPARK_STACK))
             self.server.call_soon(lambda: self._fail(failure))
@@ -204,6 +207,7 @@ class JobManager:
 
     def _end(self) -> None:
         """All is said: stop the query, the server and the enumerators, in this order, then wake who waits."""
+        self._ended = True
         if self._query is not None:
             self._query.stop()
         self.execution.close()

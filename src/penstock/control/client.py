@@ -48,6 +48,8 @@ class ControlClient:
         self._outgoing.send(b"")
         self._thread.join(timeout=5)
         self._outgoing.close(linger=0)
+        # Waits for what is on its way, no longer than the socket lingers.
+        self._context.term()
 
     def _serve(self) -> None:
         socket = self._context.socket(zmq.DEALER)

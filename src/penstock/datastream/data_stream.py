@@ -204,6 +204,11 @@ class DataStream(OperatorSettings, Generic[T]):
         """The stream of what this operator yielded with `output_tag`."""
         if not isinstance(output_tag, OutputTag):
             raise TypeError(f"expected an OutputTag, got {output_tag!r}")
+        if not isinstance(self._transformation, OperatorTransformation):
+            raise ValueError(
+                f"only an operator has side outputs: ask the stream that process() gave for '{output_tag.tag_id}', "
+                "not one that was partitioned, united or is a side output itself"
+            )
         return DataStream(
             self.environment,
             SideOutputTransformation(self.environment.next_id(), self._transformation, output_tag),

@@ -1,7 +1,7 @@
 """Garbage collection in workers: at moments of our choosing, not in the middle of unpickling a chunk.
 
-Python's collector runs each time so many containers were made, and unpickling makes little else: a third of its time and
-more goes there. Here it is off. Young objects are looked through once a second, which is cheap, since what died by
+Python's collector runs each time so many containers were made, and unpickling makes little else: a third of its time
+and more goes there. Here it is off. Young objects are looked through once a second, which is cheap, since what died by
 reference counting is gone already; all objects only when nothing has arrived for a moment.
 """
 

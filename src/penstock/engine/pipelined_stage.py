@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from penstock.common.errors import PenstockError
 from penstock.control.client import ControlClient
 from penstock.control.messages import (
     CancelTasks,
@@ -218,7 +217,7 @@ class SlotHost:
             self._client.send(SlotFailed(self._level.attempt, self._level.level, self._index, kind, text))
             if self._slot is not None:
                 # The first failure is the one to tell.
-                with contextlib.suppress(PenstockError):
+                with contextlib.suppress(Exception):
                     self._slot.handle_all(Cancel())
             return False
 

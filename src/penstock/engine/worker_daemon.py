@@ -1,7 +1,7 @@
 """Spark's daemon for Python workers, with what every worker needs imported before the first fork.
 
-Each task has a worker process of its own. Without this each of them imports pyarrow, pandas and penstock anew: most of a
-second of CPU for each, all at once on the same cores, while the first record waits.
+Each task has a worker process of its own. Without this each of them imports pyarrow, pandas and penstock anew: most of
+a second of CPU for each, all at once on the same cores, while the first record waits.
 """
 
 from __future__ import annotations

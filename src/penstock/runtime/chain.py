@@ -45,6 +45,7 @@ class Outlet:
         return go_on
 
     def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
+        self._counters.records_out += len(values)
         go_on = True
         for take in self._sides.get(tag.tag_id, ()):
             go_on = take(values, timestamps) and go_on

@@ -6,6 +6,7 @@ next record makes it active again.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -48,7 +49,9 @@ class EventTime(WatermarkOutput):
         if self._assign is None:
             return timestamps
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * count
-        return list(map(self._assign, values, known))
+        stamped = list(map(self._assign, values, known))
+        # A float or None would be taken here and fail far away. Numbers of numpy and the like become plain ints.
+        return stamped if set(map(type, stamped)) <= {int} else list(map(operator.index, stamped))
 
     def pieces(self, values: list[Any], timestamps: list[int] | None) -> Iterator[tuple[list[Any], list[int] | None]]:
         """The chunk, cut wherever the generator emitted a watermark: each piece goes before `take` of that moment."""

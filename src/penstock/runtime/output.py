@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BUFFER_BYTES = 1 << 17
 BUFFER_RECORDS_MAX = 4096
 _BUFFER_RECORDS_FIRST = 512
+_BUFFERS_HELD_MAX = 512
 
 
 class Outbox:
@@ -118,6 +119,7 @@ class OutputEdge:
         self._records_max = _BUFFER_RECORDS_FIRST
         self._timed: bool | None = None
         self.pending = False
+        self._held = 0
         self.operator: OperatorContext | None = None
         targets = partitioner.targets(sender, info.source_parallelism, info.target_parallelism)
         self._channels = [Accumulator(target) for target in targets]
@@ -153,6 +155,12 @@ class OutputEdge:
             if len(accumulator.values) >= records_max:
                 self._flush_full(accumulator)
         self.pending = True
+        if self._batched:
+            # Key groups may be many: what all of them hold together is bounded too.
+            self._held += len(values)
+            if self._held >= _BUFFERS_HELD_MAX * records_max:
+                self.flush()
+                self._held = 0
         return self._budget.output_bytes < self._budget.step_bytes
 
     def element(self, element: Element) -> None:

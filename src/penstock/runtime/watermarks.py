@@ -3,7 +3,8 @@
 An idle channel is left out. When it becomes active again it counts only once its watermark has caught up with what was
 already passed on, or event time would have to go back. When the last active channel turns idle, the highest watermark
 of all is passed on, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle Sources; the
-rules on re-activation are those of Flink's StatusWatermarkValve.
+rules on re-activation are those of Flink's StatusWatermarkValve. Between the splits of a source (`maximum_when_idle`
+False) the minimum stays what it was when all are idle, as in Flink's WatermarkOutputMultiplexer.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ class WatermarkValve:
         channels: Iterable[Hashable],
         on_watermark: Callable[[int], None],
         on_status: Callable[[bool], None],
+        maximum_when_idle: bool = True,
     ) -> None:
         self._channels = {channel: _ChannelTime() for channel in channels}
         self._on_watermark = on_watermark
         self._on_status = on_status
+        self._maximum_when_idle = maximum_when_idle
         self._active = True
         self.current = MIN_TIMESTAMP
 
@@ -77,7 +80,7 @@ class WatermarkValve:
         if any(time.active for time in self._channels.values()):
             self._pass_on_minimum()
             return
-        if gone.watermark == self.current:
+        if self._maximum_when_idle and gone.watermark == self.current:
             self._pass_on(max((time.watermark for time in self._channels.values()), default=self.current))
         self._set_active(False)
 

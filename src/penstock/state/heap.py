@@ -176,7 +176,9 @@ class HeapListState(_HeapState, ListState[Any]):
             self.clear()
 
     def add_all(self, values: Iterable[Any]) -> None:
-        self.update([*self._table.get(self._where(), ()), *values])
+        added = list(values)
+        if added:
+            self._table.setdefault(self._where(), []).extend(added)
 
 
 class HeapMapState(_HeapState, MapState[Any, Any]):

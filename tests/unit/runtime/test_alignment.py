@@ -1,7 +1,8 @@
 """Barrier alignment: every row of its table, and random schedules against a model that is slow and plain.
 
-A play is written as it happens: `a@0` is record a on channel 0, `|1@0` barrier 1 on channel 0, `end@0` the end of channel
-0, `abort1` the coordinator's word that checkpoint 1 is given up. What comes out reads alike: `a`, `snapshot1`, `decline1`.
+A play is written as it happens: `a@0` is record a on channel 0, `|1@0` barrier 1 on channel 0, `end@0` the end of
+channel 0, `abort1` the coordinator's word that checkpoint 1 is given up. What comes out reads alike: `a`, `snapshot1`,
+`decline1`.
 """
 
 from __future__ import annotations

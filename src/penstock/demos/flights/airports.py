@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from penstock.common.output_tag import OutputTag
 from penstock.common.time import Time
@@ -19,7 +20,7 @@ LATENESS_MS = HOUR_MS
 TOO_LATE: OutputTag[Report] = OutputTag("too late for all windows")
 
 
-class Delays(NamedTuple):
+class Delays(msgspec.Struct, frozen=True, gc=False):
     """What is known of a window so far."""
 
     reports: int = 0
@@ -39,13 +40,12 @@ class DelayAggregate(AggregateFunction[Report, Delays, Delays]):
 
     def add(self, value: Report, accumulator: Delays) -> Delays:
         """One more report."""
-        reports, delayed, delay_sum, worst, ids = accumulator
-        delay = value.delay
-        if delay is not None:
-            delayed += 1
-            delay_sum += delay
-            worst = delay if worst is None or delay > worst else worst
-        return Delays(reports + 1, delayed, delay_sum, worst, (*ids, (value.scheduled_ms, value.id)))
+        delay, worst = value.delay, accumulator.worst
+        ids = (*accumulator.ids, (value.scheduled_ms, value.id))
+        if delay is None:
+            return Delays(accumulator.reports + 1, accumulator.delayed, accumulator.delay_sum, worst, ids)
+        worst = delay if worst is None else max(worst, delay)
+        return Delays(accumulator.reports + 1, accumulator.delayed + 1, accumulator.delay_sum + delay, worst, ids)
 
     def get_result(self, accumulator: Delays) -> Delays:
         """The sums."""
@@ -75,11 +75,19 @@ class NameWindow(ProcessWindowFunction[Delays, AirportWindow, tuple[str, str], T
         """One result for each firing: a late report that is allowed fires its windows once more."""
         window = context.window()
         for delays in elements:
-            reports, delayed, delay_sum, worst, ids = delays
             # The windows of a report are those that begin in the two hours before it: the last to close is the one
             # that began less than a slide before. A report that this one refuses has been refused by all.
-            first_slide = sorted(id for scheduled_ms, id in ids if scheduled_ms < window.start + SLIDE_MS)
-            yield AirportWindow(*key, window.start, window.end, reports, delayed, delay_sum, worst, tuple(first_slide))
+            first_slide = sorted(id for scheduled_ms, id in delays.ids if scheduled_ms < window.start + SLIDE_MS)
+            yield AirportWindow(
+                *key,
+                window.start,
+                window.end,
+                delays.reports,
+                delays.delayed,
+                delays.delay_sum,
+                delays.worst,
+                tuple(first_slide),
+            )
 
 
 def airport_windows(reports: DataStream[Report]) -> DataStream[AirportWindow]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from rich.console import Console
 
@@ -46,7 +47,7 @@ def _must_agree(spread: Disorder, bound_ms: int) -> bool:
 def _run(console: Console, reports: Reports, settings: Settings) -> Ledger:
     ledger = Ledger(reports.columns["id"])
     began = time.monotonic()
-    collected = build(counts_by_feed(reports), settings).execute_and_collect("flights of 2013")
+    collected: Any = build(counts_by_feed(reports), settings).execute_and_collect("flights of 2013")
     with collected as results, progress(results.get_job_client(), len(reports), console):
         for name, value in results:
             ledger.enter(name, value)

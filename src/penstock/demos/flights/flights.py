@@ -53,8 +53,7 @@ class Reports:
 
     def slice(self, start: int, stop: int) -> list[Report]:
         """Those at positions `start` to `stop`."""
-        fields = [self.columns[name][start:stop] for name in Report._fields]
-        return list(map(Report._make, zip(*fields, strict=True)))
+        return list(map(Report, *(self.columns[name][start:stop] for name in Report.__struct_fields__)))
 
     def first(self, count: int | None) -> Reports:
         """The `count` earliest."""

@@ -67,9 +67,9 @@ class Ledger:
         taken = [id for log in self.logs for id in log.followed]
         return self._balance(taken, self._ids[LATE_FOR_AIRCRAFT], self._ids[WITHOUT_AIRCRAFT])
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def rows(self) -> list[AirportWindow | KnockOn | AircraftLog]:
         """All results, in an order of their own: equal runs have equal rows."""
-        return sorted(self.windows.values()) + sorted(self.knock_ons) + sorted(self.logs)
+        return [*sorted(self.windows.values()), *sorted(self.knock_ons), *sorted(self.logs)]
 
     def check(self) -> None:
         """Raise AccountingError unless each report that was read is in one place of each book, and no other one is."""

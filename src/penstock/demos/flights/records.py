@@ -1,8 +1,11 @@
-"""What flows through the jobs. Times are milliseconds since the epoch (UTC), delays are whole minutes."""
+"""What flows through the jobs. Times are milliseconds since the epoch (UTC), delays are whole minutes.
+
+Structs, since they are pickled on their way between tasks: that takes a third of the time of a NamedTuple.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -19,7 +22,7 @@ LOST_SIGHT = "no arrival"
 """Departed, and no time of arrival is known."""
 
 
-class Report(NamedTuple):
+class Report(msgspec.Struct, frozen=True, order=True, gc=False):
     """A departure or an arrival: its event time is the scheduled one, it is reported when it really happened."""
 
     id: int
@@ -37,7 +40,7 @@ class Report(NamedTuple):
     """Below 0 if early; None if it did not happen, or nobody wrote it down."""
 
 
-class AirportWindow(NamedTuple):
+class AirportWindow(msgspec.Struct, frozen=True, order=True, gc=False):
     """One window of an airport's departures or arrivals, as it was when it fired."""
 
     airport: str
@@ -53,7 +56,7 @@ class AirportWindow(NamedTuple):
     """Ids of the reports for which this is the last of their windows: no report has two such windows."""
 
 
-class KnockOn(NamedTuple):
+class KnockOn(msgspec.Struct, frozen=True, order=True, gc=False):
     """A departure that was late because its aircraft was."""
 
     tailnum: str
@@ -67,7 +70,7 @@ class KnockOn(NamedTuple):
     """How many departures in a row its lateness has reached, this one included."""
 
 
-class AircraftLog(NamedTuple):
+class AircraftLog(msgspec.Struct, frozen=True, order=True, gc=False):
     """What became of an aircraft in the whole time."""
 
     tailnum: str

@@ -245,6 +245,7 @@ class ProcessOperator(FunctionOperator):
         self._values, self._timestamps = values, timestamps
         self._rest = iter(values)
         self._times = iter(timestamps) if timestamps is not None else None
+        self._ctx.current_timestamp = None
         self._results: Iterator[Any] | None = None
         return self.resume()
 

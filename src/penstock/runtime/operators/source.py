@@ -35,16 +35,18 @@ class SourceOperator(EventTimeOrigin):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._times: dict[str, EventTime] = {_NO_SPLIT: EventTime(self._strategy, context.now_ms)}
-        self._valve = WatermarkValve([_NO_SPLIT], self.announce_watermark, self.announce_status)
+        self._valve = WatermarkValve(
+            [_NO_SPLIT], self.announce_watermark, self.announce_status, maximum_when_idle=False
+        )
         self._split: str | None = None
         self._split_finished = False
         self._next_ms = context.now_ms() + self._interval_ms
         self.poll_at_ms: int | None = context.now_ms()
         self.ended = False
-        with self._errors_named("create_reader"):
-            self.reader = self.source.create_reader(ReaderOfSubtask(context))
 
     def open(self) -> None:
+        with self._errors_named("create_reader"):
+            self.reader = self.source.create_reader(ReaderOfSubtask(self.context))
         with self._errors_named("reader.start"):
             self.reader.start()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.runtime.buffer import NO_KEY_GROUP, RESULT_EDGE, Header, decode_header, decode_segments
-from penstock.runtime.elements import CheckpointBarrier, EndOfData, Watermark
+from penstock.runtime.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
 from penstock.runtime.events import Acknowledge, DataEnded, Effect, Finished, Result
 from penstock.runtime.slot import Slot
 from penstock.runtime.task import Task
@@ -53,15 +53,18 @@ class TaskChecks:
 
 
 class _ChannelState:
-    __slots__ = ("barriers", "ended", "records", "sequence", "watermark")
+    __slots__ = ("active", "barriers", "cuts", "ended", "records", "sequence", "watermark")
 
     def __init__(self) -> None:
         self.sequence = 0
         self.watermark = MIN_TIMESTAMP
         self.ended = False
         self.records = 0
+        self.active = True
         self.barriers: dict[int, int] = {}
         """checkpoint -> records that were sent before its barrier"""
+        self.cuts: dict[int, int] = {}
+        """checkpoint -> records that the sender had for this channel when it took its part"""
 
 
 class ChannelChecks:
@@ -101,6 +104,7 @@ class ChannelChecks:
         elif isinstance(segment, Watermark):
             assert not state.ended, f"channel {channel}: {segment} after the end of the data"
             assert segment.timestamp > state.watermark, f"channel {channel}: {segment} after {state.watermark}"
+            assert state.active, f"channel {channel}: {segment} while it is idle, so nobody heeds it"
             state.watermark = segment.timestamp
         elif isinstance(segment, EndOfData):
             assert not state.ended, f"channel {channel}: its data ended twice"
@@ -109,6 +113,10 @@ class ChannelChecks:
             n = segment.checkpoint_id
             assert n not in state.barriers, f"channel {channel}: barrier {n} twice"
             state.barriers[n] = state.records
+            cut = state.cuts.get(n, state.records)
+            assert state.records == cut, f"channel {channel}: barrier {n} after {state.records} records, to be after {cut}"
+        elif isinstance(segment, WatermarkStatus):
+            state.active = segment.active
 
     def arrived(self, row: bytes) -> Header:
         """A row reached its target."""
@@ -121,6 +129,24 @@ class ChannelChecks:
         under_way = [decode_header(row) for row, count in self._under_way.items() if count > 0]
         lost = [header for header in under_way if header.edge != edge]
         assert not lost, f"{len(lost)} rows were never delivered: {lost[:3]}"
+
+    def cut(self, checkpoint_id: int, task: Task, rows: list[tuple[int, bytes]]) -> None:
+        """A task takes its part: all that it has sent by now, of which `rows` wait in its outbox, is before the barrier."""
+        ours = {edge.info.id: edge for edge in task._edges}
+        for edge in ours.values():
+            held = sum(len(accumulator.values) for accumulator in edge._accumulators)
+            assert not held, f"{task.info} acknowledged {checkpoint_id} with {held} records not sent"
+        waiting: Counter[ChannelId] = Counter()
+        for _, row in rows:
+            header = decode_header(row)
+            if header.edge in ours and header.sender == task.info.subtask:
+                records = [len(s[0]) for s in decode_segments(row) if isinstance(s, tuple)]
+                waiting[header.edge, header.sender, header.target] += sum(records)
+        for edge in ours.values():
+            for accumulator in edge._channels:
+                channel = (edge.info.id, task.info.subtask, accumulator.target)
+                state = self._channels[channel]
+                state.cuts[checkpoint_id] = state.records + waiting[channel]
 
     def sent_before(self, channel: ChannelId, checkpoint_id: int) -> int:
         """Records sent on a channel before a barrier; all of them if it has ended without one."""
@@ -142,13 +168,14 @@ class CutChecks:
         self._exactly_once = exactly_once
         self.cuts = 0
 
-    def watch(self, task: Task) -> None:
+    def watch(self, slot: Slot, task: Task) -> None:
         """Look at each acknowledgement of a task before anything else happens in it."""
         ask = task._effect
 
         def effect(asked: Effect) -> None:
             if isinstance(asked, Acknowledge):
                 self._compare(task, asked.checkpoint_id)
+                self._channels.cut(asked.checkpoint_id, task, slot.outbox.rows)
             ask(asked)
 
         task._effect = effect  # type: ignore[method-assign]

@@ -56,6 +56,11 @@ class _Generator:
             self._source()
         for _ in range(random.randint(0, 10)):
             self._step()
+            if random.random() < 0.15 and self._counts.get("exploded", 0) < 2:
+                tellers = {"source", "alarms", "gather", "window", "assign"}
+                behind = [s for s in self._streams if self._nodes[s.node].kind in tellers]
+                self._counts["exploded"] = self._counts.get("exploded", 0) + 1
+                self._explode_in_chain(random.choice(behind))
         if random.random() < 0.04:
             stream = self._any()
             self._add("raise", stream, on=random.randint(0, 9), sane=stream.sane)
@@ -181,6 +186,20 @@ class _Generator:
         self._nodes.append(Node(after.node, kind, tuple(stream.node for stream in streams), 1, settings))
         self._streams.append(after)
         return after
+
+    def _explode_in_chain(self, stream: _Stream) -> None:
+        """An operator that pauses right behind one that speaks of time, and an exchange after it.
+
+        There a watermark could overtake the records that the paused operator still holds.
+        """
+        random, id = self._random, len(self._nodes)
+        parallelism = next(iter(stream.producers))
+        stream.used = True
+        self._nodes.append(Node(id, "flat_map", (stream.node,), parallelism, {"most": random.choice([3, 9])}))
+        after = _Stream(id, frozenset([parallelism]), stream.timed, stream.sane)
+        self._streams.append(after)
+        hashed = self._key_by(after)
+        self._add("echo", hashed, sane=hashed.sane, copies=1)
 
     def _union(self) -> None:
         streams = [self._any() for _ in range(self._random.choice([2, 2, 3]))]

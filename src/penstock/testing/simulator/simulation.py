@@ -96,7 +96,7 @@ class Simulation:
     def opening(self, slot: Slot) -> None:
         """A slot is about to be opened."""
         for task in slot.tasks.values():
-            self.cuts.watch(task)
+            self.cuts.watch(slot, task)
 
     def sent(self, slot: SlotId, row: bytes) -> None:
         """A slot has a row to write."""

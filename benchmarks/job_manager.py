@@ -1,0 +1,139 @@
+"""The JobManager with many slots: its CPU while they send heartbeats, and how long a start and an end take. Part of 14.
+
+The JobManager is the real one, behind its real port. The slots are played by another process, each with a connection of its
+own and the messages that a slot sends; there is no Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import time
+from multiprocessing.synchronize import Event
+from types import SimpleNamespace
+from typing import Any
+
+import zmq
+
+from benchmarks.latency import through_exchanges
+from benchmarks.measurement import tell
+from penstock.cluster.job_manager import JobManager, slots_of
+from penstock.common.configuration import Configuration
+from penstock.common.job_status import JobStatus
+from penstock.control.keys import ControlAddress
+from penstock.control.messages import (
+    CloseTasks,
+    Heartbeat,
+    OperatorReport,
+    Register,
+    TaskDataEnded,
+    TaskFinished,
+    TaskReport,
+    decode_from_job_manager,
+    encoder,
+)
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.stream_execution_environment import plan_only
+from penstock.plan.job_graph import JobGraph
+
+_LEVELS = 4
+_HEARTBEAT_S = 0.5
+_TIMEOUT_S = 120
+
+Slots = dict[tuple[int, int], list[int]]
+
+
+def job_graph(parallelism: int) -> JobGraph:
+    """A job with three exchanges."""
+    env = StreamExecutionEnvironment()
+    env.set_parallelism(parallelism)
+    through_exchanges(env, 0, _LEVELS - 1).print()
+    with plan_only() as plans:
+        env.execute("many slots")
+    return plans[0]
+
+
+def play_slots(address: ControlAddress, slots: Slots, end: Event) -> None:
+    """All slots of the job: register, send heartbeats until `end`, close."""
+    context = zmq.Context()
+    context.set(zmq.MAX_SOCKETS, len(slots) + 16)
+    sockets = {slot: _connected(context, address) for slot in slots}
+    for slot, socket in sockets.items():
+        socket.send(encoder.encode(Register(0, *slot, "here", os.getpid())))
+    began = time.monotonic()
+    beats = 0
+    in_turn = list(sockets.items())
+    while not end.is_set():
+        due = int((time.monotonic() - began) / _HEARTBEAT_S * len(in_turn))
+        for beat in range(beats, due):
+            slot, socket = in_turn[beat % len(in_turn)]
+            socket.send(encoder.encode(Heartbeat(0, *slot, [_report(v, slot[1]) for v in slots[slot]])))
+        beats = due
+        time.sleep(0.002)
+    for slot, socket in sockets.items():
+        for vertex in slots[slot]:
+            socket.send(encoder.encode(TaskDataEnded(0, *slot, vertex)))
+    for slot, socket in sockets.items():
+        while not isinstance(decode_from_job_manager(socket.recv()), CloseTasks):
+            pass
+        for vertex in slots[slot]:
+            socket.send(encoder.encode(TaskFinished(0, *slot, vertex, False)))
+    context.destroy(linger=5000)
+
+
+def _connected(context: zmq.Context[Any], address: ControlAddress) -> zmq.Socket[bytes]:
+    socket = context.socket(zmq.DEALER)
+    socket.curve_serverkey = address.server_public
+    socket.curve_publickey = address.client_public
+    socket.curve_secretkey = address.client_secret
+    socket.connect(address.endpoint)
+    return socket
+
+
+def _report(vertex: int, subtask: int) -> TaskReport:
+    operators = [OperatorReport(name, 1 << 30, 1 << 30, 0, 1 << 40, {}) for name in ("KeyedProcess", "Sink")]
+    return TaskReport(vertex, subtask, 1 << 33, 1 << 33, 1 << 20, 1 << 20, 1 << 40, 1 << 40, 0, 0, 0, 0, operators)
+
+
+def main() -> None:
+    """Measure, by the options."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--subtasks", type=int, default=100, help="a multiple of 4")
+    parser.add_argument("--seconds", type=int, default=10)
+    arguments = parser.parse_args()
+    graph = job_graph(arguments.subtasks // _LEVELS)
+    manager = JobManager(graph, {}, Configuration(), "127.0.0.1", attempt=0)
+    spawn = multiprocessing.get_context("spawn")
+    end = spawn.Event()
+    slots = spawn.Process(target=play_slots, args=(manager.server.address, slots_of(graph), end))
+    manager.run(lambda: SimpleNamespace(is_active=True, failure=lambda: None, stop=lambda: None))  # type: ignore[arg-type,return-value]
+    slots.start()
+    # From the first that registers to the last.
+    _wait(lambda: len(manager.execution.missing) < arguments.subtasks)
+    began = time.perf_counter()
+    _wait(lambda: manager.status is JobStatus.RUNNING)
+    registered_s = time.perf_counter() - began
+    time.sleep(1)
+    began, began_cpu = time.perf_counter(), time.process_time()
+    time.sleep(arguments.seconds)
+    cores = (time.process_time() - began_cpu) / (time.perf_counter() - began)
+    end.set()
+    began = time.perf_counter()
+    assert manager.over.wait(_TIMEOUT_S), "the job has not ended"
+    closed_s = time.perf_counter() - began
+    slots.join()
+    assert manager.status is JobStatus.FINISHED, manager.error
+    tell({"job_manager_cores": cores, "register_s": registered_s, "close_s": closed_s})
+
+
+def _wait(condition: Any) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the slots have not registered")
+        time.sleep(0.005)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""What surrounds an operator or an output edge in a task, to be held in a test's hands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.runtime.budget import Budget
+from penstock.runtime.context import OperatorContext, SubtaskInfo
+from penstock.runtime.counters import OperatorCounters
+from penstock.state.key_groups import KeyGroups
+
+
+class Rig:
+    """An operator, set up and open. `patient` False: it has to pause after each chunk of `chunk_records`.
+
+    `log` is what came out: (value, timestamp) pairs, ("watermark", ms), ("status", active), ("side", tag, value, ms).
+    """
+
+    def __init__(
+        self, operator: Any, *, patient: bool = True, chunk_records: int = 1024, batched: bool = False, uid: str = ""
+    ) -> None:
+        self.operator = operator
+        self.now_ms = 0
+        self.log: list[Any] = []
+        self.chunks: list[int] = []
+        self.refuses = False
+        self.pauses = 0
+        self.results: list[Any] = []
+        self.counters = OperatorCounters(operator.name)
+        self.budget = Budget(lambda: 0, step_ns=1 if patient else 0)
+        self.budget.begin_step()
+        self.budget.chunk_records = chunk_records
+        self.context = OperatorContext(
+            SubtaskInfo("job", 0, "task", 1, 4, 128, batched=batched),
+            operator.name,
+            uid,
+            lambda: self.now_ms,
+            self.budget,
+            self.counters,
+            KeyGroups(128),
+            deliver_result=lambda sink, values: self.results.append((sink, values)),
+        )
+        operator.setup(self.context, self)
+        operator.open()
+
+    # The operator's output.
+
+    def emit(self, values: list[Any], timestamps: list[int] | None) -> bool:
+        assert timestamps is None or len(timestamps) == len(values)
+        self.chunks.append(len(values))
+        self.log.extend(zip(values, timestamps or [None] * len(values), strict=True))
+        return not self.refuses
+
+    def emit_side(self, tag: Any, values: list[Any], timestamps: list[int] | None) -> bool:
+        for value, timestamp in zip(values, timestamps or [None] * len(values), strict=True):
+            self.log.append(("side", tag.tag_id, value, timestamp))
+        return not self.refuses
+
+    def watermark(self, timestamp: int) -> bool:
+        self.log.append(("watermark", timestamp))
+        return not self.refuses
+
+    def status(self, active: bool) -> None:
+        self.log.append(("status", active))
+
+    # What a test does.
+
+    def process(self, *values: Any, at: list[int] | None = None) -> list[Any]:
+        """A chunk; gives what came out of it."""
+        return self.do(lambda: self.operator.process(list(values), at))
+
+    def until(self, watermark: int) -> list[Any]:
+        """Event time reaches `watermark`."""
+        return self.do(lambda: self.operator.watermark(watermark))
+
+    def clock(self, now_ms: int) -> list[Any]:
+        """The wall clock reaches `now_ms`."""
+        self.now_ms = now_ms
+        return self.do(lambda: self.operator.processing_time(now_ms))
+
+    def do(self, call: Any) -> list[Any]:
+        """Make a call and resume until the operator is done."""
+        before = len(self.log)
+        answer = call()
+        while self.operator.paused:
+            assert answer is False, "who pauses has to say so"
+            self.pauses += 1
+            assert self.pauses < 100_000
+            answer = self.operator.resume()
+        return self.log[before:]
+
+
+@pytest.fixture
+def rig() -> type[Rig]:
+    """Makes rigs: `rig(operator)`."""
+    return Rig

@@ -1,0 +1,99 @@
+"""Sinks: chunks reach the writer, what it prepared reaches the driver, and its failures name the operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.common.errors import UserFunctionError
+from penstock.runtime.operators.sink import CollectOperator, SinkOperator
+from penstock.runtime.sink import Sink, SinkWriter
+
+
+class Recording(Sink):
+    """Writes to a list; fails where it is told to."""
+
+    def __init__(self, fails_in: str = "") -> None:
+        self.fails_in = fails_in
+        self.calls: list = []
+
+    def create_writer(self, context):
+        self.called("create_writer", context.subtask, context.parallelism, context.now_ms())
+        self.context = context
+        return Writer(self)
+
+    def called(self, method: str, *arguments) -> None:
+        self.calls.append((method, *arguments))
+        if method == self.fails_in:
+            raise OSError("disk full")
+
+
+class Writer(SinkWriter):
+    def __init__(self, sink) -> None:
+        self.sink = sink
+
+    def write(self, value, timestamp):
+        self.sink.called("write", value, timestamp)
+
+    def wake_at_ms(self):
+        return 500
+
+    def on_wake(self, now_ms):
+        self.sink.called("on_wake", now_ms)
+
+    def flush(self, end_of_input):
+        self.sink.called("flush", end_of_input)
+
+    def prepare_commit(self):
+        return ["part-1"]
+
+    def close(self):
+        self.sink.called("close")
+
+
+def test_a_sink_from_its_first_record_to_its_last(rig) -> None:
+    """Records would be written and never be published, or published and not be there."""
+    sink = Recording()
+    one = rig(SinkOperator("Sink: out", sink, 9))
+    one.process("a", "b", at=[1, 2])
+    one.process("c")
+    one.until(2)
+    assert sink.context.current_watermark() == 2
+    assert one.operator.wake_at_ms() == 500
+    one.clock(500)
+    one.operator.finish()
+    one.operator.close()
+    assert sink.calls == [
+        ("create_writer", 1, 4, 0),
+        ("write", "a", 1),
+        ("write", "b", 2),
+        ("write", "c", None),
+        ("on_wake", 500),
+        ("flush", True),
+        ("close",),
+    ]
+    assert one.results == [(9, ["part-1"])]
+    assert "job" in sink.context.attempt
+
+
+@pytest.mark.parametrize("method", ["create_writer", "write", "on_wake", "flush", "close"])
+def test_a_failure_of_the_sink_names_its_operator(rig, method: str) -> None:
+    """With three sinks the user could not tell whose disk is full."""
+    with pytest.raises(UserFunctionError, match=rf"operator 'Sink: out'.*in Recording\.{method}[\s\S]*disk full"):
+        one = rig(SinkOperator("Sink: out", Recording(method), 9))
+        one.process("a")
+        one.clock(500)
+        one.operator.finish()
+        one.operator.close()
+
+
+def test_a_writer_that_was_never_made_is_not_closed(rig) -> None:
+    """The first failure would be hidden by a second one."""
+    SinkOperator("Sink", Recording(), 9).close()
+
+
+def test_collected_values_go_to_the_driver(rig) -> None:
+    """print() and execute_and_collect() would show nothing."""
+    one = rig(CollectOperator("Collect", 4))
+    one.process(1, 2)
+    one.process(3)
+    assert one.results == [(4, [1, 2]), (4, [3])]
