@@ -5,12 +5,13 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 # Written last by `setup`, so that an interrupted one is done again; older than pyproject.toml: done again, too.
 READY := .venv/.ready
+BENCH_READY := .venv/.bench-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint fix sim soak bench check clean
+.PHONY: help setup demo test lint fix sim soak bench bench-peers check clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## a virtual environment in .venv with all that the other targets need (they do it themselves)
 
@@ -44,8 +45,12 @@ sim: $(READY) ## the simulator; one run again: make sim SEED=48211
 soak: $(READY) ## thousands of seeds, minutes of load: what is too long for CI
 	@$(BIN)/python -m pytest -m soak --timeout=0
 
-bench: $(READY) ## throughput and latency on this machine, as a table
-	@$(BIN)/python benchmarks/run.py
+bench: $(BENCH_READY) ## throughput and latency on this machine: hours; a part: make bench ARGS="--only 1,3 --runs 1"
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+$(BENCH_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
 
 check: lint test ## what CI runs
 

@@ -1,7 +1,7 @@
 """The end of all measurements: a sink that notes, second by second, how many records came and how old they were.
 
-Each subtask writes a line of JSON per second to a file of its own. Age is the time from the stamp that a record was given
-at the source (`time.time_ns()`) to its arrival in the last operator, by the same machine's clock.
+Each subtask writes a line of JSON per second to a file of its own. Age is the time from the stamp that a record was
+given at the source (`time.time_ns()`) to its arrival in the last operator, by the same machine's clock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class _ArrivalsWriter(SinkWriter[Any]):
         self._stamp = sink.stamp
         self._weight = sink.weight
         self._ns_per_record = _NS * context.parallelism / sink.records_per_s if sink.records_per_s else 0
-        self._file = Path(sink.directory, f"arrivals-{context.subtask}.jsonl").open("w", encoding="utf-8")
+        path = Path(sink.directory, f"arrivals-{context.subtask}.jsonl")
+        self._file = path.open("w", encoding="utf-8")
         self._second = 0
         self._count = 0
         self._ages: Counter[int] = Counter()

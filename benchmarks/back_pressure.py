@@ -1,7 +1,7 @@
 """Back pressure: an unbounded source before a sink that takes a fixed number of records a second. Item 9.
 
-The age of a record on arrival is the time it was in flight. How many bytes are in flight follows by Little's law: rate of
-arrival × mean age × bytes of a record on the wire. Growth compares the last third of the window with the first.
+The age of a record on arrival is the time it was in flight. How many bytes are in flight follows by Little's law: rate
+of arrival × mean age × bytes of a record on the wire. Growth compares the last third of the window with the first.
 """
 
 from __future__ import annotations

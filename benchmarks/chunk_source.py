@@ -42,9 +42,7 @@ class ChunkSource(Source[Any]):
 class _ChunkReader(SplitReader[Any]):
     interleaved = True
 
-    def __init__(
-        self, context: ReaderContext, make: Callable[[range], list[Any]], limiter: RateLimiter | None
-    ) -> None:
+    def __init__(self, context: ReaderContext, make: Callable[[range], list[Any]], limiter: RateLimiter | None) -> None:
         super().__init__(context)
         self._make = make
         self._limiter = limiter

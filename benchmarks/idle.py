@@ -52,7 +52,9 @@ def start_bare(arguments: argparse.Namespace) -> Callable[[], Any]:
         spark.conf.set(key, value)
     jvm: Any = spark._jvm
     streams = jvm.org.apache.spark.sql.execution.streaming.sources
-    empty = streams.LowLatencyMemoryStream.apply(spark._jsparkSession, width, jvm.org.apache.spark.sql.Encoders.STRING())
+    empty = streams.LowLatencyMemoryStream.apply(
+        spark._jsparkSession, width, jvm.org.apache.spark.sql.Encoders.STRING()
+    )
     rows = DataFrame(empty.toDF(), spark).mapInArrow(read, ROW_TYPE)
     for _ in range(_EXCHANGES):
         rows = rows.repartitionById(width, col("target")).mapInArrow(read, ROW_TYPE)

@@ -1,7 +1,7 @@
 """The JobManager with many slots: its CPU while they send heartbeats, and how long a start and an end take. Part of 14.
 
-The JobManager is the real one, behind its real port. The slots are played by another process, each with a connection of its
-own and the messages that a slot sends; there is no Spark.
+The JobManager is the real one, behind its real port. The slots are played by another process, each with a connection
+of its own and the messages that a slot sends; there is no Spark.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def play_slots(address: ControlAddress, slots: Slots, end: Event) -> None:
 
 
 def _connected(context: zmq.Context[Any], address: ControlAddress) -> zmq.Socket[bytes]:
-    socket = context.socket(zmq.DEALER)
+    socket: zmq.Socket[bytes] = context.socket(zmq.DEALER)
     socket.curve_serverkey = address.server_public
     socket.curve_publickey = address.client_public
     socket.curve_secretkey = address.client_secret

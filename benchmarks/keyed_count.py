@@ -19,7 +19,7 @@ from penstock.datastream.state import ValueStateDescriptor
 Pair = tuple[int, int]
 
 
-class Count(KeyedProcessFunction):
+class Count(KeyedProcessFunction[int, Pair, Pair]):
     """As anyone would write it."""
 
     def open(self, runtime_context: RuntimeContext) -> None:

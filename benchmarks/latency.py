@@ -15,7 +15,7 @@ from penstock.datastream.state import ValueStateDescriptor
 Stamped = tuple[int, int, int]
 
 
-class CountOn(KeyedProcessFunction):
+class CountOn(KeyedProcessFunction[int, Stamped, Stamped]):
     """Counts a key's records and hands them on with the key for the next exchange, and with their stamp."""
 
     def open(self, runtime_context: RuntimeContext) -> None:

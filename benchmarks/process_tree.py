@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ _PANES = 10
 Reading = tuple[int, int, int]
 
 
-class Total(AggregateFunction):
+class Total(AggregateFunction[Reading, Reading, Reading]):
     """Key, sum and number of a window's records."""
 
     def create_accumulator(self) -> Reading:

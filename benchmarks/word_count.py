@@ -1,7 +1,7 @@
 """Batched word count over text: penstock, PySpark's RDDs, PySpark's DataFrames with a Python split. Item 10.
 
-Each counts the same file, writes the counts to text files, and is timed from the call that starts the job to its end, in a
-session that has run a small job before: the time is that of the work, not of a start.
+Each counts the same file, writes the counts to text files, and is timed from the call that starts the job to its end,
+in a session that has run a small job before: the time is that of the work, not of a start.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ def _no_watermarks() -> Any:
 
 
 def _session(parallelism: int) -> Any:
-    from penstock.engine.java import find_java, quiet_home
     from pyspark.sql import SparkSession
+
+    from penstock.engine.java import find_java, quiet_home
 
     # The same Java and Python as penstock's; all else as Spark has it.
     os.environ["JAVA_HOME"] = str(quiet_home(find_java(os.environ), os.environ))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from counting import KEYS, PARALLELISM, WINDOW_MS, counter_of_process, now_us
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming import StatefulProcessor
 
@@ -136,13 +136,13 @@ def records(spark, rate, rows_per_batch):
         .load()
     )
     # A batch stands for one window of event time, evenly filled: the source's own clock only goes on by batches.
-    position = F.expr(f"value % {rows_per_batch} * {WINDOW_MS} div {rows_per_batch}")
+    position = sf.expr(f"value % {rows_per_batch} * {WINDOW_MS} div {rows_per_batch}")
     return numbers.select(
         # In steps that don't overflow a long as i * 2654435761 would.
-        F.expr(f"value % {KEYS} * {2654435761 % KEYS} % {KEYS}").alias("key"),
-        F.col("value").alias("number"),
-        F.expr("unix_micros(timestamp)").alias("created"),
-        (F.expr("unix_millis(timestamp)") + position).alias("event_ms"),
+        sf.expr(f"value % {KEYS} * {2654435761 % KEYS} % {KEYS}").alias("key"),
+        sf.col("value").alias("number"),
+        sf.expr("unix_micros(timestamp)").alias("created"),
+        (sf.expr("unix_millis(timestamp)") + position).alias("event_ms"),
     )
 
 
@@ -150,11 +150,11 @@ def job(spark, figure, rate, rows_per_batch, directory):
     stream = records(spark, rate, rows_per_batch)
     if figure == "3":
 
-        @F.udf("long", useArrow=True)
+        @sf.udf("long", useArrow=True)
         def mapped(number):
             return number // PARALLELISM
 
-        @F.udf("boolean", useArrow=True)
+        @sf.udf("boolean", useArrow=True)
         def kept(number):
             counter_of_process(directory).more(1)
             return number % 2 == 0
@@ -163,7 +163,7 @@ def job(spark, figure, rate, rows_per_batch, directory):
         halves = stream.withColumn("number", mapped.asNondeterministic()("number"))
         return halves.where(kept.asNondeterministic()("number"))
     if figure == "5":
-        timed = stream.withColumn("event", F.timestamp_millis("event_ms")).withWatermark("event", "0 seconds")
+        timed = stream.withColumn("event", sf.timestamp_millis("event_ms")).withWatermark("event", "0 seconds")
         return timed.groupBy("key").transformWithState(WindowedCount(directory), "count long", "Append", "EventTime")
     count = RunningCount(directory, figure == "6")
     return stream.groupBy("key").transformWithState(count, "count long", "Update", "None")

@@ -88,7 +88,7 @@ def below(root: int, all_processes: Iterable[tuple[int, int, str]]) -> list[tupl
 
 def workers() -> list[int]:
     """Python workers of Spark below this process. They are forked by daemons, which stay."""
-    daemons = {pid: parent for pid, parent, command in processes() if "pyspark.daemon" in command}
+    daemons = {pid: parent for pid, parent, command in processes() if "daemon" in command and "python" in command}
     return [pid for pid, parent in daemons.items() if parent in daemons]
 
 

@@ -5,6 +5,7 @@ Heartbeats have this thread to themselves: a slot that is blocked by back pressu
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -45,11 +46,13 @@ class ControlClient:
     def close(self) -> None:
         """Send what waits, then close."""
         self._closing.set()
-        self._outgoing.send(b"")
+        with contextlib.suppress(zmq.Again):  # full: then it has enough to wake up for
+            self._outgoing.send(b"", zmq.NOBLOCK)
         self._thread.join(timeout=5)
         self._outgoing.close(linger=0)
-        # Waits for what is on its way, no longer than the socket lingers.
-        self._context.term()
+        if not self._thread.is_alive():
+            # Waits for what is on its way, no longer than the socket lingers.
+            self._context.term()
 
     def _serve(self) -> None:
         socket = self._context.socket(zmq.DEALER)

@@ -5,7 +5,9 @@ A task that runs again must send what it sent before: its splits are fixed, its 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -13,6 +15,8 @@ import msgspec
 import pyarrow as pa
 
 from penstock.engine.failures import to_stage_failure
+from penstock.engine.hangup import watch_for_hangup
+from penstock.engine.interrupt import Interrupt
 from penstock.engine.payload import Payload, unpack
 from penstock.engine.reports import reports_of
 from penstock.engine.rows import buffers_of, to_batch
@@ -45,6 +49,14 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
 def _run(payload: Payload, index: int, run: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     level = unpack(payload)
     slot = Slot(level, index, run, _now_ms, time.monotonic_ns)
+    interrupt = Interrupt()
+    given_up = threading.Event()
+
+    def hung_up() -> None:
+        given_up.set()
+        interrupt.soon()
+
+    watch_for_hangup(hung_up)
     try:
         slot.open()
         for vertex, task in slot.tasks.items():
@@ -54,24 +66,29 @@ def _run(payload: Payload, index: int, run: str, batches: Iterator[pa.RecordBatc
         for batch in batches if level.level else ():
             for buffer in buffers_of(batch):
                 slot.receive(buffer)
-                yield from _until_idle(slot)
+                yield from _until_idle(slot, interrupt)
         for task in slot.tasks.values():
             if not isinstance(task.chain.head, SourceOperator):
                 task.handle(InputEnded())
         while not slot.data_ended:
-            yield from _until_idle(slot)
+            yield from _until_idle(slot, interrupt)
             _sleep_until(slot)
         slot.handle_all(Close())
         yield from _counters(slot)
     except BaseException:
-        slot.handle_all(Cancel())
+        with contextlib.suppress(Exception):
+            slot.handle_all(Cancel())
+        if given_up.is_set():
+            # Nobody listens any more: what this process still wrote would only meet a closed pipe and a traceback.
+            os._exit(0)
         raise
 
 
-def _until_idle(slot: Slot) -> Iterator[pa.RecordBatch]:
+def _until_idle(slot: Slot, interrupt: Interrupt) -> Iterator[pa.RecordBatch]:
     busy = True
     while busy:
-        busy = slot.step()
+        with interrupt.allowed():
+            busy = slot.step()
         slot.take_effects()
         rows = slot.outbox.take()
         if rows:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.errors import UserFunctionError
+from penstock.runtime import output
 from penstock.runtime.budget import CHUNK_RECORDS_FIRST, Budget
 from penstock.runtime.buffer import (
     HEADER_BYTES,
@@ -180,7 +181,7 @@ def test_how_many_records_fit_is_learnt_from_their_size() -> None:
     for start in range(0, 1000, 100):
         large.edge.emit([f"{start + i:04}" * 250 for i in range(100)], None)
     sizes = [len(segments[0][0]) for _, _, segments in large.rows()]
-    assert sizes[0] == 512
+    assert sizes[0] == output._BUFFER_RECORDS_FIRST
     assert set(sizes[1:]) == {9}
     huge = Sent(buffer_bytes=100)
     huge.edge.emit(["x" * 1000 + str(i) for i in range(600)], None)

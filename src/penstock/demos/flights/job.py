@@ -42,6 +42,8 @@ def build(counts: Mapping[str, int], settings: Settings) -> DataStream[tuple[str
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_runtime_mode(RuntimeExecutionMode.BATCH if settings.batched else RuntimeExecutionMode.STREAMING)
     env.set_parallelism(settings.parallelism)
+    # A year in less than a minute: nobody waits for a single report, so buffers may take the time to fill.
+    env.set_buffer_timeout(100)
 
     reports = (
         env.from_source(FlightSource(counts), watermark_strategy(settings.bound_ms), SOURCE)

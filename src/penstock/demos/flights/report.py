@@ -34,16 +34,20 @@ _SHOWN = 5
 
 @contextmanager
 def progress(client: Any, total: int, console: Console) -> Iterator[None]:
-    """While it is open, a bar follows the source's counter of records."""
+    """While it is open, a bar follows the source's counter of records.
+
+    Until there is one, the bar only shows that something goes on; a batched job has none before its end.
+    """
     over = threading.Event()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=total)
+        task = bar.add_task("running", total=None)
 
         def follow() -> None:
             while not over.wait(_REFRESH_S):
-                source = client.get_metrics().get(SOURCE, {})
-                bar.update(task, completed=source.get("numRecordsOut", 0), description=_moment(source))
+                source = client.get_metrics().get(SOURCE)
+                if source is not None:
+                    bar.update(task, total=total, completed=source["numRecordsOut"], description=_moment(source))
 
         thread = threading.Thread(target=follow, name="progress", daemon=True)
         thread.start()

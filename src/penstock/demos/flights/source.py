@@ -126,7 +126,7 @@ class FeedWatermarks(WatermarkGenerator):
     """The watermark stays `bound_ms` behind the latest event time, and moves in steps.
 
     As BoundedOutOfOrdernessWatermarks does, but for when: that one waits for the clock on the wall, in which a replay
-    runs through weeks. This one goes by the reports, so that the same ones are late each time.
+    runs through weeks. This one goes by the reports, so a feed has the same watermarks each time.
     """
 
     def __init__(self, bound_ms: int, step_ms: int = 15 * MINUTE_MS) -> None:

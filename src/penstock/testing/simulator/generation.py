@@ -35,7 +35,12 @@ class _Stream:
 
 def generate(seed: int) -> Program:
     """The program of a seed."""
-    return _Generator(Random(seed)).program()
+    return generate_from(Random(seed))
+
+
+def generate_from(random: Random) -> Program:
+    """A program by the choices of `random`, which may be Hypothesis' own: then a failing program shrinks."""
+    return _Generator(random).program()
 
 
 class _Generator:

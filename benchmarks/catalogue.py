@@ -1,0 +1,290 @@
+"""What is measured: the fourteen items, the programs that measure them, and the figures to reach.
+
+Goals are those of the reference machine (see yardstick.py). A *scaled* goal is a matter of CPU: it is judged as a share
+of the yardstick, so a machine three times slower has a goal three times smaller.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class Bound(enum.Enum):
+    """On which side of the goal a figure should be."""
+
+    AT_LEAST = "at least"
+    AT_MOST = "at most"
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """A figure that a program tells, and what it should be; `to_reach` None: it is only reported."""
+
+    figure: str
+    unit: str
+    to_reach: float | None = None
+    bound: Bound = Bound.AT_LEAST
+    scaled: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """One program with its options. `steady`: it takes --warm-up and --seconds, the latter `seconds` unless --quick."""
+
+    item: int
+    name: str
+    program: str
+    options: tuple[str, ...]
+    goals: tuple[Goal, ...]
+    seconds: int = 20
+    warm_up: int = 10
+    steady: bool = True
+    runs_max: int | None = None
+    quick_options: tuple[str, ...] = ()
+    """Added with --quick; later options win over earlier ones."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A figure of one measurement against that of another of the same item: `how` is "ratio" or "difference"."""
+
+    item: int
+    name: str
+    of: str
+    against: str
+    figure: str
+    how: str
+    goal: Goal
+
+
+TITLES = {
+    1: "keyed running count: KeyedProcessFunction, ValueState",
+    2: "keyed running count, many keys",
+    3: "stateless: map, filter",
+    4: "reduce and sum",
+    5: "event-time windows, aggregate, 1,000 keys",
+    6: "latency of one exchange",
+    7: "latency of three exchanges, 5 ms buffers",
+    8: "latency and throughput by buffer timeout",
+    9: "unbounded source, slow sink",
+    10: "batched word count",
+    11: "records by size and kind",
+    12: "start",
+    13: "idle job, three exchanges",
+    14: "cost by parallelism, stages, keys, size, subtasks",
+}
+
+BUFFER_TIMEOUTS_MS = (0, 1, 2, 5, 10, 20, 50, 100)
+CURVE_PARALLELISMS = (1, 2, 4, 8)
+CURVE_STAGES = (1, 2, 3, 4, 5, 6)
+CURVE_KEYS = (100, 1_000, 10_000, 100_000, 1_000_000)
+CURVE_BYTES = (100, 1_000, 10_000, 100_000)
+CURVE_SUBTASKS = (40, 100, 200, 400, 1_000)
+_CURVE_SECONDS = 10
+_LONG_SECONDS = 600
+
+
+def _rate(to_reach: float | None = None) -> Goal:
+    return Goal("records_per_s", "records/s", to_reach, scaled=True)
+
+
+def _latency(to_reach_ms: float | None) -> tuple[Goal, ...]:
+    return Goal("p99_ms", "ms", to_reach_ms, Bound.AT_MOST), Goal("p50_ms", "ms"), Goal("records_per_s", "records/s")
+
+
+def _throughput() -> list[Measurement]:
+    many = ("--see-all-keys", "--keys")
+    memory = Goal("python_mb", "MB")
+    return [
+        Measurement(1, "1,000 keys", "keyed_count", (), (_rate(1_500_000),)),
+        Measurement(2, "1,000 keys", "keyed_count", (*many, "1000"), (_rate(), memory)),
+        Measurement(2, "100,000 keys", "keyed_count", (*many, "100000"), (_rate(1_000_000), memory)),
+        Measurement(2, "5,000,000 keys", "keyed_count", (*many, "5000000"), (_rate(), memory)),
+        Measurement(3, "map → filter → sink", "stateless", (), (_rate(3_000_000),)),
+        Measurement(4, "reduce", "keyed_count", ("--function", "reduce"), (_rate(2_000_000),)),
+        Measurement(4, "sum", "keyed_count", ("--function", "sum"), (_rate(2_000_000),)),
+        Measurement(5, "tumbling", "windows", (), (_rate(1_000_000),)),
+        Measurement(5, "sliding, 10 panes", "windows", ("--windows", "sliding"), (_rate(300_000),)),
+    ]
+
+
+def _latencies() -> list[Measurement]:
+    one = [
+        Measurement(
+            6,
+            f"{rate:,}/s, {timeout_ms} ms buffers",
+            "latency",
+            ("--rate", str(rate), "--buffer-timeout-ms", str(timeout_ms)),
+            _latency(15 if rate == 1 else {1: 5, 5: 10}[timeout_ms]),
+            seconds=60 if rate == 1 else 20,
+        )
+        for timeout_ms in (1, 5)
+        for rate in (1, 1_000, 20_000, 100_000)
+    ]
+    three = [
+        Measurement(
+            7,
+            f"{rate:,}/s",
+            "latency",
+            ("--rate", str(rate), "--exchanges", "3"),
+            _latency(30),
+            seconds=60 if rate == 1 else 20,
+        )
+        for rate in (1, 1_000, 20_000)
+    ]
+    return one + three
+
+
+def _by_buffer_timeout() -> list[Measurement]:
+    measurements = []
+    for timeout_ms in BUFFER_TIMEOUTS_MS:
+        timeout = ("--buffer-timeout-ms", str(timeout_ms))
+        measurements += [
+            Measurement(8, f"throughput, {timeout_ms} ms", "keyed_count", timeout, (_rate(),), _CURVE_SECONDS),
+            Measurement(8, f"latency, {timeout_ms} ms", "latency", timeout, _latency(None), _CURVE_SECONDS),
+        ]
+    return measurements
+
+
+def _in_flight() -> list[Measurement]:
+    goals = (
+        Goal("in_flight_s", "s", 2, Bound.AT_MOST),
+        Goal("in_flight_mb", "MB", 64, Bound.AT_MOST),
+        Goal("age_growth", "of the age", 0.1, Bound.AT_MOST),
+        Goal("memory_growth_mb", "MB"),
+        Goal("records_per_s", "records/s"),
+    )
+    return [
+        Measurement(
+            9,
+            f"{n} exchange{'s' * (n > 1)}",
+            "back_pressure",
+            ("--exchanges", str(n)),
+            goals,
+            _LONG_SECONDS,
+            30,
+            runs_max=1,
+        )
+        for n in (1, 3)
+    ]
+
+
+def _word_counts() -> list[Measurement]:
+    goals = (Goal("mb_per_s", "MB/s", scaled=True), Goal("seconds", "s"), Goal("memory_mb", "MB"))
+    return [
+        Measurement(10, engine, "word_count", ("--engine", engine), goals, steady=False, quick_options=("--mb", "20"))
+        for engine in ("penstock", "rdd", "dataframe")
+    ]
+
+
+def _records() -> list[Measurement]:
+    return [
+        Measurement(
+            11,
+            f"{kind}, {size:,} B",
+            "record_sizes",
+            ("--kind", kind, "--bytes", str(size)),
+            (
+                Goal("mb_per_s", "MB/s", 100 if size == 10_000 else None, scaled=True),
+                Goal("records_per_s", "records/s"),
+            ),
+            _CURVE_SECONDS,
+        )
+        for kind in ("row", "dict", "dataclass", "str")
+        for size in CURVE_BYTES
+    ]
+
+
+def _start_and_idle() -> list[Measurement]:
+    start = (
+        Goal("import_s", "s", 0.2, Bound.AT_MOST, scaled=True),
+        Goal("import_datastream_s", "s"),
+        Goal("help_s", "s", 0.3, Bound.AT_MOST, scaled=True),
+        Goal("first_record_s", "s", 6, Bound.AT_MOST, scaled=True),
+        Goal("whole_job_s", "s"),
+        Goal("python_s", "s"),
+    )
+    idle = (Goal("cores", "cores"), Goal("jvm_cores", "cores"), Goal("python_cores", "cores"), Goal("memory_mb", "MB"))
+    return [
+        Measurement(12, "processes from start", "start", (), start, steady=False, quick_options=("--rounds", "1")),
+        Measurement(13, "penstock", "idle", (), idle, 30, 20),
+        Measurement(13, "the same plan, Spark alone", "idle", ("--bare",), idle, 30, 20),
+    ]
+
+
+def _curves() -> list[Measurement]:
+    manager = (Goal("job_manager_cores", "cores"), Goal("register_s", "s"), Goal("close_s", "s"))
+    return [
+        *(
+            Measurement(14, f"parallelism {n}", "keyed_count", ("--parallelism", str(n)), (_rate(),), _CURVE_SECONDS)
+            for n in CURVE_PARALLELISMS
+        ),
+        *(
+            Measurement(14, f"exchanges {n}", "keyed_count", ("--exchanges", str(n)), (_rate(),), _CURVE_SECONDS)
+            for n in CURVE_STAGES
+        ),
+        *(
+            Measurement(
+                14, f"keys {n:,}", "keyed_count", ("--see-all-keys", "--keys", str(n)), (_rate(),), _CURVE_SECONDS
+            )
+            for n in CURVE_KEYS
+        ),
+        *(
+            Measurement(
+                14,
+                f"record of {n:,} B",
+                "record_sizes",
+                ("--bytes", str(n)),
+                (Goal("mb_per_s", "MB/s"),),
+                _CURVE_SECONDS,
+            )
+            for n in CURVE_BYTES
+        ),
+        *(
+            Measurement(14, f"JobManager, {n:,} subtasks", "job_manager", ("--subtasks", str(n)), manager, steady=False)
+            for n in CURVE_SUBTASKS
+        ),
+        *(
+            Measurement(
+                14,
+                f"simulator, {n:,} subtasks",
+                "simulator",
+                ("--subtasks", str(n)),
+                (Goal("events_per_s", "events/s"), Goal("seconds", "s")),
+                steady=False,
+                runs_max=1,
+                quick_options=("--subtasks", str(min(n, 200))),
+            )
+            for n in CURVE_SUBTASKS
+        ),
+    ]
+
+
+MEASUREMENTS = [
+    *_throughput(),
+    *_latencies(),
+    *_by_buffer_timeout(),
+    *_in_flight(),
+    *_word_counts(),
+    *_records(),
+    *_start_and_idle(),
+    *_curves(),
+]
+
+COMPARISONS = [
+    Comparison(10, "penstock : RDD", "penstock", "rdd", "mb_per_s", "ratio", Goal("", "×", 1.5)),
+    Comparison(10, "penstock : DataFrame", "penstock", "dataframe", "mb_per_s", "ratio", Goal("", "×")),
+    Comparison(
+        13,
+        "beyond Spark's own",
+        "penstock",
+        "the same plan, Spark alone",
+        "cores",
+        "difference",
+        Goal("", "cores", 0.05, Bound.AT_MOST),
+    ),
+    Comparison(
+        2, "memory for 5,000,000 keys", "5,000,000 keys", "1,000 keys", "python_mb", "difference", Goal("", "MB")
+    ),
+]

@@ -1,0 +1,88 @@
+"""What is measured: each figure on each peer, in the variants that are worth trying."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.peers.environments import HERE, Environments
+
+PEERS = ("penstock", "pyflink", "flink-java", "spark")
+FIGURES = {
+    "1": "keyed running count, 1,000 keys",
+    "3": "stateless map → filter → sink",
+    "5": "event-time tumbling windows, aggregate, 1,000 keys",
+    "6": "latency source → key_by → process",
+}
+RATES = (1, 1_000, 20_000, 100_000)
+
+# name: mode, bundle size, bundle time (ms), buffer timeout (ms); -1: as it comes
+PYFLINK_THROUGHPUT = {
+    "as it comes": ("process", -1, -1, -1),
+    "bundles of 10,000": ("process", 10_000, -1, -1),
+    "bundles of 100,000": ("process", 100_000, -1, -1),
+    "threads, 5 ms buffers": ("thread", -1, -1, 5),
+}
+PYFLINK_LATENCY = {
+    "as it comes": ("process", -1, -1, -1),
+    "bundles of 1,000 or 10 ms, 5 ms buffers": ("process", 1_000, 10, 5),
+    "threads, 5 ms buffers": ("thread", -1, -1, 5),
+}
+# The process modes come nowhere near these, in any variant.
+TOO_FAST = {"as it comes": (20_000, 100_000), "bundles of 1,000 or 10 ms, 5 ms buffers": (100_000,)}
+SPARK_BATCHES = (20_000, 100_000)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measurement. `rate`: records/s, 0 for as fast as it goes."""
+
+    figure: str
+    peer: str
+    variant: str
+    rate: int
+    options: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        rate = f" at {self.rate:,}/s" if self.rate else ""
+        return f"figure {self.figure}{rate}, {self.peer} ({self.variant})"
+
+    def command(self, environments: Environments, directory: Path) -> list[str]:
+        """The program and its arguments; the files with its counts go to `directory`."""
+        common = [self.figure, str(self.rate), self.options[0], str(directory)]
+        if self.peer == "flink-java":
+            assert environments.jar is not None
+            java = Path(environments.variables["JAVA_HOME"], "bin", "java")
+            return [str(java), "-Xmx2g", "-cp", f"{environments.jar}:{environments.flink_lib}/*", "FlinkJobs", *common]
+        program = [str(environments.python[self.peer]), str(HERE / f"{self.peer}_jobs.py"), *common]
+        if self.peer == "pyflink":
+            program += [str(environments.jar or "-"), *self.options[1:]]
+        return program
+
+
+def all_cases() -> Iterator[Case]:
+    """In the order in which they are run: a figure's peers one after another, under like conditions."""
+    for figure in FIGURES:
+        for rate in RATES if figure == "6" else (0,):
+            for peer in PEERS:
+                yield from _variants(figure, peer, rate)
+
+
+def _variants(figure: str, peer: str, rate: int) -> Iterator[Case]:
+    latency = figure == "6"
+    if peer == "pyflink":
+        for name, (mode, size, time_ms, buffer_ms) in (PYFLINK_LATENCY if latency else PYFLINK_THROUGHPUT).items():
+            if rate not in TOO_FAST.get(name, ()):
+                yield Case(figure, peer, name, rate, (str(buffer_ms), mode, str(size), str(time_ms)))
+    elif peer == "spark" and latency:
+        yield Case(figure, peer, "micro-batches", rate, ("0",))
+    elif peer == "spark":
+        for rows in SPARK_BATCHES:
+            yield Case(figure, peer, f"micro-batches of {rows:,}", rate, (str(rows),))
+    elif latency:
+        for timeout_ms in (1, 5) if peer == "penstock" else (5,):
+            yield Case(figure, peer, f"{timeout_ms} ms buffers", rate, (str(timeout_ms),))
+    else:
+        yield Case(figure, peer, "as it comes", rate, ("-1",))

@@ -1,0 +1,139 @@
+"""The peers' environments, made on first use under .venv-peers/ and used again: two venvs and one jar.
+
+Versions are PyFlink's own choice and Spark's own choice of what they stand on; nothing is taken but from the package
+index that pip is set up for.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.common.errors import ConfigurationError
+from penstock.engine.java import find_java, quiet_home
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PLACE = ROOT / ".venv-peers"
+
+# setuptools: apache-beam 2.61 asks for pkg_resources, and venvs of Python 3.12 and newer come without.
+PYFLINK = ("apache-flink==2.3.0", "setuptools<80")
+SPARK = ("pyspark>=4.3,<4.4", "pandas>=2.2,<3", "pyarrow>=18", "numpy", "protobuf>=6.33,<8")
+
+
+class NotThereError(Exception):
+    """A peer can't run here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Environments:
+    """Programs and settings of all peers that can run here, and for the others why they can't."""
+
+    python: Mapping[str, Path]
+    jar: Path | None
+    flink_lib: Path | None
+    missing: Mapping[str, str]
+    variables: Mapping[str, str]
+
+    def variables_of(self, peer: str) -> dict[str, str]:
+        """What its processes find in their environment beside what is there anyway."""
+        variables = dict(self.variables)
+        if peer in self.python:
+            # As in an activated venv: PyFlink's embedded interpreter finds its packages by it.
+            variables["PATH"] = os.pathsep.join([str(self.python[peer].parent), os.environ["PATH"]])
+            variables["VIRTUAL_ENV"] = str(self.python[peer].parents[1])
+        if peer == "pyflink":
+            # Else a local job's functions run in the client's own process.
+            variables["_python_worker_execution_mode"] = "process"
+        return variables
+
+
+def prepare(peers: Sequence[str]) -> Environments:
+    """Make what these peers (`penstock`, `pyflink`, `flink-java`, `spark`) need."""
+    PLACE.mkdir(exist_ok=True)
+    (PLACE / ".gitignore").write_text("*\n", encoding="utf-8")
+    python: dict[str, Path] = {"penstock": Path(sys.executable)}
+    missing: dict[str, str] = {}
+    variables = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)])}
+    try:
+        variables["JAVA_HOME"] = str(quiet_home(find_java(os.environ), os.environ))
+    except ConfigurationError as error:
+        missing.update(dict.fromkeys(peers, str(error)))
+        return Environments(python, None, None, missing, variables)
+    for name, wanted, users in (("pyflink", PYFLINK, ("pyflink", "flink-java")), ("spark", SPARK, ("spark",))):
+        if not set(users) & set(peers):
+            continue
+        try:
+            python[name] = _venv(name, wanted)
+        except NotThereError as error:
+            missing.update(dict.fromkeys(users, str(error)))
+    jar = lib = None
+    if "pyflink" in python:
+        lib = _flink_lib(python["pyflink"])
+        try:
+            jar = _compiled(lib)
+        except NotThereError as error:
+            missing["flink-java"] = str(error)
+    return Environments(python, jar, lib, missing, variables)
+
+
+def _venv(name: str, wanted: Sequence[str]) -> Path:
+    place = PLACE / name
+    python = place / "bin" / "python"
+    done = place / "installed.txt"
+    if done.exists() and done.read_text(encoding="utf-8") == "\n".join(wanted):
+        return python
+    base = _base_python()
+    print(f"Installing {', '.join(wanted)} into {place.relative_to(ROOT)} (a minute or two) ...", flush=True)
+    shutil.rmtree(place, ignore_errors=True)
+    _run([base, "-m", "venv", str(place)])
+    _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])
+    done.write_text("\n".join(wanted), encoding="utf-8")
+    return python
+
+
+def _base_python() -> str:
+    """The newest Python that PyFlink has wheels for, penstock's own before others."""
+    if sys.version_info[:2] in ((3, 11), (3, 12)):
+        return sys.executable
+    for name in ("python3.12", "python3.11"):
+        if found := shutil.which(name):
+            return found
+    raise NotThereError("PyFlink 2.3 has wheels for Python 3.9 to 3.12, there is neither 3.11 nor 3.12 here")
+
+
+def _flink_lib(python: Path) -> Path:
+    code = "import importlib.util as u; print(u.find_spec('pyflink').submodule_search_locations[0])"
+    return Path(_run([str(python), "-c", code]).strip(), "lib")
+
+
+def _compiled(lib: Path) -> Path:
+    """FlinkJobs.java against the jars of the wheel."""
+    source, jar = HERE / "FlinkJobs.java", PLACE / "flink-jobs.jar"
+    if jar.exists() and jar.stat().st_mtime > source.stat().st_mtime:
+        return jar
+    compiler, archiver = _tool("javac"), _tool("jar")
+    if compiler is None or archiver is None:
+        raise NotThereError("no JDK: there is no javac in JAVA_HOME or on the PATH")
+    classes = PLACE / "classes"
+    shutil.rmtree(classes, ignore_errors=True)
+    _run([compiler, "-nowarn", "--release", "17", "-d", str(classes), "-cp", f"{lib}/*", str(source)])
+    _run([archiver, "cf", str(jar), "-C", str(classes), "."])
+    return jar
+
+
+def _tool(name: str) -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return (shutil.which(name, path=str(Path(home, "bin"))) if home else None) or shutil.which(name)
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NotThereError(f"{' '.join(command[:4])} … failed:\n{done.stderr.strip()[-2000:]}")
+    return done.stdout

@@ -1,0 +1,158 @@
+"""One measurement: a fresh process tree, given time to warm up, watched over a window, and ended with all its children.
+
+The window begins `warm_up` seconds after the first record and is `seconds` long. What the job's counters wrote (see
+counting.py) is read when the tree is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+Line = dict[str, Any]
+
+START_LIMIT_S = 120
+CORES = 2
+# Counters write four times a second, windows fire once a second.
+_SLACK_S = 1.5
+_OUTPUT_CHARS = 3000
+
+
+class FailedError(Exception):
+    """The job failed, or gave no figures in time."""
+
+
+def measure(command: list[str], directory: Path, variables: Mapping[str, str], warm_up: float, seconds: float) -> Line:
+    """Run `command`; `records_per_s`, and where ages were noted `p50_ms`, `p90_ms`, `p99_ms`. Raises FailedError."""
+    with tempfile.TemporaryFile("w+") as output:
+        root = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **variables},
+            cwd=directory,
+            start_new_session=True,
+            preexec_fn=_take_two_cores,
+        )
+        try:
+            _wait(root, directory, START_LIMIT_S)
+            deadline = time.monotonic() + warm_up + seconds + _SLACK_S
+            while time.monotonic() < deadline and root.poll() is None:
+                time.sleep(0.1)
+            if root.returncode is not None:
+                raise FailedError(f"ended by itself with {root.returncode}")
+        except FailedError as error:
+            output.seek(0)
+            raise FailedError(f"{error}\n{output.read()[-_OUTPUT_CHARS:]}") from None
+        finally:
+            end_tree(root)
+    return figures([_read(path) for path in directory.glob("*.jsonl")], warm_up, seconds)
+
+
+def _take_two_cores() -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+
+
+def _wait(root: subprocess.Popen[bytes], directory: Path, limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    while not any(path.stat().st_size for path in directory.glob("*.jsonl")):
+        if root.poll() is not None:
+            raise FailedError(f"ended with {root.returncode} before its first record")
+        if time.monotonic() > deadline:
+            raise FailedError(f"no record within {limit_s:.0f} s")
+        time.sleep(0.1)
+
+
+def end_tree(root: subprocess.Popen[bytes]) -> None:
+    """Kill the process and all that came of it: also those that made themselves leaders of a group."""
+    for _ in range(3):
+        for pid in _session(root.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.2)
+    root.wait()
+
+
+def _session(leader: int) -> list[int]:
+    listed = subprocess.run(["ps", "-A", "-o", "pid="], capture_output=True, text=True, check=True).stdout
+    found = []
+    for pid in map(int, listed.split()):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getsid(pid) == leader:
+                found.append(pid)
+    return found
+
+
+def _read(path: Path) -> list[Line]:
+    # A line that was being written when the process was killed has no end.
+    return [json.loads(text) for text in path.read_text().splitlines(keepends=True) if text.endswith("\n")]
+
+
+def figures(files: list[list[Line]], warm_up: float, seconds: float) -> Line:
+    """What the lines of all subtasks say of the window."""
+    files = [lines for lines in files if lines]
+    begin = min(lines[0]["at"] for lines in files) + warm_up * 1e6
+    end = begin + seconds * 1e6
+    if "window" in files[0][0]:
+        return {"records_per_s": _by_windows([line for lines in files for line in lines], begin, end)}
+    records = sum(_at(lines, end) - _at(lines, begin) for lines in files)
+    result: Line = {"records_per_s": records / seconds}
+    if "latencies" in files[0][0]:
+        result.update(_quantiles(line for lines in files for line in lines if begin < line["at"] <= end))
+    return result
+
+
+def _at(lines: list[Line], at: float) -> float:
+    """Records of a subtask at a time, between two lines in a straight line."""
+    before: Line | None = None
+    for line in lines:
+        if line["at"] >= at:
+            if before is None:
+                return 0.0
+            share = (at - before["at"]) / (line["at"] - before["at"])
+            return float(before["n"] + share * (line["n"] - before["n"]))
+        before = line
+    assert before is not None
+    return float(before["n"])
+
+
+def _by_windows(lines: Iterable[Line], begin: float, end: float) -> float:
+    """Records of whole windows, over the time from the first window's last result to the last window's."""
+    counts: Counter[int] = Counter()
+    fired: dict[int, int] = defaultdict(int)
+    for line in lines:
+        counts[line["window"]] += line["n"]
+        fired[line["window"]] = max(fired[line["window"]], line["at"])
+    # The last one may not have fired for all keys.
+    windows = [window for window in sorted(fired)[:-1] if begin <= fired[window] <= end]
+    if len(windows) < 2:
+        raise FailedError(f"{len(windows)} windows fired while it was watched: too few for a rate")
+    took_us = fired[windows[-1]] - fired[windows[0]]
+    return sum(counts[window] for window in windows[1:]) * 1e6 / took_us
+
+
+def _quantiles(lines: Iterable[Line]) -> dict[str, float | None]:
+    ages: Counter[int] = Counter()
+    for line in lines:
+        ages.update(dict(line["latencies"]))
+    total, ordered = ages.total(), sorted(ages.items())
+    result: dict[str, float | None] = {"samples": total}
+    for name, share in (("p50_ms", 0.5), ("p90_ms", 0.9), ("p99_ms", 0.99)):
+        seen, result[name] = 0, None
+        for tenths, count in ordered:
+            seen += count
+            if seen >= share * total:
+                result[name] = tenths / 10
+                break
+    return result

@@ -1,0 +1,84 @@
+"""Barriers in the simulator: that they cut all streams at one place. (What is kept in a checkpoint comes with it.)"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from penstock.common.job_status import JobStatus
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.testing.simulator import Simulation
+from tests.simulation.programs import environment, explained, scripted, script, simulate
+
+pytestmark = pytest.mark.simulation
+
+
+HOUR_MS = 3_600_000
+
+
+def diamond() -> StreamExecutionEnvironment:
+    """One source, two branches of unequal length, joined again."""
+    env = environment()
+    source = scripted(script(0, 40, pauses=((20, HOUR_MS),)), script(1, 25, pauses=((10, HOUR_MS),)))
+    stream = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "source")
+    short = stream.filter(lambda value: value[3] % 2 == 0).disable_chaining()
+    long = stream.rebalance().map(lambda value: value).rebalance().map(lambda value: value)
+    short.union(long).key_by(lambda value: value[2]).map(lambda value: value).print()
+    return env
+
+
+def running(simulation: Simulation) -> None:
+    """Let the job come to the middle of its work: its sources pause there, so that it does not end before a barrier."""
+    while not simulation.results:
+        simulation.step()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_one_acknowledgement_of_each_task_and_one_cut_through_a_diamond(seed: int) -> None:
+    """A restored job would have a record on one branch and not on the other. (The cuts are compared by CutChecks.)"""
+    simulation = simulate(diamond(), seed)
+    with explained(simulation):
+        running(simulation)
+        simulation.trigger_checkpoint()
+        tasks = [(v, index) for host in simulation.hosts.values() for v, index in tasks_of(host)]
+        while len(simulation.acknowledged) < len(tasks):
+            simulation.step()
+
+    assert Counter((a.vertex, a.subtask) for a in simulation.acknowledged) == Counter(tasks)
+    assert simulation.cuts.cuts > 0
+
+
+def tasks_of(host: object) -> list[tuple[int, int]]:
+    """(vertex, subtask) of the tasks of a slot."""
+    slot = host.slot  # type: ignore[attr-defined]
+    return [(vertex, task.info.subtask) for vertex, task in slot.tasks.items()]
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_checkpoints_that_overtake_each_other_are_all_answered(seed: int) -> None:
+    """One slow checkpoint would keep all later ones from being taken."""
+    simulation = simulate(diamond(), seed)
+    with explained(simulation):
+        running(simulation)
+        first, second = simulation.trigger_checkpoint(), simulation.trigger_checkpoint()
+        assert simulation.run() is JobStatus.FINISHED
+
+    answers = Counter(a.checkpoint_id for a in [*simulation.acknowledged, *simulation.declined])
+    assert answers[first] == answers[second] > 0
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_an_aborted_checkpoint_holds_nothing_back(seed: int) -> None:
+    """A checkpoint that was given up would stop the job for ever: what was set aside would stay there."""
+    simulation = simulate(diamond(), seed)
+    with explained(simulation):
+        running(simulation)
+        first = simulation.trigger_checkpoint()
+        for _ in range(seed * 3):
+            simulation.step()
+        simulation.abort_checkpoint(first)
+        assert simulation.run() is JobStatus.FINISHED
+
+    assert sum(map(len, simulation.results.values())) == 65 + 33

@@ -1,0 +1,56 @@
+"""Random programs under random schedules, against the plain evaluation."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.testing.simulator import Circumstances, run_program, run_seed
+from penstock.testing.simulator.__main__ import run_many
+from penstock.testing.simulator.programs import Program
+from tests.simulation.programs import programs
+
+pytestmark = pytest.mark.simulation
+
+SEEDS_IN_CI = 400
+SEEDS_IN_SOAK = 10_000
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS_IN_CI, 50))
+def test_seeds_give_what_a_plain_evaluation_gives(first: int) -> None:
+    """A job would lose, double, reorder or misdate records, or never end, under some timing of the cluster."""
+    for seed in range(first, first + 50):
+        run_seed(seed)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(drawn=programs(), schedule=st.integers(0, 1_000))
+def test_programs_of_hypothesis_give_what_a_plain_evaluation_gives(
+    drawn: tuple[Program, Circumstances], schedule: int
+) -> None:
+    """The same, where a failure is shrunk to a small program."""
+    program, circumstances = drawn
+    run_program(program, circumstances, schedule, named=False)
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    """A failure could not be replayed, and so not be repaired."""
+    for seed in range(0, 60, 3):
+        lines: list[str] = []
+        again: list[str] = []
+        assert run_seed(seed, lines.append).digest == run_seed(seed, again.append).digest
+        assert lines == again
+
+
+@pytest.mark.soak
+def test_many_seeds() -> None:
+    """What happens once in ten thousand runs happens to somebody each day."""
+    seeds = int(os.environ.get("PENSTOCK_SEEDS", str(SEEDS_IN_SOAK)))
+    began = time.monotonic()
+
+    assert run_many(1_000_000, seeds) == 0, "seeds failed: their reports are above"
+    print(f"{seeds} seeds in {time.monotonic() - began:.0f} s")

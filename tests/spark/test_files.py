@@ -1,0 +1,134 @@
+"""Files in, files out: each format, in both modes, and what a failed job leaves to be seen."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.spark.jobs import STREAMING, collect, environment, in_both_modes, no_worker_left
+from tests.spark.test_lost_workers import visible
+
+from penstock.common import Encoder, JobStatus, WatermarkStrategy
+from penstock.common.errors import UserFunctionError
+from penstock.common.time import Duration
+from penstock.connectors.data_generator import DataGeneratorSource
+from penstock.connectors.file_system import BulkFormat, FileSource, StreamFormat
+from penstock.connectors.rate_limiter import RateLimiterStrategy
+from penstock.datastream import RuntimeExecutionMode
+from penstock.datastream.connectors.file_system import FileSink, OutputFileConfig
+
+pytestmark = pytest.mark.spark
+NONE = WatermarkStrategy.no_watermarks()
+ROWS = [(i, f"name {i}", i * 0.5) for i in range(2_000)]
+
+
+def write_inputs(folder: Path) -> None:
+    (folder / "rows.txt").write_text("".join(f"{i}\n" for i, _, _ in ROWS))
+    with gzip.open(folder / "rows.gz", "wt") as file:
+        file.write("".join(f"{i}\n" for i, _, _ in ROWS))
+    (folder / "rows.csv").write_text("id,name,price\n" + "".join(f'{i},"{n}",{p}\n' for i, n, p in ROWS))
+    (folder / "rows.json").write_text("".join(json.dumps({"id": i, "name": n}) + "\n" for i, n, _ in ROWS))
+    columns = {"id": [i for i, _, _ in ROWS], "name": [n for _, n, _ in ROWS], "price": [p for _, _, p in ROWS]}
+    pq.write_table(pa.table(columns), folder / "rows.parquet", row_group_size=300)
+
+
+def sources(folder: Path) -> dict[str, tuple[FileSource, Any]]:
+    """For each format the source, and how the id of a record is read."""
+
+    def lines(name: str, file_format: Any) -> FileSource:
+        return FileSource.for_record_stream_format(file_format, folder / name).set_split_size(5_000).build()
+
+    text = StreamFormat.text_line_format()
+    return {
+        "text": (lines("rows.txt", text), int),
+        "gzip": (lines("rows.gz", text), int),
+        "csv": (lines("rows.csv", StreamFormat.csv_format(types={"id": int, "price": float})), lambda r: r["id"]),
+        "json": (lines("rows.json", StreamFormat.json_lines_format()), lambda r: r["id"]),
+        "parquet": (
+            FileSource.for_bulk_file_format(BulkFormat.parquet_format(), folder / "rows.parquet").build(),
+            lambda r: r["id"],
+        ),
+    }
+
+
+@in_both_modes
+def test_from_files_to_files(mode: RuntimeExecutionMode, tmp_path: Path) -> None:
+    """A job from files to files loses rows, or leaves half a file to be read by the next job."""
+    (tmp_path / "in").mkdir()
+    write_inputs(tmp_path / "in")
+    env = environment(mode, 3)
+    streams = []
+    for name, (source, id_of) in sources(tmp_path / "in").items():
+        stream = env.from_source(source, NONE, name)
+        streams.append(stream.map(lambda record, name=name, id_of=id_of: f"{name} {id_of(record)}"))
+    sink = FileSink.for_row_format(tmp_path / "out", Encoder.simple_string_encoder())
+    names = OutputFileConfig.builder().with_part_prefix("rows").with_part_suffix(".txt").build()
+    union = streams[0].union(*streams[1:]).key_by(lambda line: line).map(lambda line: line)
+    union.sink_to(sink.with_output_file_config(names).build())
+    env.execute()
+
+    files = visible(tmp_path / "out")
+    assert files and all(path.name.startswith("rows") and path.suffix == ".txt" for path in files)
+    lines = sorted(line for path in files for line in path.read_text().splitlines())
+    assert lines == sorted(f"{name} {i}" for name in sources(tmp_path) for i, _, _ in ROWS)
+    left = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path not in files]
+    assert not left, "nothing unfinished is left"
+
+
+@in_both_modes
+def test_a_failed_job_shows_no_file(mode: RuntimeExecutionMode, tmp_path: Path) -> None:
+    """Whoever reads the output of a failed job would take a part for the whole."""
+
+    def fail_late(value: int) -> int:
+        if value == 1_999:
+            time.sleep(0.5)
+            raise ValueError("at the very end")
+        return value
+
+    (tmp_path / "in").mkdir()
+    write_inputs(tmp_path / "in")
+    env = environment(mode)
+    numbers = env.from_source(sources(tmp_path / "in")["text"][0], NONE, "text").map(int).map(fail_late)
+    numbers.rebalance().map(str).sink_to(
+        FileSink.for_row_format(tmp_path / "out", Encoder.simple_string_encoder()).build()
+    )
+    with pytest.raises(UserFunctionError, match="at the very end"):
+        env.execute()
+
+    assert not visible(tmp_path / "out")
+
+
+def test_watching_a_directory(tmp_path: Path) -> None:
+    """A file that is put into a watched directory after the job has started would never be read."""
+    (tmp_path / "first.txt").write_text("a\nb\n")
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path)
+    env = environment(STREAMING, 2)
+    stream = env.from_source(source.monitor_continuously(Duration.of_millis(200)).build(), NONE, "watched")
+    with stream.execute_and_collect() as lines:
+        came = [next(lines), next(lines)]
+        (tmp_path / "second.txt").write_text("c\nd\ne\n")
+        came += [next(lines), next(lines), next(lines)]
+        client = lines.get_job_client()
+
+    assert sorted(came) == ["a", "b", "c", "d", "e"]
+    assert client.get_job_status().result() is JobStatus.CANCELED
+    no_worker_left()
+
+
+@in_both_modes
+def test_data_generator_at_a_rate(mode: RuntimeExecutionMode) -> None:
+    """A generator that was to spare a database asks it as fast as it can."""
+    env = environment(mode, 2)
+    strategy = RateLimiterStrategy.per_second(100)
+    source = DataGeneratorSource(lambda i: (i, time.time()), 100, rate_limiter_strategy=strategy)
+    made = collect(env.from_source(source, NONE, "ticks"))
+
+    assert sorted(i for i, _ in made) == [*range(100)]
+    times = [at for _, at in made]
+    assert max(times) - min(times) > 0.5

@@ -1,0 +1,123 @@
+"""Programs on their way to the workers: what can't be sent is told by name, and classes of the script arrive."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from penstock.common import WatermarkStrategy
+from penstock.common.errors import ProgramError
+from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.plan.job_graph import JobGraph
+from penstock.plan.pickling import dump_level, load_level
+from penstock.plan.stream_graph import GraphSettings, StreamGraph
+
+
+def numbers():
+    env = StreamExecutionEnvironment()
+    return env, env.from_source(NumberSequenceSource(1, 9), WatermarkStrategy.no_watermarks(), "numbers")
+
+
+def levels(env) -> list:
+    return JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=2)), False).levels("job-1")
+
+
+def test_a_level_arrives_as_it_was() -> None:
+    """Workers would run another program."""
+    env, stream = numbers()
+    factor = 3
+    stream.map(lambda value: value * factor).name("m").key_by(lambda value: value).map(str).name("n").print()
+    sent = levels(env)
+    for level in sent:
+        arrived = load_level(dump_level(level))
+        assert (arrived.job_id, arrived.level, arrived.widths, arrived.edges) == (
+            "job-1",
+            level.level,
+            (2, 2),
+            level.edges,
+        )
+        for before, after in zip(level.vertices, arrived.vertices, strict=True):
+            assert [(node.operator.name, node.links) for node in after.nodes] == [
+                (node.operator.name, node.links) for node in before.nodes
+            ]
+            assert all(a.operator is not b.operator for a, b in zip(before.nodes, after.nodes, strict=True))
+    operator = load_level(dump_level(sent[0])).vertices[0].nodes[1].operator
+    assert operator.function.call(5) == 15
+
+
+@pytest.mark.parametrize("make", [threading.Lock, lambda: iter([1]) and (i for i in [1]), lambda: sys.stdout])
+def test_a_function_that_holds_something_open_is_named(make) -> None:
+    """The user would read "cannot pickle '_thread.lock' object" and nothing of where."""
+    held = make()
+    env, stream = numbers()
+    stream.map(str).name("fine").map(lambda value: (value, held)).name("guarded").print()
+    with pytest.raises(ProgramError) as caught:
+        for level in levels(env):
+            dump_level(level)
+    text = str(caught.value)
+    assert "operator 'guarded': its function can't be pickled" in text
+    assert "Open it in the function's open() instead" in text
+    assert "TypeError" in text
+
+
+def test_a_partitioner_that_holds_something_open_is_told() -> None:
+    """The same, outside of any operator."""
+    lock = threading.Lock()
+    env, stream = numbers()
+    stream.partition_custom(lambda key, count: lock and 0, lambda value: value).map(str).print()
+    with pytest.raises(ProgramError, match=r"key selector, partitioner or split can't be pickled[\s\S]*_thread.lock"):
+        for level in levels(env):
+            dump_level(level)
+
+
+SCRIPT = """
+import dataclasses, enum, pickle, sys
+from penstock.plan.pickling import dump_main_classes, load_main_classes
+
+class Color(enum.Enum):
+    RED = 1
+
+@dataclasses.dataclass
+class Flight:
+    origin: str
+    color: Color = Color.RED
+
+class Unpicklable(type(sys.stdout)):
+    pass
+
+import threading
+class Holds:
+    lock = threading.Lock()
+
+if len(sys.argv) > 1:
+    sys.stdout.buffer.write(pickle.dumps((dump_main_classes(), pickle.dumps([Flight("JFK")]))))
+"""
+
+WORKER = """
+import pickle, sys
+from penstock.plan.pickling import load_main_classes
+classes, records = pickle.loads(sys.stdin.buffer.read())
+load_main_classes(classes)
+(flight,) = pickle.loads(records)
+import __main__
+assert type(flight) is __main__.Flight, type(flight)
+assert flight.color is __main__.Color.RED
+assert pickle.loads(pickle.dumps(flight)) == flight
+assert not hasattr(__main__, "Holds")
+print(flight)
+"""
+
+
+def test_classes_of_the_script_answer_to_main_in_workers(tmp_path: Path) -> None:
+    """Records of a class of the job's own script could not be read by any worker."""
+    script = tmp_path / "job.py"
+    script.write_text(SCRIPT)
+    sent = subprocess.run([sys.executable, str(script), "dump"], check=True, capture_output=True).stdout
+    done = subprocess.run([sys.executable, "-c", WORKER], input=sent, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode().strip() == "Flight(origin='JFK', color=<Color.RED: 1>)"

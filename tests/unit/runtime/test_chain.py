@@ -1,0 +1,224 @@
+"""Fused operators: forks, side outputs, pauses anywhere in the chain, and the order of open and close."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.common.output_tag import OutputTag
+from penstock.runtime.budget import Budget
+from penstock.runtime.chain import Chain
+from penstock.runtime.context import OperatorContext, SubtaskInfo
+from penstock.runtime.elements import Watermark, WatermarkStatus
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.operator import Operator
+from penstock.runtime.operators.process import ProcessOperator
+from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
+from penstock.runtime.vertex import ChainLink, ChainNode
+from penstock.state.key_groups import KeyGroups
+
+SIDE = OutputTag("side")
+
+
+class End(Operator):
+    """Writes down what reaches the end of a branch."""
+
+    def __init__(self, name: str, log: list) -> None:
+        super().__init__(name)
+        self.log = log
+
+    def open(self):
+        self.log.append(f"open {self.name}")
+
+    def process(self, values, timestamps):
+        self.log.extend((self.name, value) for value in values)
+        return True
+
+    def watermark(self, timestamp):
+        self.log.append((self.name, "watermark", timestamp))
+        return True
+
+    def status(self, active):
+        self.log.append((self.name, "status", active))
+
+    def close(self):
+        self.log.append(f"close {self.name}")
+
+
+class Failing(End):
+    def __init__(self, name: str, log: list, fails_in: str) -> None:
+        super().__init__(name, log)
+        self.fails_in = fails_in
+
+    def open(self):
+        super().open()
+        if self.fails_in == "open":
+            raise OSError(self.name)
+
+    def close(self):
+        super().close()
+        if self.fails_in == "close":
+            raise OSError(self.name)
+
+
+class Edge:
+    """Stands for an edge that leaves the vertex."""
+
+    def __init__(self, name: str, log: list) -> None:
+        self.name, self.log = name, log
+
+    def emit(self, values, timestamps):
+        self.log.extend((self.name, value) for value in values)
+        return True
+
+    def element(self, element):
+        self.log.append((self.name, element))
+
+
+def chained(*nodes, edges=None, patient: bool = True, chunk_records: int = 1024) -> Chain:
+    """A chain of (operator, *links); a link is an index, or a ChainLink."""
+    chain = Chain(
+        [
+            ChainNode(op, "", [link if isinstance(link, ChainLink) else ChainLink(operator=link) for link in links])
+            for op, *links in nodes
+        ]
+    )
+    chain.connect(edges or {})
+    budget = Budget(lambda: 0, step_ns=1 if patient else 0)
+    budget.begin_step()
+    budget.chunk_records = chunk_records
+    for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
+        info = SubtaskInfo("job", 0, "task", 0, 1, 128)
+        node.operator.setup(
+            OperatorContext(info, node.operator.name, "", lambda: 0, budget, counters, KeyGroups(128)), outlet
+        )
+    return chain
+
+
+def mapping(function, name: str = "map"):
+    return MapOperator(name, UserFunction(function, "map"))
+
+
+def times(count: int, name: str = "flat map"):
+    return FlatMapOperator(name, UserFunction(lambda value: (f"{value}{i}" for i in range(count)), "flat_map"))
+
+
+def run(chain: Chain, *values) -> None:
+    chain.head.process(list(values), None)
+    while chain.paused:
+        chain.resume()
+
+
+def test_a_fork_gives_every_branch_everything() -> None:
+    """One of two streams made from one would miss records."""
+    log: list = []
+    chain = chained((mapping(str.upper), 1, 2), (End("a", log),), (End("b", log),))
+    run(chain, "x", "y")
+    chain.head.watermark(5)
+    chain.head.status(False)
+    assert log == [
+        *(("a", "X"), ("a", "Y"), ("b", "X"), ("b", "Y")),
+        *(("a", "watermark", 5), ("b", "watermark", 5), ("a", "status", False), ("b", "status", False)),
+    ]
+    assert [(c.name, c.records_in, c.records_out) for c in chain.counters[1:]] == [("a", 2, 0), ("b", 2, 0)]
+    assert chain.counters[0].records_out == 2
+
+
+def test_side_outputs_go_where_they_are_read_with_the_watermarks() -> None:
+    """Windows over late records would never close."""
+
+    class Split:
+        def process_element(self, value, ctx):
+            yield (SIDE, value) if value < 0 else value
+            yield OutputTag("unread"), value
+
+    log: list = []
+    leaving = {4: Edge("edge", log), 5: Edge("side edge", log)}
+    split = ProcessOperator("split", UserFunction(Split(), "process_element"))
+    links = [1, ChainLink(SIDE, operator=2), ChainLink(edge=4), ChainLink(SIDE, edge=5)]
+    chain = chained((split, *links), (End("main", log),), (End("side", log),), edges=leaving)
+    run(chain, 1, -1)
+    assert sorted(log) == [("edge", 1), ("main", 1), ("side", -1), ("side edge", -1)]
+    log.clear()
+    chain.head.watermark(9)
+    assert log == [
+        ("main", "watermark", 9),
+        ("side", "watermark", 9),
+        ("edge", Watermark(9)),
+        ("side edge", Watermark(9)),
+    ]
+
+
+def test_an_operator_that_reads_both_outputs_gets_one_watermark() -> None:
+    """It would be told twice that time goes on, and its edges would carry both."""
+    log: list = []
+    chain = chained((mapping(str), 1, ChainLink(SIDE, operator=1), ChainLink(edge=0), ChainLink(SIDE, edge=0)),
+                    (End("end", log),), edges={0: Edge("edge", log)})  # fmt: skip
+    chain.head.watermark(1)
+    chain.head.status(False)
+    assert log == [
+        ("end", "watermark", 1),
+        ("edge", Watermark(1)),
+        ("end", "status", False),
+        ("edge", WatermarkStatus(False)),
+    ]
+
+
+@pytest.mark.parametrize("chunk_records", [1, 2, 3, 100])
+def test_a_chain_of_explosions_can_be_left_anywhere(chunk_records: int) -> None:
+    """Records would be lost or reordered where one paused operator feeds another."""
+    log: list = []
+    chain = chained(
+        (times(3, "first"), 1),
+        (times(2, "second"), 2, 3),
+        (times(2, "third"), 4),
+        (End("fork", log),),
+        (End("end", log),),
+        patient=False,
+        chunk_records=chunk_records,
+    )
+    run(chain, "a", "b")
+    second = [f"{v}{i}{j}" for v in "ab" for i in range(3) for j in range(2)]
+    assert [value for name, value in log if name == "fork"] == second
+    assert [value for name, value in log if name == "end"] == [f"{v}{k}" for v in second for k in range(2)]
+
+
+def test_nothing_new_is_given_to_an_operator_behind_which_one_is_paused() -> None:
+    """Records would overtake those that a paused flat_map still holds."""
+    log: list = []
+    chain = chained((times(2, "first"), 1), (times(3, "second"), 2), (End("end", log),), patient=False, chunk_records=1)
+    chain.head.process(["a"], None)
+    assert chain.paused
+    assert log == [("end", "a00")]
+    assert chain.resume() is False
+    assert log == [("end", "a00"), ("end", "a01")]
+
+
+def test_opened_from_the_end_and_closed_from_the_start() -> None:
+    """An operator that emits in `open` or `close` would find its takers not there."""
+    log: list = []
+    chain = chained((End("a", log), 1), (End("b", log), 2), (End("c", log),))
+    chain.open()
+    chain.close()
+    assert log == ["open c", "open b", "open a", "close a", "close b", "close c"]
+    chain.close()
+    assert len(log) == 6
+
+
+def test_all_are_closed_though_some_fail() -> None:
+    """Connections would be left open by the failure of another function."""
+    log: list = []
+    chain = chained((Failing("a", log, "close"), 1), (Failing("b", log, "close"), 2), (End("c", log),))
+    chain.open()
+    with pytest.raises(OSError, match="a"):
+        chain.close()
+    assert log[3:] == ["close a", "close b", "close c"]
+
+
+def test_what_failed_to_open_is_closed_and_what_was_not_opened_is_not() -> None:
+    """`close` would run on functions whose `open` never did, and hide the first error by its own."""
+    log: list = []
+    chain = chained((End("a", log), 1), (Failing("b", log, "open"), 2), (End("c", log),))
+    with pytest.raises(OSError, match="b"):
+        chain.open()
+    chain.close()
+    assert log == ["open c", "open b", "close b", "close c"]

@@ -1,0 +1,75 @@
+"""Metrics of users' functions."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.runtime.counters import OperatorCounters, TaskCounters
+from penstock.runtime.metrics import MetricGroup
+
+
+def test_metrics_are_collected_under_their_groups() -> None:
+    """A counter in a group would overwrite one of the same name outside."""
+    counters = OperatorCounters("m")
+    group = MetricGroup(counters)
+    group.counter("n").inc(3)
+    group.counter("n").dec()
+    inside = group.add_group("kind", "late")
+    inside.counter("n").inc()
+    inside.meter("rate").mark_event(5)
+    group.add_group("plain").gauge("g", lambda: 1.5)
+    sizes = group.distribution("size")
+    for size in (4, -2):
+        sizes.update(size)
+    group.collect()
+    assert counters.user == {
+        "n": 2,
+        "kind.late.n": 1,
+        "kind.late.rate": 5,
+        "plain.g": 1.5,
+        "size.count": 2,
+        "size.sum": 2,
+        "size.min": -2,
+        "size.max": 4,
+    }
+
+
+def test_a_name_is_one_metric_of_one_kind() -> None:
+    """Two functions that count under one name would each see half."""
+    group = MetricGroup(OperatorCounters("m"))
+    assert group.counter("n") is group.counter("n")
+    assert group.meter("m") is group.meter("m")
+    assert group.distribution("d") is group.distribution("d")
+    for other in (group.meter, group.distribution):
+        with pytest.raises(ValueError, match="'n' is registered as a Counter already"):
+            other("n")
+    with pytest.raises(ValueError, match="'m' is registered as a Meter already"):
+        group.counter("m")
+
+
+@pytest.mark.parametrize("gauge", [lambda: 1 // 0, lambda: None, lambda: "seven"])
+def test_a_broken_gauge_harms_nobody(gauge) -> None:
+    """The heartbeats of the slot would stop, and with them the job."""
+    counters = OperatorCounters("m")
+    group = MetricGroup(counters)
+    group.gauge("broken", gauge)
+    group.counter("n").inc()
+    group.collect()
+    assert counters.user == {"n": 1}
+
+
+def test_an_empty_distribution_can_be_read() -> None:
+    """The first heartbeat would fail."""
+    counters = OperatorCounters("m")
+    group = MetricGroup(counters)
+    group.distribution("d")
+    group.collect()
+    assert set(counters.user.values()) == {0}
+
+
+def test_latencies_are_summed_up() -> None:
+    """Mean and maximum latency would be wrong."""
+    counters = TaskCounters()
+    for ms in (3, 9, 6):
+        counters.latency(ms)
+    assert (counters.latency_count, counters.latency_sum_ms, counters.latency_max_ms) == (3, 18, 9)

@@ -1,0 +1,469 @@
+"""A task: its life, the order of its work, slices and pauses, checkpoints, and what it asks of its host."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.common import Duration, WatermarkStrategy
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.errors import UserFunctionError
+from penstock.runtime.buffer import NO_KEY_GROUP, Header, decode_header, decode_segments, encode
+from penstock.runtime.elements import (
+    CheckpointBarrier,
+    EndOfData,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
+from penstock.runtime.events import (
+    AbortCheckpoint,
+    Acknowledge,
+    AssignSplits,
+    Cancel,
+    Close,
+    DataEnded,
+    Decline,
+    Finished,
+    InputEnded,
+    NoMoreSplits,
+    RequestSplit,
+    Result,
+    TriggerCheckpoint,
+)
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.process import KeyedProcessOperator
+from penstock.runtime.operators.reduce import ReduceOperator
+from penstock.runtime.operators.sink import CollectOperator
+from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
+from penstock.runtime.partitioners import ForwardPartitioner, RebalancePartitioner
+from penstock.runtime.slot import Slot
+from penstock.runtime.source import END_OF_INPUT, Nothing, Records
+from penstock.runtime.task import TaskState
+from penstock.runtime.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
+
+IN, OUT = 0, 1
+
+
+class Host:
+    """Subtask 0 of one vertex between two edges, as a host drives it. Time stands still unless a test moves it."""
+
+    def __init__(
+        self,
+        *operators,
+        senders: int = 2,
+        source: bool = False,
+        leaves: bool = True,
+        batched: bool = False,
+        exactly_once: bool = True,
+        buffer_timeout_ms: int = 5,
+        latency_interval_ms: int = 0,
+    ) -> None:
+        self.now_ms = 1000
+        self.ns = 0
+        self.tick_ns = 0
+        into = EdgeInfo(IN, 0, 1, senders, 1, 0, 1, (senders, 1, 1))
+        out = EdgeInfo(OUT, 1, 2, 1, 1, 1, 2, (senders, 1, 1))
+        nodes = [ChainNode(op, "", [ChainLink(operator=n + 1)]) for n, op in enumerate(operators)]
+        nodes[-1].links = [ChainLink(edge=OUT)] if leaves else []
+        vertex = VertexSpec(
+            1,
+            "vertex",
+            1,
+            128,
+            nodes,
+            [] if source else [(into, RebalancePartitioner())],
+            [(out, ForwardPartitioner())] if leaves else [],
+            buffer_timeout_ms,
+        )
+        level = LevelSpec(
+            "job",
+            1,
+            (senders, 1, 1),
+            [vertex],
+            {IN: into},
+            batched,
+            exactly_once=exactly_once,
+            latency_interval_ms=latency_interval_ms,
+        )
+        self.slot = Slot(level, 0, "run", lambda: self.now_ms, self.clock)
+        self.task = self.slot.tasks[1]
+        self.slot.open()
+        self.sequences = [0] * senders
+        self.effects: list = []
+
+    def clock(self) -> int:
+        self.ns += self.tick_ns
+        return self.ns
+
+    def sends(self, sender: int, *segments, group: int = NO_KEY_GROUP) -> Host:
+        """A buffer arrives. A list stands for records without timestamps."""
+        parts = [(s, None) if isinstance(s, list) else s for s in segments]
+        header = Header(group, IN, sender, self.sequences[sender], 0, 0)
+        self.sequences[sender] += 1
+        self.slot.receive(encode(header, parts))
+        return self
+
+    def handle(self, event) -> Host:
+        self.slot.handle(1, event)
+        return self
+
+    def works(self) -> Host:
+        """Steps until nothing is left to do now."""
+        for _ in range(10_000):
+            if not self.slot.step():
+                self.task.check()
+                return self
+            self.task.check()
+        raise AssertionError("the task is never done")
+
+    def left(self) -> list:
+        """What left by the outgoing edge since the last call: values and elements, in order."""
+        out: list = []
+        for _, buffer in self.slot.outbox.take():
+            assert decode_header(buffer).edge == OUT
+            for segment in decode_segments(buffer):
+                out.extend(segment[0] if isinstance(segment, tuple) else [segment])
+        return out
+
+    def flushed(self) -> list:
+        """The same, with what the buffer timeout brings."""
+        self.works()
+        self.now_ms += 5
+        self.works()
+        return self.left()
+
+    def asks(self) -> list:
+        return self.slot.take_effects()
+
+
+def mapping(function=lambda value: value, name: str = "map"):
+    return MapOperator(name, UserFunction(function, "map"))
+
+
+class Function:
+    """Open, close and process functions of a test."""
+
+    def __init__(self, calls: list, fails_in: str = "") -> None:
+        self.calls, self.fails_in = calls, fails_in
+
+    def called(self, what: str) -> None:
+        self.calls.append(what)
+        if what == self.fails_in:
+            raise ValueError(f"{what} failed")
+
+    def open(self, context):
+        self.called("open")
+
+    def map(self, value):
+        return value
+
+    def close(self):
+        self.called("close")
+
+
+class Script:
+    """A source and its reader, that gives what the test puts into `script`."""
+
+    interleaved = True
+
+    def __init__(self) -> None:
+        self.script: list = []
+        self.calls: list = []
+
+    def create_reader(self, context):
+        self.context = context
+        return self
+
+    def start(self):
+        self.context.request_split()
+
+    def add_splits(self, splits):
+        self.calls.append(("splits", [split.split_id for split in splits]))
+
+    def no_more_splits(self):
+        self.calls.append("no more")
+
+    def poll(self, max_records):
+        return self.script.pop(0) if self.script else Nothing()
+
+    def close(self):
+        self.calls.append("closed")
+
+
+class Split:
+    split_id = "s"
+
+
+def sourced(script, **settings) -> Host:
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(0))
+    return Host(SourceOperator("source", script, strategy, 200), source=True, **settings)
+
+
+def test_from_the_first_record_to_the_end() -> None:
+    """The job would never end, or end before its last records are sent."""
+    calls: list = []
+    host = Host(mapping(Function(calls)))
+    assert calls == ["open"]
+    assert host.sends(0, [1, 2]).flushed() == [1, 2]
+    assert host.sends(0, EndOfData()).flushed() == []
+    assert host.task.state is TaskState.RUNNING
+    host.sends(1, [3], EndOfData())
+    assert host.works().left() == [3, EndOfData()]
+    assert host.task.state is TaskState.DATA_ENDED
+    assert host.asks() == [DataEnded(1, 0)]
+    assert calls == ["open"]
+    host.handle(Close())
+    assert calls == ["open", "close"]
+    assert host.asks() == [Finished(1, 0, False)]
+    assert host.slot.finished
+    host.handle(Close()).handle(Cancel())
+    assert (calls, host.asks(), host.task.wake_at_ms(), host.task.busy) == (["open", "close"], [], None, False)
+
+
+def test_cancel_drops_all_work_and_closes() -> None:
+    """Ctrl-C would wait for a generator that never ends, or leave connections open."""
+    calls: list = []
+    endless = FlatMapOperator("endless", UserFunction(lambda value: iter(int, 1), "flat_map"))
+    host = Host(endless, mapping(Function(calls)))
+    host.tick_ns = 1_000_000
+    host.sends(0, [1]).sends(1, [2])
+    host.slot.step()
+    assert host.task.busy
+    host.handle(Cancel())
+    assert calls == ["open", "close"]
+    assert host.asks() == [Finished(1, 0, True)]
+    assert not host.task.busy
+    host.task.check()
+
+
+def test_a_close_that_fails_is_not_reported_as_finished() -> None:
+    """A function that writes its rest in `close` would lose it, and the job would be called a success."""
+    host = Host(mapping(Function([], fails_in="close")))
+    host.sends(0, EndOfData()).sends(1, EndOfData()).works().asks()
+    with pytest.raises(UserFunctionError, match="close failed"):
+        host.handle(Close())
+    assert Finished(1, 0, False) not in host.asks()
+
+
+def test_what_comes_for_a_task_that_is_over_changes_nothing() -> None:
+    """A split that was on its way during a cancel would wake up a closed reader."""
+    script = Script()
+    host = sourced(script)
+    host.handle(Cancel())
+    for event in (AssignSplits([Split()]), NoMoreSplits(), TriggerCheckpoint(1, 0), AbortCheckpoint(1)):
+        host.handle(event)
+    assert script.calls == ["closed"]
+    assert not host.slot.step()
+    host.task.check()
+
+
+def test_a_lost_buffer_is_noticed() -> None:
+    """Records would be missing in the result, and nobody would know."""
+    host = Host(mapping())
+    host.sends(0, [1])
+    host.sequences[0] += 1
+    with pytest.raises(AssertionError, match="buffer 2, expected 1"):
+        host.sends(0, [2])
+
+
+def test_records_and_watermarks_keep_their_order() -> None:
+    """Records would be late that were in time."""
+    host = Host(mapping())
+    host.sends(1, Watermark(50), WatermarkStatus(False))
+    host.sends(0, [1], Watermark(10), [2], Watermark(20), [3])
+    assert host.flushed() == [1, Watermark(10), 2, Watermark(20), 3]
+    assert host.task.chain.counters[0].watermark == 20
+    assert host.sends(0, WatermarkStatus(False)).flushed() == [Watermark(50), WatermarkStatus(False)]
+    assert host.sends(1, WatermarkStatus(True), Watermark(60)).flushed() == [WatermarkStatus(True), Watermark(60)]
+
+
+def test_records_after_the_watermark_wait_for_its_timers() -> None:
+    """A record would be processed before the timer that its time has set off."""
+    seen: list = []
+
+    class Timed:
+        def process_element(self, value, ctx):
+            seen.append(value)
+            ctx.timer_service().register_event_time_timer(5)
+
+        def on_timer(self, timestamp, ctx):
+            for i in range(3):
+                seen.append(("timer", ctx.get_current_key(), i))
+                yield i
+
+    host = Host(KeyedProcessOperator("keyed", lambda v: v, UserFunction(Timed(), "process_element")), senders=1)
+    host.tick_ns = host.slot.budget.step_ns // 3  # each step ends after a result or two
+    host.slot.budget.chunk_records = 1
+    host.sends(0, ["a", "b"], Watermark(5), ["c"]).works()
+    assert seen == ["a", "b", *(("timer", key, i) for key in "ab" for i in range(3)), "c"]
+
+
+def test_a_slow_function_does_not_hold_the_task_for_a_whole_chunk() -> None:
+    """Barriers and flushes would wait four seconds for 4,000 calls of a millisecond."""
+    host = Host(mapping(lambda value: host.__setattr__("ns", host.ns + 1_000_000) or value), senders=1)
+    host.sends(0, list(range(4000))).sends(0, list(range(4000)))
+    steps = []
+    while host.task.busy:
+        before = host.task.chain.counters[0].records_in
+        host.slot.step()
+        steps.append(host.task.chain.counters[0].records_in - before)
+    assert sum(steps) == 8000
+    assert max(steps[1:-1]) <= 10, "only the first slice may be a guess"
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 5, -1])
+def test_the_buffer_timeout(timeout_ms: int) -> None:
+    """A record of a quiet stream would never arrive, or a busy one would send records one by one."""
+    host = Host(mapping(), buffer_timeout_ms=timeout_ms)
+    host.sends(0, [1]).works()
+    assert host.left() == ([1] if timeout_ms == 0 else [])
+    assert host.task.wake_at_ms() == (1005 if timeout_ms == 5 else None)
+    host.now_ms = 1004
+    assert host.sends(0, [2]).works().left() == ([2] if timeout_ms == 0 else [])
+    host.now_ms = 1005
+    assert host.works().left() == ([1, 2] if timeout_ms == 5 else [])
+    assert host.task.wake_at_ms() is None
+    host.sends(0, EndOfData()).sends(1, EndOfData()).works()
+    assert host.left() == ([1, 2, EndOfData()] if timeout_ms == -1 else [EndOfData()])
+
+
+def test_a_checkpoint_with_aligned_barriers() -> None:
+    """State would hold records from behind the barrier."""
+    host = Host(mapping())
+    host.sends(0, [1], CheckpointBarrier(1, 0), [2]).sends(1, [3])
+    assert host.flushed() == [1, 3]
+    host.sends(1, CheckpointBarrier(1, 0), [4])
+    host.works()
+    # The barrier is flushed at once: it must not wait for a timeout at each hop.
+    assert host.left() == [CheckpointBarrier(1, 0)]
+    assert host.asks() == [Acknowledge(1, 0, 1)]
+    assert host.flushed() == [2, 4]
+    host.sends(0, CheckpointBarrier(2, 0), [5]).handle(AbortCheckpoint(2))
+    assert host.flushed() == [5]
+    host.sends(1, CheckpointBarrier(3, 0)).sends(0, CheckpointBarrier(4, 0)).works()
+    assert [type(effect) for effect in host.asks()] == [Decline]
+
+
+def test_at_least_once_waits_for_nobody() -> None:
+    """Who gave up exactly-once for latency would not get the latency."""
+    host = Host(mapping(), exactly_once=False)
+    host.sends(0, CheckpointBarrier(1, 0), [2])
+    assert host.flushed() == [2]
+    host.sends(1, [3], CheckpointBarrier(1, 0)).works()
+    assert host.left() == [3, CheckpointBarrier(1, 0)]
+
+
+def test_a_source_begins_a_checkpoint_between_its_records() -> None:
+    """Its position and the barrier would not match: records lost or doubled."""
+    script = Script()
+    host = sourced(script)
+    assert host.asks() == [RequestSplit(1, 0)]
+    script.script = [Records("s", [1, 2], [1, 2])]
+    host.handle(AssignSplits([Split()])).works()
+    host.handle(TriggerCheckpoint(7, 500))
+    script.script = [Records("s", [3], [3])]
+    host.task._source.poll_at_ms = host.now_ms
+    host.works()
+    assert host.left() == [1, 2, CheckpointBarrier(7, 500)]
+    assert host.asks() == [Acknowledge(1, 0, 7)]
+    assert host.flushed() == [3]
+
+
+def test_the_end_of_a_source() -> None:
+    """Windows behind it would stay open, or close before its last record."""
+    script = Script()
+    host = sourced(script)
+    script.script = [Records("s", [1], [1], split_finished=True), END_OF_INPUT]
+    host.handle(AssignSplits([Split()])).handle(NoMoreSplits()).works()
+    assert host.left() == [1, Watermark(0), Watermark(MAX_TIMESTAMP), EndOfData()]
+    assert script.calls == [("splits", ["s"]), "no more"]
+    host.now_ms += 1000
+    assert host.flushed() == []
+    host.handle(TriggerCheckpoint(3, 0)).works()
+    assert host.left() == [CheckpointBarrier(3, 0)]
+    assert host.handle(Close()).asks()[-1] == Finished(1, 0, False)
+    assert script.calls[-1] == "closed"
+
+
+def test_when_the_task_wants_to_be_called() -> None:
+    """A rate-limited source or a timeout would come seconds late, or the host would spin."""
+    script = Script()
+    host = sourced(script)
+    script.script = [Nothing(retry_at_ms=1070)]
+    host.works()
+    assert host.task.wake_at_ms() == 1070
+    assert not host.task.busy
+    host.now_ms = 1070
+    assert host.task.busy
+    host.works()
+    assert host.task.wake_at_ms() == 1200, "nothing until splits are added but the watermark interval"
+
+
+def test_latency_markers_pass_through_and_are_counted_at_the_end() -> None:
+    """Latency could not be measured, or each marker would come once a channel."""
+    host = Host(mapping())
+    host.sends(0, LatencyMarker(900, 0, 0))
+    assert host.flushed() == [LatencyMarker(900, 0, 0)]
+    last = Host(CollectOperator("collect", 3), leaves=False)
+    last.sends(0, LatencyMarker(900, 0, 0)).sends(1, LatencyMarker(990, 0, 0), ["x"]).works()
+    counters = last.task.counters
+    assert (counters.latency_count, counters.latency_sum_ms, counters.latency_max_ms) == (2, 110, 100)
+    assert last.asks() == [Result(1, 0, 3, ["x"])]
+    script = Script()
+    marking = sourced(script, latency_interval_ms=50)
+    assert marking.flushed() == [LatencyMarker(1000, 1, 0)]
+
+
+def test_counters_tell_what_came_and_went() -> None:
+    """A slow job could not be looked into."""
+    host = Host(mapping(), mapping(name="second"))
+    host.sends(0, [1, 2]).sends(1, [3]).flushed()
+    first, second = host.task.chain.counters
+    assert (first.records_in, first.records_out, second.records_in, second.records_out) == (3, 3, 3, 3)
+    counters = host.task.counters
+    assert (counters.buffers_in, counters.buffers_out) == (2, 1)
+    assert counters.bytes_in > counters.bytes_out > 0
+
+
+def test_a_failure_leaves_by_the_host() -> None:
+    """The job would go on without the record that broke."""
+    host = Host(mapping(lambda value: 1 // value))
+    host.sends(0, [1, 0])
+    with pytest.raises(UserFunctionError, match="value 0"):
+        host.works()
+
+
+# Batched mode.
+
+
+def test_a_batched_task_finishes_a_key_group_before_the_next() -> None:
+    """Memory would be bounded by all keys of the input, not by the largest group."""
+    operator = ReduceOperator("reduce", lambda v: v[0], UserFunction(lambda a, b: (a[0], a[1] + b[1]), "reduce"))
+    host = Host(operator, batched=True)
+    host.sends(0, [("a", 1)], group=3).sends(1, [("b", 5)], group=3).sends(0, [("a", 2)], group=3)
+    assert host.flushed() == []
+    host.sends(1, [("c", 7)], group=4).works()
+    assert list(operator._table) == ["c"], "group 3 is forgotten"
+    host.handle(InputEnded()).works()
+    assert sorted(host.left()) == [("a", 3), ("b", 5), ("c", 7)]
+    assert host.task.state is TaskState.DATA_ENDED
+    assert host.asks() == [DataEnded(1, 0)]
+
+
+def test_a_batched_task_without_input_ends_as_well() -> None:
+    """A job whose filter lets nothing through would never end."""
+    host = Host(mapping(), batched=True)
+    host.handle(InputEnded()).works()
+    assert host.task.state is TaskState.DATA_ENDED
+    assert host.left() == []
+
+
+def test_the_journal_tells_what_happened() -> None:
+    """An internal error would come without its story."""
+    host = Host(mapping())
+    host.handle(AbortCheckpoint(4))
+    assert str(host.task.journal) == "  1000 ms  AbortCheckpoint(checkpoint_id=4)"
+    for n in range(500):
+        host.handle(AbortCheckpoint(n))
+    assert len(str(host.task.journal).splitlines()) == 200
