@@ -52,6 +52,9 @@ $(BENCH_READY): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
+bench-peers: $(READY) ## penstock beside PyFlink, Flink in Java and PySpark: 25 minutes; a try: make bench-peers ARGS=--quick
+	@$(BIN)/python -m benchmarks.peers.run $(ARGS)
+
 check: lint test ## what CI runs
 
 clean: ## remove .venv and all that tools have left

@@ -15,13 +15,13 @@ from tests.simulation.programs import environment, explained, scripted, script, 
 pytestmark = pytest.mark.simulation
 
 
-HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
 
 
 def diamond() -> StreamExecutionEnvironment:
     """One source, two branches of unequal length, joined again."""
     env = environment()
-    source = scripted(script(0, 40, pauses=((20, HOUR_MS),)), script(1, 25, pauses=((10, HOUR_MS),)))
+    source = scripted(script(0, 40, pauses=((20, MINUTE_MS),)), script(1, 25, pauses=((10, MINUTE_MS),)))
     stream = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "source")
     short = stream.filter(lambda value: value[3] % 2 == 0).disable_chaining()
     long = stream.rebalance().map(lambda value: value).rebalance().map(lambda value: value)

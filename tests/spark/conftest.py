@@ -12,11 +12,33 @@ import pytest
 ROOT = str(Path(__file__).parents[2])
 if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
+_failed = False
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    global _failed
+    outcome = yield
+    _failed = _failed or outcome.get_result().failed  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True)
+def failures_stay_alone() -> Iterator[None]:
+    """A test that has failed may leave a job behind; the next one begins with a session of its own."""
+    global _failed
+    if _failed:
+        _stop_session()
+    _failed = False
+    yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def session_ends_with_the_tests() -> Iterator[None]:
     yield
+    _stop_session()
+
+
+def _stop_session() -> None:
     from penstock.engine.session import stop_own_session
 
     stop_own_session()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -68,7 +69,7 @@ def wait_until_running(client: Any) -> None:
 
 def processes() -> list[tuple[int, int, str]]:
     """(pid, parent, command) of every process below this one."""
-    lines = subprocess.check_output(["ps", "-eo", "pid=,ppid=,args="], text=True).splitlines()
+    lines = subprocess.check_output(["ps", "-ww", "-eo", "pid=,ppid=,args="], text=True).splitlines()
     fields = (line.split(None, 2) for line in lines)
     return below(os.getpid(), [(int(f[0]), int(f[1]), f[2]) for f in fields if len(f) == 3])
 
@@ -88,7 +89,7 @@ def below(root: int, all_processes: Iterable[tuple[int, int, str]]) -> list[tupl
 
 def workers() -> list[int]:
     """Python workers of Spark below this process. They are forked by daemons, which stay."""
-    daemons = {pid: parent for pid, parent, command in processes() if "daemon" in command and "python" in command}
+    daemons = {pid: parent for pid, parent, command in processes() if re.search(r"python\S* -m \S*daemon\b", command)}
     return [pid for pid, parent in daemons.items() if parent in daemons]
 
 

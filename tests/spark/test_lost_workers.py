@@ -155,5 +155,5 @@ def test_sparks_stack_of_a_killed_worker() -> None:
     wait_until_running(client)
     os.kill(workers()[-1], signal.SIGKILL)
 
-    with pytest.raises(TaskLostError, match="org.apache.spark"):
+    with pytest.raises(TaskLostError, match=r"org\.apache\.spark"):
         client.get_job_execution_result().result(60)

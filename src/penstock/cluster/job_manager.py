@@ -118,7 +118,7 @@ class JobManager:
             return
         slot = (message.level, message.slot)
         self._heard_ms[slot] = _now_ms()
-        if slot not in self._identities:
+        if slot not in self._identities or isinstance(message, Register):
             self._identities[slot] = identity
             for waiting in self._undelivered.pop(slot, []):
                 self.server.send(identity, waiting)
@@ -126,6 +126,8 @@ class JobManager:
 
     def _on_register(self, slot: SlotId, message: Register) -> None:
         self.execution.registered(slot)
+        if self.execution.status is JobStatus.FAILING:
+            self._give_grace()
 
     def _on_heartbeat(self, slot: SlotId, message: Heartbeat) -> None:
         self.metrics.update(message.reports)
@@ -148,9 +150,13 @@ class JobManager:
         self._fail(revive(message.kind, message.message), slot)
 
     def _fail(self, error: BaseException, slot: SlotId | None = None) -> None:
+        self._give_grace()
+        self.execution.failed(slot, error)
+
+    def _give_grace(self) -> None:
+        """Tasks of a failed job have a moment to close; whoever does not answer by then is killed."""
         if self._deadline_ms is None:
             self._deadline_ms = _now_ms() + _FAILURE_GRACE_MS
-        self.execution.failed(slot, error)
 
     def _guarded(self, do: Callable[[], None]) -> None:
         """What fails here (a user's enumerator, Spark's JVM) is the job's failure, and must not end the thread."""

@@ -107,7 +107,7 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
                 late_records_dropped=sum(report.late_records_dropped for report in reports),
                 watermark=min(report.watermark for report in reports),
                 user={
-                    metric: sum(report.user.get(metric, 0) for report in reports)
+                    metric: _add_up(metric, [report.user[metric] for report in reports if metric in report.user])
                     for metric in sorted({metric for report in reports for metric in report.user})
                 },
             )
@@ -115,3 +115,10 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
         ],
         subtasks=subtasks,
     )
+
+
+def _add_up(metric: str, values: list[int | float]) -> int | float:
+    """One metric over its subtasks: a sum, but for the ends of a distribution."""
+    if metric.endswith(".min"):
+        return min(values)
+    return max(values) if metric.endswith(".max") else sum(values)

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pyarrow as pa
 
 from penstock.control.client import ControlClient
@@ -82,6 +83,7 @@ class SlotHost:
         self._garbage = GarbageCollection(time.monotonic_ns())
         self._discarding = False
         self._interrupt = Interrupt()
+        self._waiting: tuple[str, int] | None = None
         assert payload.control is not None
         self._client = ControlClient(payload.control, self._on_message, self._heartbeat, payload.heartbeat_ms)
 
@@ -96,8 +98,9 @@ class SlotHost:
                 self._pushes.wrote(target, now_ns)
             rows.extend((target, PUSH) for target in self._pushes.due(now_ns))
             if rows and not self._discarding:
+                self._waiting = ("back_pressured_ns", now_ns)
                 yield to_batch(rows)
-                self._account("back_pressured_ns", time.monotonic_ns() - now_ns)
+                self._account()
             self._take_input(busy=bool(busy))
         self._leave()
 
@@ -157,8 +160,9 @@ class SlotHost:
         try:
             slot.handle_all(Cancel() if cancelled else Close())
         finally:
-            self._send_effects()
+            # The last counters go first: with the last word of the last slot the job is over.
             self._client.send(self._heartbeat())
+            self._send_effects()
 
     def _send_effects(self) -> None:
         assert self._slot is not None
@@ -223,12 +227,21 @@ class SlotHost:
 
     def _heartbeat(self) -> Heartbeat:
         reports = reports_of(self._slot) if self._slot is not None else []
+        waiting = self._waiting
+        if waiting is not None:
+            # A slot may be held back for minutes: it is told while it lasts.
+            what, since_ns = waiting
+            ns = time.monotonic_ns() - since_ns
+            reports = [msgspec.structs.replace(report, **{what: getattr(report, what) + ns}) for report in reports]
         return Heartbeat(self._level.attempt, self._level.level, self._index, reports)
 
-    def _account(self, what: str, ns: int) -> None:
-        if self._slot is not None:
-            for task in self._slot.tasks.values():
-                setattr(task.counters, what, getattr(task.counters, what) + ns)
+    def _account(self) -> None:
+        """The wait is over: count it, as idle or back-pressured time of each task of the slot."""
+        assert self._waiting is not None
+        (what, since_ns), self._waiting = self._waiting, None
+        ns = time.monotonic_ns() - since_ns
+        for task in self._slot.tasks.values() if self._slot is not None else ():
+            setattr(task.counters, what, getattr(task.counters, what) + ns)
 
 
 def _now_ms() -> int:
