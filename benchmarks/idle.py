@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.latency import through_exchanges
 from benchmarks.measurement import environment, options, tell
 from benchmarks.process_tree import usage
+from penstock.common.job_status import JobStatus
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,14 @@ def start_job(arguments: argparse.Namespace) -> Callable[[], Any]:
     env = environment(arguments)
     through_exchanges(env, _RATE, _EXCHANGES).print()
     client = env.execute_async("idle")
-    return lambda: client.cancel().result()
+    while (status := client.get_job_status().result()) is JobStatus.CREATED:
+        time.sleep(0.1)
+
+    def stop() -> None:
+        assert client.get_job_status().result() is JobStatus.RUNNING, status
+        client.cancel().result()
+
+    return stop
 
 
 def start_bare(arguments: argparse.Namespace) -> Callable[[], Any]:
@@ -67,15 +75,15 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--bare", action="store_true")
     arguments = parser.parse_args()
-    stop = (start_bare if arguments.bare else start_job)(arguments)
+    stop = start_bare(arguments) if arguments.bare else start_job(arguments)
     time.sleep(arguments.warm_up)
     before, began = usage(), time.perf_counter()
     time.sleep(arguments.seconds)
     after, took_s = usage(), time.perf_counter() - began
     jvm = (after.jvm_cpu_s - before.jvm_cpu_s) / took_s
     python = (after.python_cpu_s - before.python_cpu_s) / took_s
-    tell({"cores": jvm + python, "jvm_cores": jvm, "python_cores": python, "memory_mb": after.total_bytes / 1e6})
     stop()
+    tell({"cores": jvm + python, "jvm_cores": jvm, "python_cores": python, "memory_mb": after.total_bytes / 1e6})
 
 
 if __name__ == "__main__":

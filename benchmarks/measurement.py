@@ -64,8 +64,7 @@ class Measured:
     def bytes_per_record(self) -> float:
         """What a record takes on the wire between the first two vertices."""
         first = self.vertices[0]
-        bytes_out: int = first.bytes_out
-        return bytes_out / max(1, first.operators[-1].records_out)
+        return float(first.bytes_out / max(1, first.operators[-1].records_out))
 
 
 def measure(

@@ -90,6 +90,8 @@ public class FlinkJobs {
     /** Of p subtasks, subtask i makes the numbers i, i + p, i + 2p, ... A record goes out when it is due. */
     public static class Source extends RichParallelSourceFunction<Tuple3<Integer, Long, Long>> {
         private static final int LARGEST_CHUNK = 100;
+        // As Flink's generators of watermarks; PyFlink ends a bundle at each one.
+        private static final long WATERMARK_INTERVAL_MS = 200;
         private final double rate;
         private final boolean eventTime;
         private volatile boolean running = true;
@@ -105,7 +107,7 @@ public class FlinkJobs {
             int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
             long number = subtask;
             long emitted = 0;
-            long watermarkMs = Long.MIN_VALUE;
+            long watermarkMs = 0;
             long began = nowMicros();
             while (running) {
                 long now = nowMicros();
@@ -128,7 +130,7 @@ public class FlinkJobs {
                             context.collect(record);
                         }
                     }
-                    if (eventTime && now / 1000 - 1 > watermarkMs) {
+                    if (eventTime && now / 1000 - 1 >= watermarkMs + WATERMARK_INTERVAL_MS) {
                         watermarkMs = now / 1000 - 1;
                         context.emitWatermark(new Watermark(watermarkMs));
                     }

@@ -21,9 +21,6 @@ from benchmarks.peers.measuring import FailedError, measure
 from benchmarks.peers.report import Result, best_of, groups, print_report
 from benchmarks.yardstick import records_per_s
 
-# At a record a second, fewer seconds would be too few records; Spark's batches take seconds.
-_LONG_SECONDS = 20
-
 
 def main() -> None:
     """Measure what was asked for."""
@@ -81,16 +78,14 @@ def _can_run(case: Case, environments: Environments) -> bool:
 
 def _measure(result: Result, environments: Environments, arguments: argparse.Namespace) -> None:
     case = result.case
-    seconds = arguments.seconds
-    if (case.rate == 1 or case.peer == "spark") and not arguments.quick:
-        seconds = max(seconds, _LONG_SECONDS)
+    warm_up, seconds = max(arguments.warm_up, case.warm_up), max(arguments.seconds, case.seconds)
     load = os.getloadavg()[0]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="peers-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         command = case.command(environments, directory)
         try:
-            run = measure(command, directory, environments.variables_of(case.peer), arguments.warm_up, seconds)
+            run = measure(command, directory, environments.variables_of(case.peer), warm_up, seconds)
         except FailedError as error:
             result.error = str(error)
             print(f"{case.title}: {result.error.splitlines()[0]}", flush=True)

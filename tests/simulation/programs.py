@@ -20,7 +20,13 @@ from penstock.testing.simulator.sources import ScriptedSource
 
 ROOMY = Circumstances()
 TIGHT = Circumstances(
-    tick_ns_max=1_000, step_ns=3_000, step_bytes=100, chunk_records=2, buffer_records=2, buffer_bytes=100, channel_rows=1
+    tick_ns_max=1_000,
+    step_ns=3_000,
+    step_bytes=100,
+    chunk_records=2,
+    buffer_records=2,
+    buffer_bytes=100,
+    channel_rows=1,
 )
 
 
@@ -55,7 +61,9 @@ def graph_of(env: StreamExecutionEnvironment) -> JobGraph:
     return plans[0]
 
 
-def simulate(env: StreamExecutionEnvironment, seed: int, circumstances: Circumstances = TIGHT, **settings: Any) -> Simulation:
+def simulate(
+    env: StreamExecutionEnvironment, seed: int, circumstances: Circumstances = TIGHT, **settings: Any
+) -> Simulation:
     """A simulation of a program, not yet run."""
     return Simulation(graph_of(env), Random(seed), circumstances, Trace(), **settings)
 

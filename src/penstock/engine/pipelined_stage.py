@@ -183,9 +183,10 @@ class SlotHost:
         if busy or self._client.received:
             self._garbage.waited(before, 0)
             return
+        self._waiting = ("idle_ns", before)
         batch = self._inbox.get(self._timeout_ns(before))
+        self._account()
         after = time.monotonic_ns()
-        self._account("idle_ns", after - before)
         self._garbage.waited(after, after - before)
         if batch is None or self._discarding:
             return

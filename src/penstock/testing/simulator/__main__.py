@@ -1,7 +1,7 @@
 """`python -m penstock.testing.simulator`: replay one seed, every event of it, or run many.
 
-    --seed N              replay seed N
-    --seeds N [--from M]  run N seeds, and name those that fail
+--seed N              replay seed N
+--seeds N [--from M]  run N seeds, and name those that fail
 """
 
 from __future__ import annotations

@@ -86,7 +86,9 @@ class ChannelChecks:
         channel = (header.edge, header.sender, header.target)
         state = self._channels[channel]
         if header.key_group == NO_KEY_GROUP and not self._batched:
-            assert header.sequence == state.sequence, f"channel {channel}: sent {header.sequence} as no {state.sequence}"
+            assert header.sequence == state.sequence, (
+                f"channel {channel}: sent {header.sequence} as no {state.sequence}"
+            )
             state.sequence += 1
         for segment in decode_segments(row):
             self._look_at(channel, state, segment)
@@ -95,12 +97,16 @@ class ChannelChecks:
         if isinstance(segment, tuple):
             values, timestamps = segment
             assert values, f"channel {channel}: a segment without a record"
-            assert timestamps is None or len(timestamps) == len(values), f"channel {channel}: timestamps are not parallel"
+            assert timestamps is None or len(timestamps) == len(values), (
+                f"channel {channel}: timestamps are not parallel"
+            )
             assert not state.ended, f"channel {channel}: {len(values)} records after the end of the data"
             state.records += len(values)
             if self._exact_time and timestamps is not None:
                 early = min(timestamps)
-                assert early > state.watermark, f"channel {channel}: a record of {early} after watermark {state.watermark}"
+                assert early > state.watermark, (
+                    f"channel {channel}: a record of {early} after watermark {state.watermark}"
+                )
         elif isinstance(segment, Watermark):
             assert not state.ended, f"channel {channel}: {segment} after the end of the data"
             assert segment.timestamp > state.watermark, f"channel {channel}: {segment} after {state.watermark}"
@@ -114,7 +120,9 @@ class ChannelChecks:
             assert n not in state.barriers, f"channel {channel}: barrier {n} twice"
             state.barriers[n] = state.records
             cut = state.cuts.get(n, state.records)
-            assert state.records == cut, f"channel {channel}: barrier {n} after {state.records} records, to be after {cut}"
+            assert state.records == cut, (
+                f"channel {channel}: barrier {n} after {state.records} records, to be after {cut}"
+            )
         elif isinstance(segment, WatermarkStatus):
             state.active = segment.active
 
@@ -186,7 +194,9 @@ class CutChecks:
             return
         read = task.chain.counters[0].records_in
         sent = sum(self._channels.sent_before(channel, checkpoint_id) for channel in channels)
-        what = f"{task.info} acknowledged {checkpoint_id} having read {read} records, its senders had sent {sent} before"
+        what = (
+            f"{task.info} acknowledged {checkpoint_id} having read {read} records, its senders had sent {sent} before"
+        )
         self.cuts += 1
         if self._exactly_once:
             assert read == sent, what

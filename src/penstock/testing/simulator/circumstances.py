@@ -29,6 +29,8 @@ class Circumstances:
     abort_rate: float = 0.0
     """How likely it is that a checkpoint is given up, some time after it began."""
     cancel_at_step: int | None = None
+    jump_rate: float = 0.01
+    """How often the clock jumps while there is something to do, against one for each thing that could be done."""
 
     @staticmethod
     def draw(random: Random) -> Circumstances:

@@ -168,7 +168,9 @@ class _Generator:
             }[kind]
             self._add(kind, stream, sane=stream.sane, **settings)
 
-    def _add(self, kind: str, stream: _Stream, *, sane: bool = False, timed: bool | None = None, **settings: Any) -> _Stream:
+    def _add(
+        self, kind: str, stream: _Stream, *, sane: bool = False, timed: bool | None = None, **settings: Any
+    ) -> _Stream:
         """An operator on a stream."""
         random, id = self._random, len(self._nodes)
         parallelism = stream.forced or self._parallelism()

@@ -39,7 +39,11 @@ def run_seed(seed: int, echo: Callable[[str], None] | None = None) -> Outcome:
 
 
 def run_program(
-    program: Program, circumstances: Circumstances, seed: int, echo: Callable[[str], None] | None = None, named: bool = True
+    program: Program,
+    circumstances: Circumstances,
+    seed: int,
+    echo: Callable[[str], None] | None = None,
+    named: bool = True,
 ) -> Outcome:
     """Run a program. `seed` chooses the schedule; `named`: it also made the program."""
     trace = Trace(echo)
@@ -58,7 +62,9 @@ def run_program(
     return outcome
 
 
-def _run(program: Program, circumstances: Circumstances, random: Random, trace: Trace) -> tuple[Outcome, dict[int, Any]]:
+def _run(
+    program: Program, circumstances: Circumstances, random: Random, trace: Trace
+) -> tuple[Outcome, dict[int, Any]]:
     built = build(program)
     if program.batched:
         return _run_batched(program, built, BatchedSimulation(built.graph, random, circumstances, trace))
@@ -192,5 +198,3 @@ def _check_order(sink: str, values: list[Timed], part: Part) -> None:
         # One record may be there twice behind a union only, and then nothing is said of its order.
         assert before is None or before < path, f"{sink}: {path} of {where} came after {before} ({part.order})"
         last[where] = path
-
-

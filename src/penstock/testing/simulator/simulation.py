@@ -38,8 +38,7 @@ from penstock.testing.simulator.report import Trace
 from penstock.testing.simulator.scheduler import Action, Scheduler
 
 STEPS_MAX = 60_000
-_IDLE_JUMPS_MAX = 2_000
-_JUMP_RATE = 0.01
+_IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
 
 Results = dict[tuple[int, int], list[Any]]
@@ -128,7 +127,7 @@ class Simulation:
         actions = self.actions()
         if actions:
             self._idle_jumps = 0
-            actions.append(Action("clock", self._jump, _JUMP_RATE))
+            actions.append(Action("clock", self._jump, self.circumstances.jump_rate))
             actions.append(Action("clock", self._tick, _TICK_RATE))
             self._scheduler.pick(actions).run()
         else:
@@ -202,10 +201,7 @@ class Simulation:
         for slot in self._control.slots_told():
             if hosts[slot].is_open and slot not in blocked:
                 actions.append(Action(f"control {slot}", partial(self._tell, slot)))
-        actions.extend(
-            Action(f"report {slot}", partial(self._hear, slot))
-            for slot in self._control.slots_reporting()
-        )
+        actions.extend(Action(f"report {slot}", partial(self._hear, slot)) for slot in self._control.slots_reporting())
         return actions
 
     def _is_due(self, host: SlotHost) -> bool:
@@ -309,7 +305,11 @@ def _row(row: bytes) -> str:
 
 
 def _event(event: Event) -> str:
-    return type(event).__name__ if not isinstance(event, TriggerCheckpoint) else f"TriggerCheckpoint({event.checkpoint_id})"
+    return (
+        type(event).__name__
+        if not isinstance(event, TriggerCheckpoint)
+        else f"TriggerCheckpoint({event.checkpoint_id})"
+    )
 
 
 def _report(message: Any) -> str:

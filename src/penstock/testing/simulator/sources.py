@@ -64,7 +64,7 @@ class _ScriptReader(SplitReader[Record]):
         super().__init__(context)
         self.interleaved = source.interleaved
         self._source = source
-        self._paused: set[tuple[str, int]] = set()
+        self._until_ms: dict[tuple[str, int], int] = {}
         self._closed = False
 
     def add_splits(self, splits: Sequence[Any]) -> None:
@@ -76,9 +76,11 @@ class _ScriptReader(SplitReader[Record]):
         script = self._source.scripts[split.split_id]
         pauses = dict(script.pauses)
         where = (split.split_id, split.position)
-        if split.position in pauses and where not in self._paused:
-            self._paused.add(where)
-            return Nothing(self.context.now_ms() + pauses[split.position])
+        if split.position in pauses:
+            # From the first time on that it is asked for; whoever asks too early is told again.
+            until_ms = self._until_ms.setdefault(where, self.context.now_ms() + pauses[split.position])
+            if self.context.now_ms() < until_ms:
+                return Nothing(until_ms)
         most = min(max_records, self._source.chunk_records_max)
         end = min([split.position + most, *(at for at in pauses if at > split.position), len(script.records)])
         records = script.records[split.position : end]
