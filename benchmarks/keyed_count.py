@@ -65,12 +65,20 @@ def main() -> None:
         arguments,
         build,
         warm_up_records=arguments.keys * 2 if arguments.see_all_keys else 0,
+        begun=lambda: used.append(usage()),
         ended=lambda: used.append(usage()),
     )
-    figures = {"records_per_s": measured.arrivals.records_per_s, "bytes_per_record": measured.bytes_per_record}
-    if arguments.see_all_keys:
-        figures["python_mb"] = used[0].python_bytes / 1e6
-    tell(figures)
+    before, after = used
+    records = measured.arrivals.counts.total()
+    tell(
+        {
+            "records_per_s": measured.arrivals.records_per_s,
+            "bytes_per_record": measured.bytes_per_record,
+            "jvm_ns_per_record": (after.jvm_cpu_s - before.jvm_cpu_s) * 1e9 / records,
+            "python_ns_per_record": (after.python_cpu_s - before.python_cpu_s) * 1e9 / records,
+            "python_mb": after.python_bytes / 1e6,
+        }
+    )
 
 
 if __name__ == "__main__":

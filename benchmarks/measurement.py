@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.arrivals import Arrivals, ArrivalsSink, count_so_far
+from penstock.common.configuration import Configuration
 from penstock.datastream import StreamExecutionEnvironment
 
 _START_TIMEOUT_S = 180
@@ -31,12 +32,16 @@ def options(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--buffer-timeout-ms", type=int, default=5)
     parser.add_argument("--warm-up", type=float, default=10, metavar="SECONDS", help="after the first record")
     parser.add_argument("--seconds", type=int, default=20, help="how long to measure after that")
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting; spark.* are Spark's"
+    )
     return parser
 
 
 def environment(arguments: argparse.Namespace) -> StreamExecutionEnvironment:
     """An environment by these options."""
-    env = StreamExecutionEnvironment.get_execution_environment()
+    settings = dict(setting.split("=", 1) for setting in arguments.conf)
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
     env.set_parallelism(arguments.parallelism)
     env.set_buffer_timeout(arguments.buffer_timeout_ms)
     return env

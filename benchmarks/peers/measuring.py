@@ -25,6 +25,8 @@ CORES = 2
 # Counters write four times a second, windows fire once a second.
 _SLACK_S = 1.5
 _OUTPUT_CHARS = 3000
+# Windows that end a second apart, fired as time goes on, are further apart than that.
+_AT_ONCE_US = 300_000
 
 
 class FailedError(Exception):
@@ -128,18 +130,27 @@ def _at(lines: list[Line], at: float) -> float:
 
 
 def _by_windows(lines: Iterable[Line], begin: float, end: float) -> float:
-    """Records of whole windows, over the time from the first window's last result to the last window's."""
+    """Records of whole windows, over the time from the first firing's end to the last one's.
+
+    Where an engine holds results back, several windows fire at once; they count as one, or the first would count whole.
+    """
     counts: Counter[int] = Counter()
     fired: dict[int, int] = defaultdict(int)
     for line in lines:
         counts[line["window"]] += line["n"]
         fired[line["window"]] = max(fired[line["window"]], line["at"])
-    # The last one may not have fired for all keys.
-    windows = [window for window in sorted(fired)[:-1] if begin <= fired[window] <= end]
-    if len(windows) < 2:
-        raise FailedError(f"{len(windows)} windows fired while it was watched: too few for a rate")
-    took_us = fired[windows[-1]] - fired[windows[0]]
-    return sum(counts[window] for window in windows[1:]) * 1e6 / took_us
+    firings: list[tuple[int, int]] = []
+    # The last window may not have fired for all keys.
+    for window in sorted(fired)[:-1]:
+        if not begin <= fired[window] <= end:
+            continue
+        if firings and fired[window] - firings[-1][0] < _AT_ONCE_US:
+            firings[-1] = (fired[window], firings[-1][1] + counts[window])
+        else:
+            firings.append((fired[window], counts[window]))
+    if len(firings) < 2:
+        raise FailedError(f"windows fired {len(firings)} times while it was watched: too few for a rate")
+    return sum(count for _, count in firings[1:]) * 1e6 / (firings[-1][0] - firings[0][0])
 
 
 def _quantiles(lines: Iterable[Line]) -> dict[str, float | None]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.simulation.programs import environment, explained, script, scripted, simulate
 
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.testing.simulator import Simulation
-from tests.simulation.programs import environment, explained, scripted, script, simulate
 
 pytestmark = pytest.mark.simulation
 

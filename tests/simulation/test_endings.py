@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.simulation.programs import TIGHT, environment, explained, script, scripted, simulate
 
 from penstock.common.errors import UserFunctionError
 from penstock.common.job_status import JobStatus
@@ -15,7 +16,6 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import FlatMapFunction, MapFunction
 from penstock.testing.simulator.functions import Add, Sum, key_of
 from penstock.testing.simulator.lifecycles import Followed, Lifecycles, recorded
-from tests.simulation.programs import TIGHT, environment, explained, script, scripted, simulate
 
 pytestmark = pytest.mark.simulation
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.simulation.programs import environment, explained, script, scripted, simulate
 
 from penstock.common.job_status import JobStatus
 from penstock.common.time import Time
@@ -13,7 +14,6 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.testing.simulator import Circumstances, Simulation
 from penstock.testing.simulator.programs import SplitScript
-from tests.simulation.programs import environment, explained, script, scripted, simulate
 
 pytestmark = pytest.mark.simulation
 

@@ -8,11 +8,11 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.simulation.programs import programs
 
 from penstock.testing.simulator import Circumstances, run_program, run_seed
 from penstock.testing.simulator.__main__ import run_many
 from penstock.testing.simulator.programs import Program
-from tests.simulation.programs import programs
 
 pytestmark = pytest.mark.simulation
 
@@ -27,7 +27,7 @@ def test_seeds_give_what_a_plain_evaluation_gives(first: int) -> None:
         run_seed(seed)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(drawn=programs(), schedule=st.integers(0, 1_000))
 def test_programs_of_hypothesis_give_what_a_plain_evaluation_gives(
     drawn: tuple[Program, Circumstances], schedule: int

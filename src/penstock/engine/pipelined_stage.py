@@ -34,6 +34,7 @@ from penstock.control.messages import (
 )
 from penstock.engine.failures import describe
 from penstock.engine.garbage import GarbageCollection
+from penstock.engine.hangup import watch_for_hangup
 from penstock.engine.inbox import Inbox
 from penstock.engine.interrupt import Interrupt, Interrupted
 from penstock.engine.payload import Payload, unpack
@@ -84,6 +85,7 @@ class SlotHost:
         self._discarding = False
         self._interrupt = Interrupt()
         self._waiting: tuple[str, int] | None = None
+        watch_for_hangup(self._interrupt.soon)
         assert payload.control is not None
         self._client = ControlClient(payload.control, self._on_message, self._heartbeat, payload.heartbeat_ms)
 

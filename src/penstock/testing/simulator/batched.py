@@ -148,7 +148,7 @@ class BatchedSimulation:
 
 
 def _contents(rows: Rows) -> dict[Any, list[Any]]:
-    """The records for each (edge, sender, target, key group), in order: how they are cut into buffers does not matter."""
+    """The records by edge, sender, target and key group, in order: how they are cut into buffers does not matter."""
     contents: dict[Any, list[Any]] = defaultdict(list)
     for target, row in rows:
         header = decode_header(row)
@@ -159,7 +159,8 @@ def _contents(rows: Rows) -> dict[Any, list[Any]]:
         for segment in decode_segments(row):
             assert isinstance(segment, tuple), "an element in batched mode"
             values, timestamps = segment
-            contents[where].extend(zip(values, timestamps or [None] * len(values), strict=True))
+            times: list[int | None] = [*timestamps] if timestamps is not None else [None] * len(values)
+            contents[where].extend(zip(values, times, strict=True))
     return {where: _flat_results(values) if where[0] == "result" else values for where, values in contents.items()}
 
 

@@ -115,11 +115,13 @@ def _reduce(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
 def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     settings = node.settings
     size, slide = Time.milliseconds(settings["size_ms"]), Time.milliseconds(settings.get("slide_ms", 1))
-    assigner: Any = {
-        "tumbling": lambda: TumblingEventTimeWindows.of(size),
-        "sliding": lambda: SlidingEventTimeWindows.of(size, slide),
-        "session": lambda: EventTimeSessionWindows.with_gap(size),
-    }[settings["windows"]]()
+    assigner: Any
+    if settings["windows"] == "tumbling":
+        assigner = TumblingEventTimeWindows.of(size)
+    elif settings["windows"] == "sliding":
+        assigner = SlidingEventTimeWindows.of(size, slide)
+    else:
+        assigner = EventTimeSessionWindows.with_gap(size)
     windowed = inputs[0].window(assigner).side_output_late_data(functions.LATE)
     windowed = windowed.allowed_lateness(settings.get("lateness_ms", 0))
     how = settings["how"]

@@ -139,7 +139,7 @@ class ChannelChecks:
         assert not lost, f"{len(lost)} rows were never delivered: {lost[:3]}"
 
     def cut(self, checkpoint_id: int, task: Task, rows: list[tuple[int, bytes]]) -> None:
-        """A task takes its part: all that it has sent by now, of which `rows` wait in its outbox, is before the barrier."""
+        """A task takes its part: what it has sent by now, `rows` in its outbox included, is before the barrier."""
         ours = {edge.info.id: edge for edge in task._edges}
         for edge in ours.values():
             held = sum(len(accumulator.values) for accumulator in edge._accumulators)
@@ -186,7 +186,7 @@ class CutChecks:
                 self._channels.cut(asked.checkpoint_id, task, slot.outbox.rows)
             ask(asked)
 
-        task._effect = effect  # type: ignore[method-assign]
+        task._effect = effect  # type: ignore[assignment,method-assign]
 
     def _compare(self, task: Task, checkpoint_id: int) -> None:
         channels = channels_of(task)

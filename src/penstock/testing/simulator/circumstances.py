@@ -73,7 +73,7 @@ class TightBudget(Budget):
         super().__init__(clock.read_ns, step_ns, step_bytes)
 
     @property
-    def chunk_records(self) -> int:  # type: ignore[override]
+    def chunk_records(self) -> int:
         """How many records an operator should gather before it emits."""
         return self._chunk_records
 

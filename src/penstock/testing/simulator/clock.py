@@ -1,4 +1,4 @@
-"""Time as the simulator has it: processing time that stands still until it is moved, and readings that only go forward."""
+"""Time as the simulator has it: processing time that somebody has to move, and readings that only go forward."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Clock:
         return self._now_ms
 
     def read_ns(self) -> int:
-        """A reading in nanoseconds. Each is later than the one before, by chance: a step may be over after any of them."""
+        """A reading in nanoseconds, later than the one before by chance: a step may be over after any of them."""
         self._ns += self._random.randint(1, self._tick_ns_max)
         return self._ns
 

@@ -1,12 +1,12 @@
 """The plain evaluation: the same program on lists, without anything of the runtime.
 
-A stream is a list of parts, since what reads it may read several streams, each partitioned in its own way. For each part
-it is known how much of it is known:
+A stream is a list of parts, since what reads it may read several streams, each partitioned in its own way. A part says
+how much of it is known:
 
     records   the records with their timestamps; the order in the list means nothing
     exact     whether these are all: else only their number is known (`count`), or not even that (None)
     timed     whether the timestamps are known
-    order     which of its records must come in order, where the stream has not been mixed: those of one "split", those of
+    order     which of its records must come in order, where the stream has not been mixed: those of one "split", of
               one "split and key", or, of what is spread over subtasks, those of a "spread" split in each of them
 """
 

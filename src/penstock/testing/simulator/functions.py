@@ -1,4 +1,5 @@
-"""The functions of generated programs. Results do not hang on the order between channels, or say so in their docstring."""
+# ruff: noqa: D102 - these methods are documented by their interfaces
+"""The functions of generated programs. What they give does not hang on the order between channels."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ from penstock.testing.simulator.lifecycles import Followed
 from penstock.testing.simulator.programs import Record
 
 COUNT_WEIGHT = 1_000_003
-SIDE = OutputTag("side")
-LATE = OutputTag("late")
+SIDE: OutputTag[Record] = OutputTag("side")
+LATE: OutputTag[Record] = OutputTag("late")
 
 
 def key_of(record: Record) -> int:
@@ -46,7 +47,7 @@ class PartitionByNumber:
         return num_partitions - 1 - int(key) % num_partitions
 
 
-class Add(Followed, MapFunction):
+class Add(Followed, MapFunction[Record, Record]):
     """Adds to the number."""
 
     def __init__(self, amount: int) -> None:
@@ -58,7 +59,7 @@ class Add(Followed, MapFunction):
         return origin, path, key, number + self.amount
 
 
-class Rekey(Followed, MapFunction):
+class Rekey(Followed, MapFunction[Record, Record]):
     """Another key, made of the number."""
 
     def __init__(self, keys: int) -> None:
@@ -70,7 +71,7 @@ class Rekey(Followed, MapFunction):
         return origin, path, number % self.keys, number
 
 
-class Plain(Followed, MapFunction):
+class Plain(Followed, MapFunction[Record, Record]):
     """Forgets where the record comes from."""
 
     def map(self, value: Record) -> Record:
@@ -78,7 +79,7 @@ class Plain(Followed, MapFunction):
         return "", (), value[2], value[3]
 
 
-class Raise(Followed, MapFunction):
+class Raise(Followed, MapFunction[Record, Record]):
     """Raises on a number."""
 
     def __init__(self, on: int) -> None:
@@ -91,7 +92,7 @@ class Raise(Followed, MapFunction):
         return value
 
 
-class Drop(Followed, FilterFunction):
+class Drop(Followed, FilterFunction[Record]):
     """Keeps what is not divisible."""
 
     def __init__(self, divisor: int) -> None:
@@ -108,7 +109,7 @@ def exploded(value: Record, most: int) -> list[Record]:
     return [(origin, (*path, copy), key, number + copy) for copy in range(number % (most + 1))]
 
 
-class Explode(Followed, FlatMapFunction):
+class Explode(Followed, FlatMapFunction[Record, Record]):
     """Up to `most` records out of one, as a generator, a list or None."""
 
     def __init__(self, most: int) -> None:
@@ -128,7 +129,7 @@ class Explode(Followed, FlatMapFunction):
             yield record
 
 
-class Split(Followed, ProcessFunction):
+class Split(Followed, ProcessFunction[Record, Any]):
     """To the side what is divisible by 3; what is divisible by 2 goes on twice."""
 
     def process_element(self, value: Record, ctx: Any) -> Iterator[Any]:
@@ -141,7 +142,7 @@ class Split(Followed, ProcessFunction):
             yield origin, (*path, 1), key, number
 
 
-class Sum(Followed, ReduceFunction):
+class Sum(Followed, ReduceFunction[Record]):
     """Adds numbers up."""
 
     def reduce(self, value1: Record, value2: Record) -> Record:
@@ -149,7 +150,7 @@ class Sum(Followed, ReduceFunction):
         return "", (), value1[2], value1[3] + value2[3]
 
 
-class Echo(Followed, KeyedProcessFunction):
+class Echo(Followed, KeyedProcessFunction[int, Record, Record]):
     """Each record comes out again, several times, in the order of its key; a state counts them."""
 
     def __init__(self, copies: int) -> None:
@@ -169,7 +170,7 @@ class Echo(Followed, KeyedProcessFunction):
             yield origin, (*path, copy), key, number
 
 
-class Gather(Followed, KeyedProcessFunction):
+class Gather(Followed, KeyedProcessFunction[int, Record, Record]):
     """All numbers of a key as one record at the end of event time."""
 
     def open(self, runtime_context: Any) -> None:
@@ -203,7 +204,7 @@ def next_alarms(timestamp: int, past: bool) -> list[int]:
     return [*later, timestamp - 1] if past and timestamp % 3 == 0 else later
 
 
-class Alarms(Followed, KeyedProcessFunction):
+class Alarms(Followed, KeyedProcessFunction[int, Record, Record]):
     """A timer some time after each record; timers set timers, later ones and (odd) ones in the past."""
 
     def __init__(self, delay_ms: int, past: bool, copies: int) -> None:
@@ -225,7 +226,7 @@ class Alarms(Followed, KeyedProcessFunction):
             yield "alarm", (timestamp, copy), key, timestamp
 
 
-class WindowTotal(Followed, ProcessWindowFunction):
+class WindowTotal(Followed, ProcessWindowFunction[Record, Record, int, Any]):
     """What is in a window, as one record."""
 
     def process(self, key: int, context: Any, elements: Iterable[Record]) -> Iterator[Record]:
@@ -237,7 +238,7 @@ class WindowTotal(Followed, ProcessWindowFunction):
         """Nothing is kept."""
 
 
-class WindowSum(Followed, AggregateFunction):
+class WindowSum(Followed, AggregateFunction[Record, tuple[int, int], Record]):
     """The same by aggregation. The window itself is not known."""
 
     def create_accumulator(self) -> tuple[int, int]:

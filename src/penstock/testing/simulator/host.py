@@ -1,11 +1,12 @@
 """The host of one slot in the simulator: what `engine/pipelined_stage.py` is on Spark, with every wait made visible.
 
-Rows leave one by one, and while one of them finds its channel full the host is blocked in writing and does nothing else.
+Rows leave one by one; while one of them finds its channel full the host is blocked in writing and does nothing else.
 A host whose slot is closed, or has failed, goes on discarding its input.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -150,10 +151,9 @@ class SlotHost:
             self.discarding = True
             self._world.report(self.id, Failed(error))
             if self.slot is not None:
-                try:
+                # The first failure is the one to tell.
+                with contextlib.suppress(PenstockError):
                     self.slot.handle_all(Cancel())
-                except PenstockError:
-                    pass  # the first failure is the one to tell
 
     def _of_slot(self) -> Slot:
         assert self.slot is not None

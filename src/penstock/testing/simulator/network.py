@@ -1,7 +1,7 @@
 """The network between slots: rows in order for each pair of sender and target, in any interleaving between pairs.
 
-As Spark's streaming shuffle does, a pair holds a limited number of rows; a sender that finds it full is blocked, with all
-that it would do. Control messages reach a slot in order but late; reports reach the JobManager the same way.
+As Spark's streaming shuffle does, a pair holds a limited number of rows; a sender that finds it full is blocked, with
+all that it would do. Control messages reach a slot in order but late; reports reach the JobManager the same way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Programs as data: what the simulator runs, what the plain evaluation evaluates, and what a report prints.
 
-A record is a tuple (origin, path, key, number). `origin` and `path` say where it comes from: the split, its place there,
-and which of several it became in a flat_map, so that the order of records can be judged at any sink.
+A record is a tuple (origin, path, key, number). `origin` and `path` say where it comes from: the split, its place
+there, and which of several it became in a flat_map, so that the order of records can be judged at any sink.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Node:
             for key, value in self.settings.items()
         }
         settings = ", ".join(f"{key}={value}" for key, value in shown.items())
-        return f"n{self.id} = {self.kind}({', '.join(f'n{i}' for i in self.inputs)}) x{self.parallelism} {settings}".rstrip()
+        inputs = ", ".join(f"n{id}" for id in self.inputs)
+        return f"n{self.id} = {self.kind}({inputs}) x{self.parallelism} {settings}".rstrip()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -174,7 +174,8 @@ def _compare_contents(sink: str, seen: list[Timed], expected: list[Timed], with_
     wanted = Counter(expected if with_time else [record for record, _ in expected])
     missing, surplus = wanted - got, got - wanted
     assert not missing and not surplus, (
-        f"{sink} saw {len(seen)} records, {len(expected)} were to come; missing {_shown(missing)}, too many {_shown(surplus)}"
+        f"{sink} saw {len(seen)} records, {len(expected)} were to come; missing {_shown(missing)}, "
+        f"too many {_shown(surplus)}"
     )
 
 

@@ -40,6 +40,7 @@ from penstock.testing.simulator.scheduler import Action, Scheduler
 STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
+_CHECKPOINT_STEPS_MAX = 3_000
 
 Results = dict[tuple[int, int], list[Any]]
 """(sink, subtask) -> values, in their order"""
@@ -77,7 +78,7 @@ class Simulation:
         self.hosts = {slot: self._host(slot, payloads[slot[0]]) for slot in slots_of(graph)}
         self._checkpoints_left = list(circumstances.checkpoint_at_steps)
         self._checkpoints = 0
-        self._not_aborted: list[int] = []
+        self._began_at_step: dict[int, int] = {}
         self._idle_jumps = 0
         self.execution.start()
 
@@ -139,6 +140,10 @@ class Simulation:
         while self._checkpoints_left and self._checkpoints_left[0] <= steps:
             self._checkpoints_left.pop(0)
             self.trigger_checkpoint()
+        late = [n for n, began in self._began_at_step.items() if steps - began > _CHECKPOINT_STEPS_MAX]
+        for n in late:
+            # What an alignment set aside waits for a barrier that may have been lost: the timeout frees it.
+            self.abort_checkpoint(n)
         if self._checkpoints and self.random.random() < self.circumstances.abort_rate:
             self.abort_checkpoint(self._checkpoints)
 
@@ -153,7 +158,7 @@ class Simulation:
         n = self._checkpoints
         if self._is_running():
             self.trace.add("JobManager", f"trigger checkpoint {n}")
-            self._not_aborted.append(n)
+            self._began_at_step[n] = self.trace.steps
             for vertex in self._graph.sources:
                 for subtask in range(vertex.parallelism):
                     if self.random.random() >= self.circumstances.trigger_lost:
@@ -162,8 +167,7 @@ class Simulation:
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """Tell all tasks that a checkpoint is given up."""
-        if checkpoint_id in self._not_aborted:
-            self._not_aborted.remove(checkpoint_id)
+        self._began_at_step.pop(checkpoint_id, None)
         if self._is_running():
             self.trace.add("JobManager", f"abort checkpoint {checkpoint_id}")
             for vertex in self._graph.vertices:
@@ -194,13 +198,14 @@ class Simulation:
                 actions.append(Action(f"slot {slot}", partial(self._step, host)))
         for channel in self._network.waiting():
             target = channel[1]
-            if hosts[target].is_open or hosts[target].discarding:
-                if target not in blocked:
-                    rate = 0.1 if hosts[target].busy else 1.0
-                    actions.append(Action(f"channel {channel}", partial(self._receive, channel), rate))
-        for slot in self._control.slots_told():
-            if hosts[slot].is_open and slot not in blocked:
-                actions.append(Action(f"control {slot}", partial(self._tell, slot)))
+            if target not in blocked and (hosts[target].is_open or hosts[target].discarding):
+                rate = 0.1 if hosts[target].busy else 1.0
+                actions.append(Action(f"channel {channel}", partial(self._receive, channel), rate))
+        actions.extend(
+            Action(f"control {slot}", partial(self._tell, slot))
+            for slot in self._control.slots_told()
+            if hosts[slot].is_open and slot not in blocked
+        )
         actions.extend(Action(f"report {slot}", partial(self._hear, slot)) for slot in self._control.slots_reporting())
         return actions
 
@@ -279,9 +284,8 @@ class Simulation:
         self._idle_jumps += 1
         wakes = [at for host in self.hosts.values() if (at := host.wake_at_ms()) is not None]
         at = min([*wakes, *self.execution._discover_at.values()], default=None)
-        if at is None and self._not_aborted:
-            # What an alignment set aside waits for a barrier that was lost: the coordinator's timeout frees it.
-            self.abort_checkpoint(self._not_aborted[0])
+        if at is None and self._began_at_step:
+            self.abort_checkpoint(min(self._began_at_step))
             return
         assert at is not None, "nothing can happen any more, and the job has not ended: deadlock"
         assert self._idle_jumps < _IDLE_JUMPS_MAX, "only time passes, and the job does not end: livelock"

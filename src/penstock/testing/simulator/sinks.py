@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - these methods are documented by their interfaces
 """The sink of generated programs: what it wrote comes to the driver as committables, with timestamps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - these methods are documented by their interfaces
 """The source of generated programs: splits with a script, pauses in between."""
 
 from __future__ import annotations

@@ -1,0 +1,186 @@
+"""The command as a user types it, with Spark behind it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+pytestmark = pytest.mark.e2e
+PENSTOCK = str(Path(sys.executable).with_name("penstock"))
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WORD_COUNT = """
+from penstock.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+lines = env.from_collection(["to be or not to be", "that is the question"])
+words = lines.flat_map(str.split).map(lambda word: (word, 1))
+counts = words.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+counts.print()
+env.execute("word count")
+"""
+ENDLESS = (
+    """
+import sys, time
+from penstock.common import WatermarkStrategy
+from penstock.connectors.data_generator import DataGeneratorSource
+from penstock.datastream import MapFunction, StreamExecutionEnvironment
+
+
+class Closing(MapFunction):
+    def open(self, ctx):
+        self.path = f"{sys.argv[1]}/closed-{ctx.get_index_of_this_subtask()}"
+
+    def map(self, value):
+        return value
+
+    def close(self):
+        open(self.path, "w").close()
+
+
+Closing.open.__globals__["sys"].argv = sys.argv
+folder = sys.argv[1]
+env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+numbers = env.from_source(DataGeneratorSource(lambda i: i), WatermarkStrategy.no_watermarks(), "endless")
+numbers.key_by(lambda v: v % 10).map(Closing()).filter(lambda v: v == 100).print("alive")
+env.execute("endless")
+print("never reached")
+""".replace("{sys.argv[1]}", "{self.folder}")
+    .replace(
+        "    def open(self, ctx):",
+        "    def __init__(self, folder):\n        self.folder = folder\n\n    def open(self, ctx):",
+    )
+    .replace("map(Closing())", "map(Closing(folder))")
+    .replace('Closing.open.__globals__["sys"].argv = sys.argv\n', "")
+)
+
+
+def penstock_command(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([PENSTOCK, *arguments], capture_output=True, text=True, timeout=180, cwd=folder)
+
+
+def test_version() -> None:
+    """A bug report without versions can't be worked on."""
+    done = penstock_command("version")
+
+    assert done.returncode == 0
+    assert f"penstock {penstock.__version__}" in done.stdout
+    assert re.search(r"Spark +4\.3", done.stdout)
+
+
+def test_run_word_count_of_the_readme(tmp_path: Path) -> None:
+    """The very first thing that a newcomer tries."""
+    (tmp_path / "count.py").write_text(WORD_COUNT)
+    done = penstock_command("run", "-p", "2", "count.py", folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^[12]> \('to', 2\)$", done.stdout, re.MULTILINE), done.stdout
+    assert "('question', 1)" in done.stdout
+    batched = penstock_command("run", "-D", "execution.runtime-mode=BATCH", "count.py", folder=tmp_path)
+    lines = batched.stdout.splitlines()
+    assert sorted(lines) == sorted(
+        f"('{w}', {2 if w in ('to', 'be') else 1})" for w in ("to", "be", "or", "not", "that", "is", "the", "question")
+    ), batched.stderr
+
+
+def test_errors_of_a_job_are_short(tmp_path: Path) -> None:
+    """A typing mistake in a lambda brings up two hundred lines of Java."""
+    (tmp_path / "count.py").write_text(WORD_COUNT.replace("(word, 1)", "(word, 1 / 0)"))
+    done = penstock_command("run", "count.py", folder=tmp_path)
+
+    assert done.returncode == 1
+    assert "penstock.UserFunctionError: operator 'Map'" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
+    assert "1 / 0" in done.stderr, "the user's own line"
+    assert "org.apache" not in done.stderr
+    assert "value 'to'" in done.stderr
+
+
+def examples() -> list[Path]:
+    return sorted(path for path in EXAMPLES.glob("*.py") if not path.name.startswith("_"))
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda path: path.stem)
+def test_explain_examples(example: Path) -> None:
+    """An example that can't even be planned teaches nothing."""
+    done = penstock_command("explain", str(example))
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\d+ slots? when pipelined", done.stdout), done.stdout
+
+
+def below(root: int) -> list[tuple[int, str]]:
+    lines = subprocess.check_output(["ps", "-ww", "-eo", "pid=,ppid=,args="], text=True).splitlines()
+    everyone = [(int(pid), int(parent), command) for pid, parent, command in (line.split(None, 2) for line in lines)]
+    found, waiting = [], [root]
+    while waiting:
+        parent = waiting.pop()
+        for pid, its_parent, command in everyone:
+            if its_parent == parent:
+                found.append((pid, command))
+                waiting.append(pid)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout
+    return not state.startswith("Z")
+
+
+@contextmanager
+def endless_job(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A job that runs, in a session of its own as a terminal gives it, until its first result has come."""
+    script = folder / "endless.py"
+    script.write_text(textwrap.dedent(ENDLESS))
+    process = subprocess.Popen(
+        [PENSTOCK, "run", str(script), str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("alive"), line + (process.stderr.read() if process.stderr else "")
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.parametrize("whom", ["the process", "the terminal's group"])
+def test_ctrl_c(whom: str, tmp_path: Path) -> None:
+    """Ctrl-C leaves a JVM and its workers running, or functions without their close()."""
+    with endless_job(tmp_path) as process:
+        left = below(process.pid)
+        assert len(left) >= 4, "a JVM, a daemon and workers"
+        began = time.monotonic()
+        if whom == "the process":
+            process.send_signal(signal.SIGINT)
+        else:
+            os.killpg(process.pid, signal.SIGINT)
+        out, error = process.communicate(timeout=60)
+        print(f"ended in {time.monotonic() - began:.1f} s")
+
+    assert "never reached" not in out
+    assert process.returncode != 0
+    assert "org.apache" not in error and "py4j" not in error, error
+    assert (tmp_path / "closed-0").exists() and (tmp_path / "closed-1").exists(), "close() was called"
+    deadline = time.monotonic() + 30
+    while alive := [(pid, command[:100]) for pid, command in left if is_alive(pid)]:
+        assert time.monotonic() < deadline, f"still there: {alive}"
+        time.sleep(0.1)

@@ -1,0 +1,71 @@
+"""One session for a long day: what a job leaves behind adds up."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+
+import pytest
+from tests.spark.jobs import BATCH, STREAMING, collect, environment, no_worker_left, processes
+
+from penstock.datastream import RuntimeExecutionMode
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+JOBS = 50
+FIRST = 10
+"""Until then caches fill and the JVM compiles."""
+
+
+def _job(mode: RuntimeExecutionMode) -> None:
+    env = environment(mode, 2)
+    words = env.from_collection(["to", "be", "or", "not", "to", "be"]).map(lambda word: (word, 1))
+    counts = dict(collect(words.key_by(lambda v: v[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))))
+    assert counts == {"to": 2, "be": 2, "or": 1, "not": 1}
+
+
+def _figures() -> dict[str, int]:
+    """Threads of the driver, processes below it, resident memory of the driver and of its JVM in MB."""
+    from pyspark import SparkContext
+
+    jvm = SparkContext._jvm
+    assert jvm is not None
+    jvm.System.gc()
+    java = next(pid for pid, _, command in processes() if "java" in command.split()[0])
+    bean = jvm.java.lang.management.ManagementFactory
+    return {
+        "driver threads": threading.active_count(),
+        "jvm threads": bean.getThreadMXBean().getThreadCount(),
+        "processes": len(processes()),
+        "driver MB": _resident_mb("self"),
+        "jvm MB": _resident_mb(java),
+        "jvm heap MB": bean.getMemoryMXBean().getHeapMemoryUsage().getUsed() // 2**20,
+    }
+
+
+def _resident_mb(pid: int | str) -> int:
+    import os
+
+    number = os.getpid() if pid == "self" else pid
+    return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(number)], text=True)) // 1024
+
+
+@pytest.mark.timeout(600)
+def test_fifty_jobs() -> None:
+    """A service or a notebook that runs jobs all day would run out of memory, threads or processes."""
+    for number in range(FIRST):
+        _job(BATCH if number % 2 else STREAMING)
+    no_worker_left()
+    before = _figures()
+    for number in range(FIRST, JOBS):
+        _job(BATCH if number % 2 else STREAMING)
+    no_worker_left()
+    after = _figures()
+
+    print(f"after job {FIRST}: {before}")
+    print(f"after job {JOBS}: {after}")
+    assert after["driver threads"] <= before["driver threads"] + 3
+    assert after["jvm threads"] <= before["jvm threads"] + 40
+    assert after["processes"] <= before["processes"] + 1
+    assert after["driver MB"] <= before["driver MB"] + 40
+    assert after["jvm heap MB"] <= before["jvm heap MB"] + 100
+    assert after["jvm MB"] <= before["jvm MB"] + 500

@@ -1,0 +1,100 @@
+"""Classes that stand in the job's own script: between tasks, as keys, in state, in results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.spark.jobs import run_script
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+SCRIPT = """
+import dataclasses
+import enum
+from typing import NamedTuple
+
+import prices
+from penstock.datastream import KeyedProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.datastream.state import ValueStateDescriptor
+
+
+class Kind(enum.Enum):
+    BOOK = "book"
+    PEN = "pen"
+
+
+@dataclasses.dataclass(frozen=True)
+class Customer:
+    name: str
+    kind: Kind
+
+
+@dataclasses.dataclass
+class Order:
+    customer: Customer
+    items: list[str]
+
+
+class Line(NamedTuple):
+    kind: Kind
+    item: str
+
+
+@dataclasses.dataclass
+class Account:
+    orders: int = 0
+    seen: list[str] = dataclasses.field(default_factory=list)
+
+
+class Remember(KeyedProcessFunction):
+    def open(self, ctx):
+        self.account = ctx.get_state(ValueStateDescriptor("account"))
+
+    def process_element(self, order, ctx):
+        assert isinstance(order, Order), type(order)
+        assert ctx.get_current_key() == order.customer
+        account = self.account.value() or Account()
+        account.orders += 1
+        account.seen.extend(order.items)
+        self.account.update(account)
+        if account.orders == 2:
+            yield order.customer, account
+
+
+ORDERS = [
+    Order(Customer(name, kind), [f"{name}-{kind.value}-{n}"])
+    for n in range(2) for name in ("ann", "bob", "cy") for kind in Kind
+]
+for mode in (RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH):
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2).set_runtime_mode(mode)
+    orders = env.from_collection(ORDERS).rebalance().map(lambda order: order)
+    accounts = orders.key_by(lambda order: order.customer).process(Remember())
+    lines = orders.flat_map(lambda order: [Line(order.customer.kind, item) for item in order.items])
+    counts = lines.key_by(lambda line: line.kind).map(lambda line: (line.kind, prices.of(line.kind.value))).key_by(
+        lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+    with accounts.execute_and_collect() as results:
+        for customer, account in sorted(results, key=lambda pair: (pair[0].name, pair[0].kind.value)):
+            assert type(customer) is Customer and type(account) is Account
+            print(mode.name, customer.name, customer.kind.name, account.orders, ",".join(sorted(account.seen)))
+    with counts.execute_and_collect() as results:
+        last = dict(results)
+        print(mode.name, {kind.name: n for kind, n in sorted(last.items(), key=lambda pair: pair[0].name)})
+        assert all(type(kind) is Kind for kind in last)
+"""
+
+
+@pytest.mark.parametrize("how", ["penstock run", "python"])
+def test_classes_of_the_script(how: str, tmp_path: Path) -> None:
+    """Every first program defines its own record types; they would not be found in the workers."""
+    (tmp_path / "prices.py").write_text("def of(kind):\n    return {'book': 10, 'pen': 1}[kind]\n")
+    done = run_script(tmp_path, SCRIPT, command=(sys.executable,) if how == "python" else ())
+
+    assert done.returncode == 0, done.stderr
+    for mode in ("STREAMING", "BATCH"):
+        for name in ("ann", "bob", "cy"):
+            for kind in ("BOOK", "PEN"):
+                items = f"{name}-{kind.lower()}-0,{name}-{kind.lower()}-1"
+                assert f"{mode} {name} {kind} 2 {items}" in done.stdout
+        assert f"{mode} {{'BOOK': 60, 'PEN': 6}}" in done.stdout
