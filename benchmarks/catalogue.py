@@ -158,15 +158,16 @@ def _in_flight() -> list[Measurement]:
     return [
         Measurement(
             9,
-            f"{n} exchange{'s' * (n > 1)}",
+            f"{exchanges} exchange{'s' * (exchanges > 1)}, sink takes {rate:,}/s",
             "back_pressure",
-            ("--exchanges", str(n)),
+            ("--exchanges", str(exchanges), "--sink-rate", str(rate)),
             goals,
             _LONG_SECONDS,
-            30,
+            warm_up=30,
             runs_max=1,
         )
-        for n in (1, 3)
+        for exchanges in (1, 3)
+        for rate in (500_000, 100_000)
     ]
 
 

@@ -33,6 +33,8 @@ _QUICK_SECONDS = 5
 _QUICK_WARM_UP = 3
 _MARGIN_S = 900
 _ERROR_LINES = 3
+# Where the output is no terminal, whose width would be known.
+_WIDTH = 150
 
 
 def command(measurement: Measurement, quick: bool) -> list[str]:
@@ -98,7 +100,7 @@ def options() -> argparse.Namespace:
 def main() -> None:
     """Run what was asked for."""
     arguments = options()
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
     chosen = [m for m in catalogue.MEASUREMENTS if m.item in arguments.items]
     if arguments.list:
         for measurement in chosen:

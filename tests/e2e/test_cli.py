@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,17 +29,19 @@ counts = words.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[
 counts.print()
 env.execute("word count")
 """
-ENDLESS = (
-    """
-import sys, time
+ENDLESS = """
+import sys
 from penstock.common import WatermarkStrategy
 from penstock.connectors.data_generator import DataGeneratorSource
 from penstock.datastream import MapFunction, StreamExecutionEnvironment
 
 
 class Closing(MapFunction):
+    def __init__(self, folder):
+        self.folder = folder
+
     def open(self, ctx):
-        self.path = f"{sys.argv[1]}/closed-{ctx.get_index_of_this_subtask()}"
+        self.path = f"{self.folder}/closed-{ctx.get_index_of_this_subtask()}"
 
     def map(self, value):
         return value
@@ -49,21 +50,12 @@ class Closing(MapFunction):
         open(self.path, "w").close()
 
 
-Closing.open.__globals__["sys"].argv = sys.argv
-folder = sys.argv[1]
 env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
 numbers = env.from_source(DataGeneratorSource(lambda i: i), WatermarkStrategy.no_watermarks(), "endless")
-numbers.key_by(lambda v: v % 10).map(Closing()).filter(lambda v: v == 100).print("alive")
+numbers.key_by(lambda v: v % 10).map(Closing(sys.argv[1])).filter(lambda v: v == 100).print("alive")
 env.execute("endless")
 print("never reached")
-""".replace("{sys.argv[1]}", "{self.folder}")
-    .replace(
-        "    def open(self, ctx):",
-        "    def __init__(self, folder):\n        self.folder = folder\n\n    def open(self, ctx):",
-    )
-    .replace("map(Closing())", "map(Closing(folder))")
-    .replace('Closing.open.__globals__["sys"].argv = sys.argv\n', "")
-)
+"""
 
 
 def penstock_command(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -146,7 +138,7 @@ def is_alive(pid: int) -> bool:
 def endless_job(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A job that runs, in a session of its own as a terminal gives it, until its first result has come."""
     script = folder / "endless.py"
-    script.write_text(textwrap.dedent(ENDLESS))
+    script.write_text(ENDLESS)
     process = subprocess.Popen(
         [PENSTOCK, "run", str(script), str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,

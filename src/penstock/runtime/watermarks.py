@@ -5,13 +5,16 @@ already passed on, or event time would have to go back. When the last active cha
 of all is passed on, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle Sources; the
 rules on re-activation are those of Flink's StatusWatermarkValve. Between the splits of a source (`maximum_when_idle`
 False) the minimum stays what it was when all are idle, as in Flink's WatermarkOutputMultiplexer.
+
+One rule is our own: the last watermark is passed on only when every channel has sent it, an idle one too. In Flink an idle
+channel beside one that has ended lets it through, and all that the idle one brings later is late.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 
-from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 
 class _ChannelTime:
@@ -86,8 +89,13 @@ class WatermarkValve:
 
     def _pass_on_minimum(self) -> None:
         watermarks = [time.watermark for time in self._channels.values() if time.caught_up and time.active]
-        if watermarks:
-            self._pass_on(min(watermarks))
+        if not watermarks:
+            return
+        lowest = min(watermarks)
+        if lowest == MAX_TIMESTAMP and any(time.watermark < MAX_TIMESTAMP for time in self._channels.values()):
+            # Those that are active have ended, but an idle one may still wake up: event time is not over.
+            return
+        self._pass_on(lowest)
 
     def _pass_on(self, timestamp: int) -> None:
         if timestamp > self.current:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.runtime.watermarks import WatermarkValve
 
 
@@ -54,6 +54,13 @@ def test_an_idle_channel_holds_nothing_back() -> None:
     assert play("5@0 idle@1 7@0") == "5 7"
     assert play("5@0 3@1 idle@1") == "3 5"
     assert play("idle@1 5@1 4@0") == "4"
+
+
+def test_an_idle_channel_keeps_event_time_from_ending() -> None:
+    """What an idle source brings after another one has ended would all be late, and its timers would never fire."""
+    valve = Play()
+    assert valve(f"5@0 idle@1 {MAX_TIMESTAMP}@0") == "5"
+    assert valve(f"active@1 7@1 {MAX_TIMESTAMP}@1") == f"7 {MAX_TIMESTAMP}"
 
 
 def test_when_all_are_idle_the_highest_watermark_goes_on_first() -> None:
