@@ -41,7 +41,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     verdict = {None: "", True: "reached", False: "missed"}[row.reached]
     return (
         row.name,
-        f"{goal.figure.removesuffix('_ms').removesuffix('_mb').removesuffix('_s').replace('_', ' ')}",
+        _named(goal.figure),
         f"{number(row.value)} {goal.unit}",
         f"{number(row.spread[0])} – {number(row.spread[1])}" if row.spread is not None else "",
         f"{row.share:.3g}" if row.share is not None and "records" in goal.unit else "",
@@ -49,6 +49,13 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{sign} {number(row.to_reach_here)}" if row.to_reach_here is not None and goal.scaled else "",
         verdict,
     )
+
+
+def _named(figure: str) -> str:
+    """The figure without its unit, which stands beside the number."""
+    for unit in ("_per_s", "_ms", "_mb", "_s"):
+        figure = figure.removesuffix(unit)
+    return {"mb": "payload"}.get(figure, figure).replace("_", " ")
 
 
 def number(value: float) -> str:

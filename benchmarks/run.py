@@ -100,6 +100,8 @@ def options() -> argparse.Namespace:
 def main() -> None:
     """Run what was asked for."""
     arguments = options()
+    # So that a run that is ended takes its processes with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
     chosen = [m for m in catalogue.MEASUREMENTS if m.item in arguments.items]
     if arguments.list:

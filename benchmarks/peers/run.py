@@ -10,6 +10,8 @@ import argparse
 import json
 import os
 import platform
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -35,6 +37,8 @@ def main() -> None:
     cases = _chosen(parser, arguments.only, arguments.quick)
     if arguments.quick:
         arguments.runs, arguments.seconds = 1, min(arguments.seconds, 6)
+    # By default SIGTERM would end this program at once, and leave the job under way to itself.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     environments = prepare(sorted({case.peer for case in cases}))
     yardstick = [records_per_s()]
     results = _measure_all(cases, environments, arguments)
