@@ -6,8 +6,8 @@ of all is passed on, then the idleness. Source: Flink docs, "Generating Watermar
 rules on re-activation are those of Flink's StatusWatermarkValve. Between the splits of a source (`maximum_when_idle`
 False) the minimum stays what it was when all are idle, as in Flink's WatermarkOutputMultiplexer.
 
-One rule is our own: the last watermark is passed on only when every channel has sent it, an idle one too. In Flink an idle
-channel beside one that has ended lets it through, and all that the idle one brings later is late.
+One rule is our own: the last watermark is passed on only when every channel has sent it, an idle one too. In Flink an
+idle channel beside one that has ended lets it through, and all that the idle one brings later is late.
 """
 
 from __future__ import annotations
