@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 
@@ -36,17 +37,14 @@ def _figures() -> dict[str, int]:
         "driver threads": threading.active_count(),
         "jvm threads": bean.getThreadMXBean().getThreadCount(),
         "processes": len(processes()),
-        "driver MB": _resident_mb("self"),
+        "driver MB": _resident_mb(os.getpid()),
         "jvm MB": _resident_mb(java),
         "jvm heap MB": bean.getMemoryMXBean().getHeapMemoryUsage().getUsed() // 2**20,
     }
 
 
-def _resident_mb(pid: int | str) -> int:
-    import os
-
-    number = os.getpid() if pid == "self" else pid
-    return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(number)], text=True)) // 1024
+def _resident_mb(pid: int) -> int:
+    return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(pid)], text=True)) // 1024
 
 
 @pytest.mark.timeout(600)
