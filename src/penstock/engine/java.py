@@ -174,7 +174,7 @@ def _wrap(java: Path, version: str, environ: Mapping[str, str]) -> Path:
     """A JAVA_HOME whose `bin/java` runs `java` without the argument it can't take."""
     # Two virtual environments have two JREs of one version: each gets its own, for one may be deleted.
     digest = hashlib.sha256(os.fsencode(java)).hexdigest()[:12]
-    home = _cache_directory(environ) / f"jre-{version}-{digest}"
+    home = cache_directory(environ) / f"jre-{version}-{digest}"
     script = home / "bin" / "java"
     text = _WRAPPER.format(java=shlex.quote(str(java)))
     try:
@@ -189,7 +189,8 @@ def _wrap(java: Path, version: str, environ: Mapping[str, str]) -> Path:
     return home
 
 
-def _cache_directory(environ: Mapping[str, str]) -> Path:
+def cache_directory(environ: Mapping[str, str]) -> Path:
+    """Where penstock keeps what it can make again."""
     # The XDG base directory specification: relative paths in it are to be ignored.
     configured = Path(environ.get("XDG_CACHE_HOME", ""))
     if configured.is_absolute():

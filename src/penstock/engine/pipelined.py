@@ -51,6 +51,11 @@ class PipelinedQuery:
 
 def deploy(spark: SparkSession, name: str, widths: tuple[int, ...], payloads: list[Payload]) -> PipelinedQuery:
     """Start the query. Returns when Spark has accepted it; tasks register with the JobManager as they start."""
+    return start_query(spark, widths, [pipelined_stage(payload) for payload in payloads])
+
+
+def start_query(spark: SparkSession, widths: tuple[int, ...], stages: list[Any]) -> PipelinedQuery:
+    """The query of these stages."""
     from pyspark.sql import DataFrame
     from pyspark.sql.functions import col
 
@@ -62,9 +67,9 @@ def deploy(spark: SparkSession, name: str, widths: tuple[int, ...], payloads: li
         widths[0],
         jvm.org.apache.spark.sql.Encoders.STRING(),
     )
-    rows = DataFrame(keep_alive.toDF(), spark).mapInArrow(pipelined_stage(payloads[0]), ROW_TYPE)
-    for width, payload in zip(widths[1:], payloads[1:], strict=True):
-        rows = rows.repartitionById(width, col("target")).mapInArrow(pipelined_stage(payload), ROW_TYPE)
+    rows = DataFrame(keep_alive.toDF(), spark).mapInArrow(stages[0], ROW_TYPE)
+    for width, stage in zip(widths[1:], stages[1:], strict=True):
+        rows = rows.repartitionById(width, col("target")).mapInArrow(stage, ROW_TYPE)
     directory = tempfile.mkdtemp(prefix="penstock-query-")
     query = (
         rows.writeStream.format("noop")

@@ -13,6 +13,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 import msgspec
 import pyarrow as pa
@@ -35,12 +36,12 @@ from penstock.control.messages import (
 from penstock.engine.failures import describe
 from penstock.engine.garbage import GarbageCollection
 from penstock.engine.hangup import watch_for_hangup
-from penstock.engine.inbox import Inbox
 from penstock.engine.interrupt import Interrupt, Interrupted
 from penstock.engine.payload import Payload, unpack
-from penstock.engine.pushes import Pushes
+from penstock.engine.pushes import PUSH_NS, Pushes
 from penstock.engine.reports import reports_of
 from penstock.engine.rows import buffers_of, to_batch
+from penstock.engine.worker_pipes import Inbox, Outgoing, OwnPipes
 from penstock.runtime.buffer import PUSH
 from penstock.runtime.events import (
     AssignSplits,
@@ -59,13 +60,14 @@ _SWITCH_SECONDS = 0.0005
 
 def pipelined_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of a stage."""
+    own_pipes = OwnPipes()
 
-    def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def stage(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
-        return SlotHost(payload, context.partitionId(), batches).run()
+        yield from SlotHost(payload, context.partitionId(), *own_pipes.of_worker()).run()
 
     return stage
 
@@ -73,14 +75,16 @@ def pipelined_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], It
 class SlotHost:
     """Drives one slot: rows and control messages in, rows out, in the thread that Spark's worker runs."""
 
-    def __init__(self, payload: Payload, index: int, batches: Iterator[pa.RecordBatch]) -> None:
-        # The reader thread has to get the interpreter back soon, or rows wait for Python's 5 ms while a task computes.
+    def __init__(self, payload: Payload, index: int, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+        # The control thread has to get the interpreter soon, or messages wait for Python's 5 ms while a task computes.
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._level = unpack(payload)
         self._index = index
-        self._inbox = Inbox(batches)
+        self._inbox = Inbox(incoming)
+        self._outgoing = Outgoing(outgoing)
         self._slot: Slot | None = None
-        self._pushes = Pushes()
+        timeouts_ms = [vertex.buffer_timeout_ms for vertex in self._level.vertices]
+        self._pushes = Pushes(at_once=min(timeouts_ms, default=0) * 1_000_000 > PUSH_NS)
         self._garbage = GarbageCollection(time.monotonic_ns())
         self._discarding = False
         self._interrupt = Interrupt()
@@ -92,16 +96,23 @@ class SlotHost:
     def run(self) -> Iterator[pa.RecordBatch]:
         """The rows of the stage, for as long as the query lives."""
         self._guarded(self._open)
-        while not self._inbox.ended.is_set():
+        began = False
+        while not self._inbox.ended:
             busy = self._guarded(self._work)
             rows = self._slot.outbox.take() if self._slot is not None else []
             now_ns = time.monotonic_ns()
-            for target, _ in rows:
-                self._pushes.wrote(target, now_ns)
-            rows.extend((target, PUSH) for target in self._pushes.due(now_ns))
+            rows.extend((target, PUSH) for target in self._pushes.due(rows, now_ns, bool(busy)))
             if rows and not self._discarding:
                 self._waiting = ("back_pressured_ns", now_ns)
-                yield to_batch(rows)
+                if began:
+                    try:
+                        self._outgoing.write(rows)
+                    except OSError:
+                        break
+                else:
+                    yield to_batch(rows)
+                    self._outgoing.begun()
+                    began = True
                 self._account()
             self._take_input(busy=bool(busy))
         self._leave()

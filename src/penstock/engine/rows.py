@@ -16,7 +16,17 @@ def to_batch(rows: Sequence[tuple[int, bytes]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(targets, pa.int32()), pa.array(buffers, pa.binary())], schema=_SCHEMA)
 
 
+def to_message(rows: Sequence[tuple[int, bytes]]) -> memoryview:
+    """Rows as one message of an Arrow stream, wrapped in a struct column as PySpark wraps what a stage yields."""
+    targets, buffers = zip(*rows, strict=True)
+    struct = pa.StructArray.from_arrays(
+        [pa.array(targets, pa.int32()), pa.array(buffers, pa.binary())], fields=list(_SCHEMA)
+    )
+    return memoryview(pa.RecordBatch.from_arrays([struct], ["_0"]).serialize())
+
+
 def buffers_of(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """The buffers of a batch, in order."""
-    for buffer in batch.column(1):
+    """The buffers of a batch, in order; its columns may be wrapped in a struct."""
+    column = batch.column(1) if batch.num_columns > 1 else batch.column(0).field(1)
+    for buffer in column:
         yield buffer.as_py()

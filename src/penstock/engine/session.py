@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, NotEnoughSlotsError
+from penstock.engine import class_archive
 from penstock.engine.java import find_java, quiet_home
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ FIXED_AT_START = {
     # How long the streaming shuffle holds a partly filled network buffer.
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
     # Bytes in flight. The defaults, 32 MiB and up, queue seconds of records before back pressure reaches a source.
-    "spark.shuffle.streaming.readerMaxMemory": "1048576",
-    "spark.shuffle.streaming.writerMaxMemory": "1048576",
+    "spark.shuffle.streaming.readerMaxMemory": "262144",
+    "spark.shuffle.streaming.writerMaxMemory": "262144",
 }
 PER_QUERY = {
     # Python operators are not on Spark's list for real-time mode; they run all the same.
@@ -97,12 +98,14 @@ def _start(slots: int, settings: dict[str, str]) -> SparkSession:
     global _own
     from pyspark.sql import SparkSession
 
-    java = quiet_home(find_java(os.environ), os.environ)
+    found = find_java(os.environ)
+    java = quiet_home(found, os.environ)
     # Workers run this very Python, or they would take the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     logging = Path(__file__).with_name("log4j2.properties")
-    settings = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}", **settings}
+    java_options = f"-Dlog4j2.configurationFile=file:{logging} {class_archive.java_options(found, os.environ)}"
+    settings = {"spark.driver.extraJavaOptions": java_options, **settings}
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # With a number of tries, as on a cluster: in batched mode Spark runs a lost task again.
     local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)},{_TASK_TRIES}]"

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES = 1 << 17
 BUFFER_RECORDS_MAX = 4096
-_BUFFER_RECORDS_FIRST = 512
+_BUFFER_RECORDS_FIRST = 16
+_OVERSIZE = 8
 _BUFFERS_HELD_MAX = 512
 
 
@@ -227,6 +228,10 @@ class OutputEdge:
             buffer = encode(header, segments)
         except Exception as error:
             raise self._pickling_error(error, values) from error
+        if len(buffer) > _OVERSIZE * self._buffer_bytes and records > 1 and len(segments) == 1:
+            # Records have become much larger than those before, and Spark keeps memory for the largest row it has seen.
+            self._send_in_pieces(accumulator, len(buffer))
+            return
         segments.clear()
         accumulator.closed_records = 0
         accumulator.sequence += 1
@@ -237,6 +242,15 @@ class OutputEdge:
             fit = self._buffer_bytes * records // len(buffer) or 1
             self._records_max = min(fit, BUFFER_RECORDS_MAX)
             self._budget.chunk_records = min(fit, BUFFER_RECORDS_MAX)
+
+    def _send_in_pieces(self, accumulator: Accumulator, size: int) -> None:
+        ((values, timestamps),) = accumulator.segments  # type: ignore[misc]
+        accumulator.segments.clear()
+        accumulator.closed_records = 0
+        fit = max(1, self._buffer_bytes * len(values) // size)
+        for start in range(0, len(values), fit):
+            stop = start + fit
+            self._send(accumulator, values[start:stop], timestamps[start:stop] if timestamps is not None else [])
 
     def _partitioning_error(self, error: Exception, values: list[Any]) -> Exception:
         assert self.operator is not None

@@ -112,6 +112,7 @@ class Task:
         self._work: deque[tuple[Callable[..., None], Any, Any]] = deque()
         self._slice = _SLICE_FIRST
         self._flush_at_ms: int | None = None
+        self._flushed_ms = 0
         self._key_group = NO_KEY_GROUP
         self._latency_interval_ms = level.latency_interval_ms
         self._latency_at_ms = 0
@@ -431,11 +432,14 @@ class Task:
             return
         now_ms = self._now_ms()
         if self._flush_at_ms is None:
-            self._flush_at_ms = now_ms + timeout_ms
+            # Counted from the last flush: the first records after a quiet moment do not wait, and still there is no
+            # more than one flush in the time of a timeout.
+            self._flush_at_ms = max(now_ms, self._flushed_ms + timeout_ms)
         if now_ms >= self._flush_at_ms:
             for edge in self._edges:
                 edge.flush()
             self._flush_at_ms = None
+            self._flushed_ms = now_ms
 
 
 _HANDLERS: dict[type[Event], Callable[[Task, Any], None]] = {
