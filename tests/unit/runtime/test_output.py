@@ -337,3 +337,23 @@ def test_a_budget_ends_by_time_or_by_output() -> None:
     assert not budget.go_on()
     budget.begin_step()
     assert budget.go_on()
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_records_that_grow_suddenly_leave_in_pieces(timed: bool) -> None:
+    """Spark keeps memory for the largest row it has seen: one of hundreds of megabytes would slow down all others."""
+    sent = Sent(ForwardPartitioner(), buffer_bytes=10_000)
+    small = list(range(5000))
+    sent.edge.emit(small, small if timed else None)
+    sent.edge.flush()
+    sent.rows()
+    large = [bytes([n % 256]) * 1000 for n in range(2000)]
+    sent.edge.emit(large, list(range(2000)) if timed else None)
+    sent.edge.flush()
+    rows = sent.rows()
+    sequence = [header.sequence for _, header, _ in rows]
+    assert sequence == list(range(sequence[0], sequence[0] + len(rows))), "pieces have numbers of their own"
+    assert [value for _, _, segments in rows for values, _ in segments for value in values] == large
+    if timed:
+        assert [at for _, _, segments in rows for _, times in segments for at in times] == list(range(2000))
+    assert max(len(segments[0][0]) for _, _, segments in rows) <= 20
