@@ -47,7 +47,7 @@ def test_one_acknowledgement_of_each_task_and_one_cut_through_a_diamond(seed: in
             simulation.step()
 
     assert Counter((a.vertex, a.subtask) for a in simulation.acknowledged) == Counter(tasks)
-    assert simulation.cuts.cuts > 0
+    assert simulation.cuts > 0
 
 
 def tasks_of(host: object) -> list[tuple[int, int]]:

@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.cluster import execution
+from penstock.cluster.uncommitted import Uncommitted
 from penstock.runtime import output, task
 from penstock.runtime.alignment import AtLeastOnceAlignment
 from penstock.runtime.elements import CheckpointBarrier, Element
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
 from penstock.runtime.output import OutputEdge
+from penstock.runtime.timers import TimerQueue
 from penstock.runtime.vertex import EdgeInfo
 from penstock.runtime.watermarks import WatermarkValve
+from penstock.state.layers import LayeredTable
+from penstock.state.tables import FrozenTable
 from penstock.testing.simulator import SimulationError, run_seed
 from penstock.testing.simulator.network import Channel, Network
 
@@ -109,7 +115,47 @@ def barrier_before_records(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OutputEdge, "element", first)
 
 
+def committed_too_early(patch: pytest.MonkeyPatch) -> None:
+    """What a sink prepared is committed as soon as its task says so, not when the checkpoint is complete."""
+    acknowledged = CheckpointCoordinator.acknowledged
+
+    def commit(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any) -> None:
+        for sink, committables in commits:
+            self._commit(sink, task[1], committables)
+        acknowledged(self, task, checkpoint_id, state, [])
+
+    patch.setattr(CheckpointCoordinator, "acknowledged", commit)
+
+
+def only_the_first_layer(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot of what has changed has nothing in it."""
+    freeze = LayeredTable.freeze
+
+    def nothing(self: LayeredTable, full: bool) -> FrozenTable:
+        frozen = freeze(self, full)
+        return frozen if full else FrozenTable(lambda: iter(()), False, frozen.keyed_by_first, frozen.release)
+
+    patch.setattr(LayeredTable, "freeze", nothing)
+
+
+def timers_left_out(patch: pytest.MonkeyPatch) -> None:
+    """Timers are not in snapshots."""
+    patch.setattr(TimerQueue, "restore", lambda self, places, values: None)
+
+
+def splits_from_the_start(patch: pytest.MonkeyPatch) -> None:
+    """A restored source begins anew."""
+    patch.setattr(execution.Execution, "enumerator_states", lambda self: {})
+
+
+def results_before_their_time(patch: pytest.MonkeyPatch) -> None:
+    """Collected values count as they come."""
+    patch.setattr(Uncommitted, "acknowledged", lambda self, task, checkpoint_id: self._boundaries.setdefault(
+        task, {}).__setitem__(checkpoint_id, max(0, len(self._waiting.get(task, ())) - 1)))  # fmt: skip
+
+
 FAULTS = [
+    committed_too_early, only_the_first_layer, timers_left_out, splits_from_the_start, results_before_their_time,
     highest_watermark, newest_row_first, another_way_each_time, forgotten_cursor, forgotten_timers, forgotten_elements,
     one_partitioner_for_all, no_alignment, barrier_before_records,
 ]  # fmt: skip

@@ -32,8 +32,31 @@ PyFlink = Annotated[
 ]
 
 
-def settings_of(parallelism: int | None, settings: list[str] | None) -> dict[str, str]:
-    """The defaults as one mapping. `parallelism` overrules `-D parallelism.default`, a later `-D` an earlier one.
+FromState = Annotated[
+    str | None,
+    typer.Option(
+        "--from-savepoint",
+        "-s",
+        metavar="PATH",
+        show_default=False,
+        help="Start from this checkpoint; `latest`: from the newest one of a job of this name.",
+    ),
+]
+AllowNonRestored = Annotated[
+    bool,
+    typer.Option(
+        "--allow-non-restored-state", "-n", help="With -s: leave behind the state of operators that are gone."
+    ),
+]
+
+
+def settings_of(
+    parallelism: int | None,
+    settings: list[str] | None,
+    from_state: str | None = None,
+    allow_non_restored: bool = False,
+) -> dict[str, str]:
+    """The defaults as one mapping. Options of their own overrule `-D`, a later `-D` an earlier one.
 
     Raises typer.BadParameter for a `-D` that is not KEY=VALUE.
     """
@@ -45,12 +68,22 @@ def settings_of(parallelism: int | None, settings: list[str] | None) -> dict[str
         result[key.strip()] = value.strip()
     if parallelism is not None:
         result["parallelism.default"] = str(parallelism)
+    if from_state is not None:
+        result["execution.state-recovery.path"] = from_state
+    if allow_non_restored:
+        result["execution.state-recovery.ignore-unclaimed-state"] = "true"
     return result
 
 
-def prepare(parallelism: int | None, settings: list[str] | None, pyflink: bool) -> None:
+def prepare(
+    parallelism: int | None,
+    settings: list[str] | None,
+    pyflink: bool,
+    from_state: str | None = None,
+    allow_non_restored: bool = False,
+) -> None:
     """Do what the options ask for, before the program runs. Raises typer.BadParameter for a `-D` without a key."""
-    defaults = settings_of(parallelism, settings)
+    defaults = settings_of(parallelism, settings, from_state, allow_non_restored)
     if pyflink:
         from penstock.engine import pyflink_alias
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from penstock.cli.options import Arguments, Job, Parallelism, PyFlink, Settings, prepare
+from penstock.cli.options import (
+    AllowNonRestored,
+    Arguments,
+    FromState,
+    Job,
+    Parallelism,
+    PyFlink,
+    Settings,
+    prepare,
+)
 from penstock.cli.script import run_script
 
 
@@ -12,6 +21,8 @@ def run(
     parallelism: Parallelism = None,
     settings: Settings = None,
     pyflink: PyFlink = False,
+    from_state: FromState = None,
+    allow_non_restored: AllowNonRestored = False,
 ) -> None:
     """Run JOB as `python JOB` would, with defaults from the command line.
 
@@ -21,7 +32,8 @@ def run(
       penstock run job.py
       penstock run -p 4 job.py --input access.log
       penstock run -D execution.runtime-mode=BATCH -D spark.driver.memory=4g job.py
+      penstock run -s latest -p 8 job.py
       penstock run --pyflink word_count.py
     """
-    prepare(parallelism, settings, pyflink)
+    prepare(parallelism, settings, pyflink, from_state, allow_non_restored)
     run_script(job, arguments or [])

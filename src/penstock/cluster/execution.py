@@ -26,7 +26,11 @@ SlotId = tuple[int, int]
 
 
 class Execution:
-    """`deliver(vertex, subtask, event)` reaches a task. `tasks` are all (vertex, subtask), by slot (level, index)."""
+    """`deliver(vertex, subtask, event)` reaches a task. `tasks` are all (vertex, subtask), by slot (level, index).
+
+    `enumerator_states`: of a checkpoint that this attempt goes on from. `before_close` is called when all data has
+    ended, with what closes the tasks: a last checkpoint comes between.
+    """
 
     def __init__(
         self,
@@ -34,6 +38,8 @@ class Execution:
         sources: dict[int, tuple[Source[Any], int]],
         deliver: Callable[[int, int, Event], None],
         now_ms: Callable[[], int],
+        enumerator_states: dict[int, Any] | None = None,
+        before_close: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         self.status = JobStatus.CREATED
         self.error: BaseException | None = None
@@ -48,8 +54,15 @@ class Execution:
         self._closing = False
         self._discover_at: dict[int, int] = {}
         self._enumerators: dict[int, SplitEnumerator] = {}
+        self._before_close = before_close
+        states = enumerator_states or {}
         for vertex, (source, parallelism) in sources.items():
-            self._enumerators[vertex] = source.create_enumerator(_Assignments(self, vertex, parallelism))
+            context = _Assignments(self, vertex, parallelism)
+            self._enumerators[vertex] = (
+                source.restore_enumerator(context, states[vertex])
+                if vertex in states
+                else source.create_enumerator(context)
+            )
 
     def start(self) -> None:
         """Start the enumerators. Raises SourceError where there is nothing to read."""
@@ -93,7 +106,23 @@ class Execution:
         self._data_ended.add((vertex, subtask))
         if self._data_ended == self._tasks and self.status is JobStatus.RUNNING and not self._closing:
             self._closing = True
+            if self._before_close is None:
+                self._close_all()
+            else:
+                self._before_close(self._close_all)
+
+    def _close_all(self) -> None:
+        if self.status is JobStatus.RUNNING:
             self._tell_all(Close())
+
+    @property
+    def takes_checkpoints(self) -> bool:
+        """Whether all tasks are running and the end has not come."""
+        return self.status is JobStatus.RUNNING and not self._closing
+
+    def enumerator_states(self) -> dict[int, Any]:
+        """What the enumerators need to go on, by vertex."""
+        return {vertex: enumerator.snapshot_state() for vertex, enumerator in self._enumerators.items()}
 
     def finished(self, vertex: int, subtask: int) -> None:
         """A task is closed."""

@@ -5,6 +5,7 @@ All decisions are those of `Execution`; this class connects it with the control 
 
 from __future__ import annotations
 
+import logging
 import pickle
 import queue
 import threading
@@ -13,14 +14,24 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from penstock.checkpoint.restore import Restored
 from penstock.cluster.execution import Execution, SlotId
+from penstock.cluster.job_checkpoints import JobCheckpoints
 from penstock.cluster.job_metrics import JobMetrics
+from penstock.cluster.outlines import vertex_of_sinks
+from penstock.cluster.restarts import restart_strategy
+from penstock.cluster.uncommitted import Uncommitted
 from penstock.common import options
 from penstock.common.configuration import Configuration
-from penstock.common.errors import JobCancelledError, JobError, TaskLostError
+from penstock.common.errors import ConfigurationError, JobCancelledError, JobError, ProgramError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.control.messages import (
     CancelTasks,
+    CheckpointAcknowledged,
+    CheckpointCompleted,
+    CheckpointDeclined,
+    CheckpointGivenUp,
+    CheckpointTriggered,
     CloseTasks,
     FromJobManager,
     FromSlot,
@@ -39,15 +50,32 @@ from penstock.engine.failures import from_spark, revive
 from penstock.engine.pipelined import PipelinedQuery
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.results import ResultTaker
-from penstock.runtime.events import AssignSplits, Cancel, Close, Event, NoMoreSplits
+from penstock.runtime.events import (
+    AbortCheckpoint,
+    AssignSplits,
+    Cancel,
+    CheckpointComplete,
+    Close,
+    Event,
+    NoMoreSplits,
+    TriggerCheckpoint,
+)
 
 REGISTRATION_TIMEOUT_MS = 120_000
 _FAILURE_GRACE_MS = 3_000
 _QUERY_CHECK_MS = 500
+_NEVER_AGAIN = (ProgramError, ConfigurationError)
+"""What is wrong with the program or its settings will be wrong the next time."""
+
+_log = logging.getLogger(__name__)
+
+
+Deploy = Callable[[int, Restored], PipelinedQuery]
+"""Starts the query of an attempt, with what its tasks are given back."""
 
 
 class JobManager:
-    """One attempt of one job. `deploy(server)` starts the query once the control port is open."""
+    """One job, through all its attempts. `checkpoints` None: it takes none, and starts again from the beginning."""
 
     def __init__(
         self,
@@ -55,42 +83,72 @@ class JobManager:
         takers: dict[int, ResultTaker],
         configuration: Configuration,
         host: str,
-        attempt: int,
+        checkpoints: JobCheckpoints | None = None,
     ) -> None:
         self._graph = graph
         self._takers = takers
         self._configuration = configuration
-        self._attempt = attempt
+        self._checkpoints = checkpoints
+        self._restarts = restart_strategy(configuration)
+        self._restart_at_ms: int | None = None
+        self._attempt = -1
+        self._cancelled = False
+        self._vertex_of_sink = vertex_of_sinks(graph)
         self._slots = slots_of(graph)
         self.metrics = JobMetrics(graph)
-        self.execution = Execution(self._slots, sources_of(graph), self._deliver, _now_ms)
-        self.execution.start()
         self.server = ControlServer(host)
-        self._identities: dict[SlotId, bytes] = {}
-        self._undelivered: dict[SlotId, list[FromJobManager]] = {}
-        self._heard_ms: dict[SlotId, int] = {}
         self._query: PipelinedQuery | None = None
-        self._began_ms = _now_ms()
         self._query_checked_ms = 0
-        self._deadline_ms: int | None = None
+        self._begin_attempt()
         self.over = threading.Event()
         self.error: BaseException | None = None
         self.killed_slots: list[SlotId] = []
         self._taker_error: Exception | None = None
         self._ended = False
         self._results: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        if checkpoints is not None:
+            checkpoints.commit = self._commit
 
-    def run(self, deploy: Callable[[], PipelinedQuery]) -> None:
+    def _begin_attempt(self) -> None:
+        """All that belongs to one attempt, anew."""
+        self._attempt += 1
+        checkpoints = self._checkpoints
+        self.execution = Execution(
+            self._slots,
+            sources_of(self._graph),
+            self._deliver,
+            _now_ms,
+            checkpoints.enumerator_states() if checkpoints is not None else None,
+            self._last_checkpoint if checkpoints is not None else None,
+        )
+        self._identities: dict[SlotId, bytes] = {}
+        self._undelivered: dict[SlotId, list[FromJobManager]] = {}
+        self._heard_ms: dict[SlotId, int] = {}
+        self._uncommitted = Uncommitted()
+        self._began_ms = _now_ms()
+        self._deadline_ms: int | None = None
+        self.execution.start()
+
+    def run(self, deploy: Deploy) -> None:
         """Deploy, then serve until the job is over. Returns at once; `over` is set at the end."""
+        self._deploy = deploy
         threading.Thread(target=self._take_results, name="penstock-results", daemon=True).start()
         self.server.start(
             lambda identity, message: self._guarded(lambda: self._on_message(identity, message)),
             lambda: self._guarded(self._on_tick),
         )
+        self._deploy_attempt()
+
+    def _deploy_attempt(self) -> None:
+        attempt = self._attempt
         try:
-            self._query = query = deploy()
-            if self._ended:
+            restored = self._checkpoints.restored() if self._checkpoints is not None else {}
+            query = self._deploy(attempt, restored)
+            if self._ended or attempt != self._attempt:
+                # It failed while it was being started, and nobody waits for it any more.
                 query.stop()
+            else:
+                self._query = query
         except Exception as error:
             failure = from_spark(error, self._configuration.get(options.SHOW_SPARK_STACK))
             self.server.call_soon(lambda: self._fail(failure))
@@ -99,6 +157,8 @@ class JobManager:
     @property
     def status(self) -> JobStatus:
         """Where the job is."""
+        if self._restart_at_ms is not None:
+            return JobStatus.RESTARTING
         status = self.execution.status
         return status if not self.execution.over or self.over.is_set() else JobStatus.RUNNING
 
@@ -109,7 +169,12 @@ class JobManager:
     def _cancel(self) -> None:
         timeout_ms = self._configuration.get(options.TASK_CANCELLATION_TIMEOUT)
         self._deadline_ms = _now_ms() + timeout_ms if timeout_ms else None
+        self._cancelled = True
         self.execution.cancel()
+        if self._restart_at_ms is not None:
+            # Between two attempts nothing runs that could be cancelled.
+            self._restart_at_ms = None
+            self.execution.status = JobStatus.CANCELED
 
     # The server's thread.
 
@@ -128,6 +193,8 @@ class JobManager:
         self.execution.registered(slot)
         if self.execution.status is JobStatus.FAILING:
             self._give_grace()
+        if self.execution.status is JobStatus.RUNNING and self._checkpoints is not None:
+            self._checkpoints.attempt_began(self._attempt, self._deliver, self.execution.enumerator_states)
 
     def _on_heartbeat(self, slot: SlotId, message: Heartbeat) -> None:
         self.metrics.update(message.reports)
@@ -137,8 +204,51 @@ class JobManager:
 
     def _on_results(self, slot: SlotId, message: Results) -> None:
         taker = self._takers.get(message.sink_id)
-        if taker is not None:
+        if taker is None:
+            return
+        if self._checkpoints is not None and taker.exactly_once:
+            task = (self._vertex_of_sink[message.sink_id], message.slot)
+            self._uncommitted.add(task, message.sink_id, [message.values])
+        else:
             self._results.put(lambda: taker.take(message.slot, pickle.loads(message.values)))
+
+    def _on_acknowledged(self, slot: SlotId, message: CheckpointAcknowledged) -> None:
+        assert self._checkpoints is not None
+        coordinator, task = self._checkpoints.coordinator, (message.vertex, message.slot)
+        self._uncommitted.acknowledged(task, message.checkpoint_id)
+        before = coordinator.latest
+        commits = pickle.loads(message.commits) if message.commits else []
+        coordinator.acknowledged(task, message.checkpoint_id, message.state, commits)
+        if coordinator.latest is not before:
+            for sink, subtask, chunks in self._uncommitted.complete(message.checkpoint_id):
+                for chunk in chunks:
+                    self._commit(sink, subtask, pickle.loads(chunk))
+        self._check_coordinator()
+
+    def _on_declined(self, slot: SlotId, message: CheckpointDeclined) -> None:
+        assert self._checkpoints is not None
+        task = (message.vertex, message.slot)
+        self._checkpoints.coordinator.declined(task, message.checkpoint_id, message.reason)
+        self._check_coordinator()
+
+    def _check_coordinator(self) -> None:
+        assert self._checkpoints is not None
+        error, self._checkpoints.coordinator.error = self._checkpoints.coordinator.error, None
+        if error is not None:
+            self._fail(error)
+
+    def _commit(self, sink: int, subtask: int, values: list[Any]) -> None:
+        taker = self._takers.get(sink)
+        if taker is not None:
+            self._results.put(lambda: taker.commit(subtask, values))
+
+    def _last_checkpoint(self, close: Callable[[], None]) -> None:
+        """All data has ended: one more checkpoint commits what is left."""
+        assert self._checkpoints is not None
+        if self.execution.status is JobStatus.RUNNING:
+            self._checkpoints.coordinator.trigger(
+                then=lambda done: close() if done is not None else self._last_checkpoint(close)
+            )
 
     def _on_data_ended(self, slot: SlotId, message: TaskDataEnded) -> None:
         self.execution.data_ended(message.vertex, message.slot)
@@ -167,7 +277,15 @@ class JobManager:
 
     def _on_tick(self) -> None:
         now_ms = _now_ms()
+        if self._restart_at_ms is not None:
+            if now_ms >= self._restart_at_ms:
+                self._restart()
+            return
         self._guarded(self.execution.tick)
+        if self._checkpoints is not None and self.execution.status is JobStatus.RUNNING:
+            if self.execution.takes_checkpoints:
+                self._guarded(self._checkpoints.coordinator.tick)
+            self._check_coordinator()
         self._check_slots(now_ms)
         if now_ms - self._query_checked_ms >= _QUERY_CHECK_MS:
             self._query_checked_ms = now_ms
@@ -176,7 +294,34 @@ class JobManager:
             self.killed_slots = self.execution.unfinished
             self.execution.give_up()
         if self.execution.over:
+            self._end_attempt(now_ms)
+
+    def _end_attempt(self, now_ms: int) -> None:
+        """Its tasks are gone: the job ends, or starts again after a while."""
+        if self._query is not None:
+            self._query.stop()
+        self.execution.close()
+        if self._checkpoints is not None:
+            self._checkpoints.coordinator.attempt_ended()
+        error = self.execution.error
+        may_restart = self.execution.status is JobStatus.FAILED and not isinstance(error, _NEVER_AGAIN)
+        delay_ms = self._restarts.delay_ms(now_ms) if may_restart and not self._cancelled else None
+        if delay_ms is None:
             self._end()
+            return
+        _log.warning("job '%s' failed and starts again in %d ms: %s", self._graph.name, delay_ms, error)
+        self._restart_at_ms = now_ms + delay_ms
+
+    def _restart(self) -> None:
+        self._restart_at_ms = None
+        self._query = None
+        try:
+            self._begin_attempt()
+        except Exception as error:
+            self._fail(error)
+            self.execution.give_up()
+            return
+        threading.Thread(target=self._deploy_attempt, name="penstock-deploy", daemon=True).start()
 
     def _check_slots(self, now_ms: int) -> None:
         if self.execution.status is JobStatus.CREATED and now_ms - self._began_ms > REGISTRATION_TIMEOUT_MS:
@@ -214,9 +359,8 @@ class JobManager:
     def _end(self) -> None:
         """All is said: stop the query, the server and the enumerators, in this order, then wake who waits."""
         self._ended = True
-        if self._query is not None:
-            self._query.stop()
-        self.execution.close()
+        if self._checkpoints is not None:
+            self._checkpoints.job_ended(self.execution.status)
         self.server.stop()
         self._results.put(None)
 
@@ -273,6 +417,8 @@ _ON_MESSAGE: dict[type, Callable[[JobManager, SlotId, Any], None]] = {
     TaskDataEnded: JobManager._on_data_ended,
     TaskFinished: JobManager._on_finished,
     SlotFailed: JobManager._on_failed,
+    CheckpointAcknowledged: JobManager._on_acknowledged,
+    CheckpointDeclined: JobManager._on_declined,
 }
 
 
@@ -281,6 +427,12 @@ def _message(attempt: int, vertex: int, event: Event) -> FromJobManager:
         return SplitsAssigned(attempt, vertex, pickle.dumps(event.splits, protocol=5))
     if isinstance(event, NoMoreSplits):
         return SplitsExhausted(attempt, vertex)
+    if isinstance(event, TriggerCheckpoint):
+        return CheckpointTriggered(attempt, vertex, event.checkpoint_id, event.timestamp_ms, event.full)
+    if isinstance(event, AbortCheckpoint):
+        return CheckpointGivenUp(attempt, vertex, event.checkpoint_id)
+    if isinstance(event, CheckpointComplete):
+        return CheckpointCompleted(attempt, vertex, event.checkpoint_id)
     assert isinstance(event, (Close, Cancel))
     return CloseTasks(attempt) if isinstance(event, Close) else CancelTasks(attempt)
 

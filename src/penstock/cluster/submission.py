@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.checkpoint.restore import Restored
+from penstock.cluster.job_checkpoints import checkpoints_of
 from penstock.cluster.job_manager import JobManager, sources_of
 from penstock.cluster.job_metrics import JobMetrics
 from penstock.common import options
+from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.configuration import Configuration
 from penstock.common.errors import JobCancelledError
 from penstock.common.job_client import JobClient
@@ -21,8 +24,8 @@ from penstock.engine.batched import run_batched
 from penstock.engine.batched_stage import COUNTERS_SINK
 from penstock.engine.failures import from_spark
 from penstock.engine.payload import pack
-from penstock.engine.pipelined import deploy
-from penstock.engine.session import control_host, session_for
+from penstock.engine.pipelined import PipelinedQuery, deploy
+from penstock.engine.session import control_host, session_for, session_is_local
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.results import ResultTaker
 from penstock.runtime.source import assign_statically
@@ -56,13 +59,27 @@ def submit(
         run.start(spark, payloads)
         return JobClient(job_id, run)
     # Pickled once before Spark starts: what can't be sent to workers is told at once.
-    levels = graph.levels(str(job_id), **settings)
-    pack(levels, None, 0)
+    pack(graph.levels(str(job_id), **settings), None, 0)
     spark = _session(graph, configuration, python_files, given)
-    manager = JobManager(graph, takers, configuration, control_host(spark), attempt=0)
+    checkpoints = checkpoints_of(graph, str(job_id), configuration, session_is_local(spark))
+    manager = JobManager(graph, takers, configuration, control_host(spark), checkpoints)
     heartbeat_ms = min(configuration.get(options.HEARTBEAT_INTERVAL), _HEARTBEAT_MOST_MS)
-    payloads = pack(levels, manager.server.address, heartbeat_ms)
-    manager.run(lambda: deploy(spark, graph.name, graph.widths, payloads))
+    exactly_once = configuration.get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE
+
+    def start(attempt: int, restored: Restored) -> PipelinedQuery:
+        levels = graph.levels(
+            str(job_id),
+            attempt,
+            exactly_once=exactly_once,
+            checkpointing=checkpoints is not None,
+            restore=restored,
+            **settings,
+        )
+        directory = checkpoints.directory if checkpoints is not None else None
+        payloads = pack(levels, manager.server.address, heartbeat_ms, directory)
+        return deploy(spark, graph.name, graph.widths, payloads)
+
+    manager.run(start)
     run = _PipelinedRun(manager)
     return JobClient(job_id, run)
 

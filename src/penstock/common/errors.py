@@ -7,7 +7,8 @@ PenstockError
 ├── JobError                the job ran and failed
 │   ├── UserFunctionError   a user's function raised
 │   ├── SourceError         input that could not be read or understood
-│   └── TaskLostError       a worker or executor went away
+│   ├── TaskLostError       a worker or executor went away
+│   └── CheckpointError     state that could not be written, found or read back
 └── JobCancelledError       the job was cancelled before it gave a result
 """
 
@@ -44,6 +45,10 @@ class SourceError(JobError):
 
 class TaskLostError(JobError):
     """A worker process, an executor or its heartbeats went away."""
+
+
+class CheckpointError(JobError):
+    """State could not be written, or what was written is missing, damaged, or not that of this program."""
 
 
 class JobCancelledError(PenstockError):

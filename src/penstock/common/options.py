@@ -130,6 +130,22 @@ SAVEPOINT_DIRECTORY = (
     .no_default_value()
     .with_fallback_keys("state.savepoints.dir")
 )
+STATE_RECOVERY_PATH = (
+    _key("execution.state-recovery.path")
+    .string_type()
+    .no_default_value()
+    .with_fallback_keys("execution.savepoint.path")
+    .with_description(
+        "The checkpoint that the job starts from: its path, or `latest`, the newest of a job of this name."
+    )
+)
+IGNORE_UNCLAIMED_STATE = (
+    _key("execution.state-recovery.ignore-unclaimed-state")
+    .boolean_type()
+    .default_value(False)
+    .with_fallback_keys("execution.savepoint.ignore-unclaimed-state")
+    .with_description("Whether state of operators that the program does not have is left behind.")
+)
 STATE_BACKEND = (
     _key("state.backend.type")
     .string_type()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.state.handles import SubtaskState
+
 
 class OperatorReport(msgspec.Struct, frozen=True, array_like=True):
     """Counters of one operator of a subtask."""
@@ -85,6 +87,23 @@ class TaskFinished(ToJobManager, frozen=True, tag=True):
     cancelled: bool
 
 
+class CheckpointAcknowledged(ToJobManager, frozen=True, tag=True):
+    """A task has taken its part of a checkpoint. `commits`: by sink what is to be committed, pickled, or b""."""
+
+    vertex: int
+    checkpoint_id: int
+    state: SubtaskState
+    commits: bytes
+
+
+class CheckpointDeclined(ToJobManager, frozen=True, tag=True):
+    """A task cannot take part in a checkpoint."""
+
+    vertex: int
+    checkpoint_id: int
+    reason: str
+
+
 class SlotFailed(ToJobManager, frozen=True, tag=True):
     """A task of the slot failed. `kind` is the name of the error's class in penstock.common.errors."""
 
@@ -92,7 +111,17 @@ class SlotFailed(ToJobManager, frozen=True, tag=True):
     message: str
 
 
-FromSlot = Register | Heartbeat | SplitRequested | Results | TaskDataEnded | TaskFinished | SlotFailed
+FromSlot = (
+    Register
+    | Heartbeat
+    | SplitRequested
+    | Results
+    | TaskDataEnded
+    | TaskFinished
+    | CheckpointAcknowledged
+    | CheckpointDeclined
+    | SlotFailed
+)
 
 
 class ToSlot(msgspec.Struct, frozen=True, tag=True):
@@ -114,6 +143,29 @@ class SplitsExhausted(ToSlot, frozen=True, tag=True):
     vertex: int
 
 
+class CheckpointTriggered(ToSlot, frozen=True, tag=True):
+    """To a source: begin a checkpoint."""
+
+    vertex: int
+    checkpoint_id: int
+    timestamp_ms: int
+    full: bool
+
+
+class CheckpointGivenUp(ToSlot, frozen=True, tag=True):
+    """A checkpoint does not come about."""
+
+    vertex: int
+    checkpoint_id: int
+
+
+class CheckpointCompleted(ToSlot, frozen=True, tag=True):
+    """A checkpoint is complete."""
+
+    vertex: int
+    checkpoint_id: int
+
+
 class CloseTasks(ToSlot, frozen=True, tag=True):
     """The job has ended: close the functions."""
 
@@ -122,7 +174,15 @@ class CancelTasks(ToSlot, frozen=True, tag=True):
     """Stop, close the functions, and discard all input from now on."""
 
 
-FromJobManager = SplitsAssigned | SplitsExhausted | CloseTasks | CancelTasks
+FromJobManager = (
+    SplitsAssigned
+    | SplitsExhausted
+    | CheckpointTriggered
+    | CheckpointGivenUp
+    | CheckpointCompleted
+    | CloseTasks
+    | CancelTasks
+)
 
 encoder = msgspec.msgpack.Encoder()
 decode_from_slot = msgspec.msgpack.Decoder(FromSlot).decode

@@ -26,9 +26,13 @@ class Payload(msgspec.Struct, frozen=True):
     pyflink: bool
     control: ControlAddress | None = None
     heartbeat_ms: int = 1000
+    checkpoints: str | None = None
+    """The directory of the job's checkpoints."""
 
 
-def pack(levels: list[LevelSpec], control: ControlAddress | None, heartbeat_ms: int) -> list[Payload]:
+def pack(
+    levels: list[LevelSpec], control: ControlAddress | None, heartbeat_ms: int, checkpoints: str | None = None
+) -> list[Payload]:
     """A payload per level. Raises ProgramError naming the operator that can't be pickled."""
     alias = sys.modules.get("penstock.engine.pyflink_alias")
     pyflink = alias is not None and bool(alias.is_installed())
@@ -36,7 +40,9 @@ def pack(levels: list[LevelSpec], control: ControlAddress | None, heartbeat_ms: 
     path = [str(Path(entry).absolute()) for entry in sys.path if Path(entry).is_dir()]
     python = "{}.{}".format(*sys.version_info)
     return [
-        Payload(penstock.__version__, python, dump_level(level), classes, path, pyflink, control, heartbeat_ms)
+        Payload(
+            penstock.__version__, python, dump_level(level), classes, path, pyflink, control, heartbeat_ms, checkpoints
+        )
         for level in levels
     ]
 

@@ -18,9 +18,15 @@ from typing import BinaryIO
 import msgspec
 import pyarrow as pa
 
+from penstock.checkpoint.storage import DirectoryStorage
 from penstock.control.client import ControlClient
 from penstock.control.messages import (
     CancelTasks,
+    CheckpointAcknowledged,
+    CheckpointCompleted,
+    CheckpointDeclined,
+    CheckpointGivenUp,
+    CheckpointTriggered,
     CloseTasks,
     FromJobManager,
     Heartbeat,
@@ -41,17 +47,24 @@ from penstock.engine.payload import Payload, unpack
 from penstock.engine.pushes import PUSH_NS, Pushes
 from penstock.engine.reports import reports_of
 from penstock.engine.rows import buffers_of, to_batch
+from penstock.engine.snapshots import SnapshotThread
 from penstock.engine.worker_pipes import Inbox, Outgoing, OwnPipes
 from penstock.runtime.buffer import PUSH
 from penstock.runtime.events import (
+    AbortCheckpoint,
+    Acknowledge,
     AssignSplits,
     Cancel,
+    CheckpointComplete,
     Close,
     DataEnded,
+    Decline,
     Finished,
     NoMoreSplits,
     RequestSplit,
     Result,
+    TriggerCheckpoint,
+    WriteSnapshot,
 )
 from penstock.runtime.slot import Slot
 
@@ -90,6 +103,10 @@ class SlotHost:
         self._interrupt = Interrupt()
         self._waiting: tuple[str, int] | None = None
         watch_for_hangup(self._interrupt.soon)
+        self._snapshots: SnapshotThread | None = None
+        self._storage = DirectoryStorage(payload.checkpoints) if payload.checkpoints is not None else None
+        if self._storage is not None:
+            self._snapshots = SnapshotThread(self._storage, self._inbox.ring)
         assert payload.control is not None
         self._client = ControlClient(payload.control, self._on_message, self._heartbeat, payload.heartbeat_ms)
 
@@ -135,6 +152,9 @@ class SlotHost:
         # Imported modules may look for their own settings: from here on, this is the job's process.
         slot = Slot(self._level, self._index, str(os.getpid()), _now_ms, time.monotonic_ns)
         self._slot = slot
+        if self._level.restore:
+            assert self._storage is not None
+            slot.restore(self._storage)
         slot.open()
         self._client.send(Register(self._level.attempt, self._level.level, self._index, platform.node(), os.getpid()))
         return False
@@ -145,6 +165,8 @@ class SlotHost:
             self._handle(self._client.received.popleft())
         if self._discarding or self._slot is None:
             return False
+        while self._snapshots is not None and self._snapshots.answers:
+            self._slot.handle(*self._snapshots.answers.popleft())
         with self._interrupt.allowed():
             busy = self._slot.step()
         self._send_effects()
@@ -164,6 +186,13 @@ class SlotHost:
             slot.handle(message.vertex, AssignSplits(pickle.loads(message.splits)))
         elif isinstance(message, SplitsExhausted):
             slot.handle(message.vertex, NoMoreSplits())
+        elif isinstance(message, CheckpointTriggered):
+            trigger = TriggerCheckpoint(message.checkpoint_id, message.timestamp_ms, message.full)
+            slot.handle(message.vertex, trigger)
+        elif isinstance(message, CheckpointGivenUp):
+            slot.handle(message.vertex, AbortCheckpoint(message.checkpoint_id))
+        elif isinstance(message, CheckpointCompleted):
+            slot.handle(message.vertex, CheckpointComplete(message.checkpoint_id))
         else:
             self._end(slot, cancelled=isinstance(message, CancelTasks))
             assert isinstance(message, (CloseTasks, CancelTasks))
@@ -185,6 +214,15 @@ class SlotHost:
                 self._client.send(Results(*where, effect.sink_id, pickle.dumps(effect.values, protocol=5)))
             elif isinstance(effect, RequestSplit):
                 self._client.send(SplitRequested(*where, effect.vertex))
+            elif isinstance(effect, WriteSnapshot):
+                assert self._snapshots is not None
+                self._snapshots.write(effect.vertex, effect.snapshot)
+            elif isinstance(effect, Acknowledge):
+                commits = pickle.dumps(effect.commits, protocol=5) if effect.commits else b""
+                message = CheckpointAcknowledged(*where, effect.vertex, effect.checkpoint_id, effect.state, commits)
+                self._client.send(message)
+            elif isinstance(effect, Decline):
+                self._client.send(CheckpointDeclined(*where, effect.vertex, effect.checkpoint_id, effect.reason))
             elif isinstance(effect, DataEnded):
                 self._client.send(TaskDataEnded(*where, effect.vertex))
             elif isinstance(effect, Finished):

@@ -193,7 +193,7 @@ class JobGraph:
                     links.append(ChainLink(edge.tag, operator=place[edge.target]))
                 else:
                     links.append(ChainLink(edge.tag, edge=leaving[id(edge)].id))
-            nodes.append(ChainNode(node.operator, node.uid if node.uid_is_users else "", links))
+            nodes.append(ChainNode(node.operator, node.uid if node.uid_is_users else "", links, node.uid))
         return VertexSpec(
             id=vertex.id,
             name=vertex.name,

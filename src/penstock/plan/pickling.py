@@ -26,13 +26,16 @@ class _PickledNode:
     operator: bytes
     uid: str
     links: list[ChainLink]
+    state_id: str
 
 
 def dump_level(level: LevelSpec) -> bytes:
     """The level as bytes. Raises ProgramError naming the operator whose function can't be pickled."""
     vertices = []
     for vertex in level.vertices:
-        nodes: Any = [_PickledNode(_dump_operator(node.operator), node.uid, node.links) for node in vertex.nodes]
+        nodes: Any = [
+            _PickledNode(_dump_operator(node.operator), node.uid, node.links, node.state_id) for node in vertex.nodes
+        ]
         vertices.append(dataclasses.replace(vertex, nodes=nodes))
     try:
         return bytes(cloudpickle.dumps(dataclasses.replace(level, vertices=vertices)))
@@ -49,7 +52,7 @@ def load_level(data: bytes) -> LevelSpec:
 def _load_vertex(vertex: VertexSpec) -> VertexSpec:
     nodes: list[Any] = vertex.nodes
     return dataclasses.replace(
-        vertex, nodes=[ChainNode(pickle.loads(node.operator), node.uid, node.links) for node in nodes]
+        vertex, nodes=[ChainNode(pickle.loads(node.operator), node.uid, node.links, node.state_id) for node in nodes]
     )
 
 

@@ -14,9 +14,16 @@ from penstock.runtime.sink import Committer
 class ResultTaker:
     """Takes what the subtasks of one sink sent to the driver. Called from one thread."""
 
+    exactly_once = False
+    """Whether, with checkpoints, results are held back until the checkpoint they belong to is complete."""
+
     def take(self, subtask: int, values: list[Any]) -> None:
         """A chunk of one subtask, in its order."""
         raise NotImplementedError
+
+    def commit(self, subtask: int, values: list[Any]) -> None:
+        """The checkpoint to which these belong is complete. May be called again for the same after a recovery."""
+        self.take(subtask, values)
 
     def succeeded(self) -> None:
         """The job has ended well: nothing more comes."""
@@ -41,6 +48,8 @@ class PrintTaker(ResultTaker):
 
 class CollectTaker(ResultTaker):
     """Hands values to whoever iterates over it, as they come; an error of the job is raised there."""
+
+    exactly_once = True
 
     def __init__(self) -> None:
         self._arrived = SpillingQueue()
@@ -72,6 +81,9 @@ class CommitTaker(ResultTaker):
 
     def take(self, subtask: int, values: list[Any]) -> None:
         self._committables.extend(values)
+
+    def commit(self, subtask: int, values: list[Any]) -> None:
+        self._committer.commit(values)
 
     def succeeded(self) -> None:
         self._committer.commit(self._committables)

@@ -40,6 +40,7 @@ class SubtaskInfo(msgspec.Struct, frozen=True):
     run: str = "0"
     batched: bool = False
     job_parameters: dict[str, str] = {}
+    checkpointing: bool = False
 
     def __str__(self) -> str:
         return f"{self.task_name} ({self.subtask + 1}/{self.parallelism})"

@@ -27,6 +27,8 @@ class CheckpointBarrier(Element, frozen=True, gc=False):
     checkpoint_id: int
     timestamp_ms: int
     aligned: bool = True
+    full: bool = False
+    """Whether all state is to be written, not only what has changed."""
 
 
 class EndOfData(Element, frozen=True, gc=False):

@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+from penstock.runtime.snapshot import TaskSnapshot
+from penstock.state.handles import SubtaskState
+
 
 class Event(msgspec.Struct, frozen=True, gc=False):
     """Base of what may happen to a task."""
@@ -33,6 +36,28 @@ class TriggerCheckpoint(Event, frozen=True, gc=False):
 
     checkpoint_id: int
     timestamp_ms: int
+    full: bool = False
+    """Write all state, not only what has changed."""
+
+
+class CheckpointComplete(Event, frozen=True, gc=False):
+    """A checkpoint is complete: all have taken their part, and the manifest is written."""
+
+    checkpoint_id: int
+
+
+class SnapshotWritten(Event, frozen=True, gc=False):
+    """The host has written what the task froze."""
+
+    checkpoint_id: int
+    state: SubtaskState
+
+
+class SnapshotFailed(Event, frozen=True, gc=False):
+    """The host could not write what the task froze."""
+
+    checkpoint_id: int
+    reason: str
 
 
 class AbortCheckpoint(Event, frozen=True, gc=False):
@@ -71,10 +96,18 @@ class DataEnded(Effect, frozen=True, gc=False):
     """All records of this subtask are processed and sent."""
 
 
+class WriteSnapshot(Effect, frozen=True, gc=False):
+    """Write this, a step at a time, and answer with SnapshotWritten or SnapshotFailed."""
+
+    snapshot: TaskSnapshot
+
+
 class Acknowledge(Effect, frozen=True, gc=False):
-    """This subtask's part of a checkpoint is taken."""
+    """This subtask's part of a checkpoint is taken: its state, and by sink what is to be committed on completion."""
 
     checkpoint_id: int
+    state: SubtaskState = SubtaskState()
+    commits: list[tuple[int, list[Any]]] = []
 
 
 class Decline(Effect, frozen=True, gc=False):

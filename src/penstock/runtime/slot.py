@@ -14,6 +14,7 @@ from penstock.runtime.events import Cancel, Close, Effect, Event, InputEnded, Re
 from penstock.runtime.output import Outbox
 from penstock.runtime.task import Task, TaskState
 from penstock.runtime.vertex import LevelSpec
+from penstock.state.files import StateStorage
 
 
 class Slot:
@@ -40,6 +41,15 @@ class Slot:
         }
         self._edges = level.edges
         self._results_sent = 0
+
+    def restore(self, storage: StateStorage) -> int:
+        """Put back the state that the level brings for this slot's tasks. Returns how many bytes were read."""
+        restored = self.level.restore
+        return sum(
+            task.restore(restored[vertex, self.index], storage)
+            for vertex, task in self.tasks.items()
+            if (vertex, self.index) in restored
+        )
 
     def open(self) -> None:
         """Open all tasks."""

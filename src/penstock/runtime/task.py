@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.runtime.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
 from penstock.runtime.budget import CHUNK_RECORDS_MAX, Budget
@@ -40,6 +42,7 @@ from penstock.runtime.events import (
     Acknowledge,
     AssignSplits,
     Cancel,
+    CheckpointComplete,
     Close,
     DataEnded,
     Decline,
@@ -50,15 +53,21 @@ from penstock.runtime.events import (
     NoMoreSplits,
     RequestSplit,
     Result,
+    SnapshotFailed,
+    SnapshotWritten,
     TriggerCheckpoint,
+    WriteSnapshot,
 )
 from penstock.runtime.journal import Journal
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.output import Outbox, OutputEdge
+from penstock.runtime.snapshot import Snapshots
 from penstock.runtime.vertex import LevelSpec, VertexSpec
 from penstock.runtime.watermarks import WatermarkValve
+from penstock.state.files import StateStorage
+from penstock.state.handles import RestoredOperator
 from penstock.state.key_groups import KeyGroups
 
 _SLICE_NS = 2_000_000
@@ -101,6 +110,7 @@ class Task:
             run,
             level.batched,
             level.job_parameters,
+            level.checkpointing,
         )
         self.state = TaskState.CREATED
         self.counters = TaskCounters()
@@ -126,15 +136,12 @@ class Task:
         ]
         self.chain = Chain(vertex.nodes)
         self._wire(key_groups)
+        self._snapshots = Snapshots(self.chain, self.info, key_groups)
+        self._folding = False
         self._source = self.chain.head if isinstance(self.chain.head, SourceOperator) else None
         self._keyed_batch = level.batched and isinstance(self.chain.head, KeyedOperator)
         self._take_input = self.chain.head.process
-        self._expected: dict[Channel, int] = {
-            (info.id, sender): 0
-            for info, partitioner in vertex.inputs
-            for sender in range(info.source_parallelism)
-            if subtask in partitioner.targets(sender, info.source_parallelism, info.target_parallelism)
-        }
+        self._expected: dict[Channel, int] = dict.fromkeys(_channels(vertex, subtask), 0)
         self._open_channels = set(self._expected)
         self._valve = WatermarkValve(self._expected, self._on_watermark, self._on_status)
         alignment = ExactlyOnceAlignment if level.exactly_once else AtLeastOnceAlignment
@@ -160,6 +167,10 @@ class Task:
             node.operator.setup(context, outlet)
 
     # What hosts call.
+
+    def restore(self, state: dict[str, RestoredOperator], storage: StateStorage) -> int:
+        """Put state back, before `open`. Returns how many bytes were read; raises CheckpointError."""
+        return self._snapshots.restore(state, storage)
 
     def open(self) -> None:
         """Open the operators: users' `open` methods run."""
@@ -201,6 +212,8 @@ class Task:
             self._do_work()
             if self._source is not None and not self._work and not self.chain.paused:
                 self._poll(self._source)
+            if self._folding:
+                self._folding = any(operator.fold() for operator in self.chain.operators)
             self._flush_due()
         self.counters.busy_ns += self._clock() - began
 
@@ -218,6 +231,8 @@ class Task:
         """When to call `step` though nothing has arrived: a timer, a flush, a source that asked to be polled again."""
         if self.state is TaskState.FINISHED:
             return None
+        if self._folding:
+            return self._now_ms()
         times = [self._flush_at_ms, self.chain.wake_at_ms() if self.state is TaskState.RUNNING else None]
         if self._source is not None and self.state is TaskState.RUNNING:
             times.append(self._source.poll_at_ms)
@@ -237,10 +252,17 @@ class Task:
     # Control events.
 
     def _assign_splits(self, event: AssignSplits) -> None:
+        # In order with triggers: splits that come after one are not in its snapshot, for they are not assigned in it.
+        self._work.append((self._add_splits, event.splits, None))
+
+    def _add_splits(self, splits: list[Any], _: None) -> None:
         assert self._source is not None
-        self._source.add_splits(event.splits)
+        self._source.add_splits(splits)
 
     def _no_more_splits(self, event: NoMoreSplits) -> None:
+        self._work.append((self._end_splits, None, None))
+
+    def _end_splits(self, _: None, __: None) -> None:
         assert self._source is not None
         self._source.no_more_splits()
 
@@ -251,7 +273,9 @@ class Task:
 
     def _trigger_checkpoint(self, event: TriggerCheckpoint) -> None:
         assert self._source is not None
-        self._work.append((self._take_snapshot, CheckpointBarrier(event.checkpoint_id, event.timestamp_ms), None))
+        self._work.append(
+            (self._take_snapshot, CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, full=event.full), None)
+        )
 
     def _abort_checkpoint(self, event: AbortCheckpoint) -> None:
         self._alignment.abort(event.checkpoint_id)
@@ -383,13 +407,34 @@ class Task:
         self._work.append((self._take_snapshot, barrier, None))
 
     def _take_snapshot(self, barrier: CheckpointBarrier, _: None) -> None:
+        self._snapshots.prepare(barrier.checkpoint_id)
         for edge in self._edges:
             edge.element(barrier)
             edge.flush()
-        self._effect(Acknowledge(self.vertex.id, self.info.subtask, barrier.checkpoint_id))
+        snapshot = self._snapshots.freeze(barrier.checkpoint_id, barrier.full)
+        self._effect(WriteSnapshot(self.vertex.id, self.info.subtask, snapshot))
 
-    def _decline(self, checkpoint_id: int) -> None:
-        self._effect(Decline(self.vertex.id, self.info.subtask, checkpoint_id, "a newer checkpoint began"))
+    def _snapshot_written(self, event: SnapshotWritten) -> None:
+        self._folding = True
+        done = self._snapshots.written(event.checkpoint_id, event.state)
+        if done is None:
+            self._decline(event.checkpoint_id, "an earlier part of its state could not be written")
+            return
+        state, commits = done
+        state = msgspec.structs.replace(state, ended=self.state is TaskState.DATA_ENDED)
+        self._effect(Acknowledge(self.vertex.id, self.info.subtask, event.checkpoint_id, state, commits))
+
+    def _snapshot_failed(self, event: SnapshotFailed) -> None:
+        self._folding = True
+        self._snapshots.failed(event.checkpoint_id)
+        self._decline(event.checkpoint_id, event.reason)
+
+    def _checkpoint_complete(self, event: CheckpointComplete) -> None:
+        for operator in self.chain.operators:
+            operator.checkpoint_complete(event.checkpoint_id)
+
+    def _decline(self, checkpoint_id: int, reason: str = "a newer checkpoint began") -> None:
+        self._effect(Decline(self.vertex.id, self.info.subtask, checkpoint_id, reason))
 
     # What time brings.
 
@@ -442,12 +487,25 @@ class Task:
             self._flushed_ms = now_ms
 
 
+def _channels(vertex: VertexSpec, subtask: int) -> list[Channel]:
+    """The channels by which a subtask is sent something: (edge, sender)."""
+    return [
+        (info.id, sender)
+        for info, partitioner in vertex.inputs
+        for sender in range(info.source_parallelism)
+        if subtask in partitioner.targets(sender, info.source_parallelism, info.target_parallelism)
+    ]
+
+
 _HANDLERS: dict[type[Event], Callable[[Task, Any], None]] = {
     AssignSplits: Task._assign_splits,
     NoMoreSplits: Task._no_more_splits,
     InputEnded: Task._input_ended,
     TriggerCheckpoint: Task._trigger_checkpoint,
     AbortCheckpoint: Task._abort_checkpoint,
+    CheckpointComplete: Task._checkpoint_complete,
+    SnapshotWritten: Task._snapshot_written,
+    SnapshotFailed: Task._snapshot_failed,
     Close: Task._close,
     Cancel: Task._cancel,
 }

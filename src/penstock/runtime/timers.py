@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
 from penstock.common.constants import MIN_TIMESTAMP
+from penstock.state.tables import Entries, FrozenTable, Places, Table, pieces_of
 
 
 class TimeDomain(enum.Enum):
@@ -52,11 +53,12 @@ class TimerService(ABC):
         """Forget that timer of the current key, if there is one."""
 
 
-class TimerQueue:
+class TimerQueue(Table):
     """The timers of one time domain: a heap of timestamps, and for each the keys that wait for it, in order.
 
-    A dict a timestamp rather than a heap of (timestamp, key): keys need no order, registering twice costs one lookup,
-    and the many timers of one window end share one entry of the heap.
+    In snapshots, which are always full, places are (key, timestamp, namespace). A dict a timestamp rather than a
+    heap of (timestamp, key): keys need no order, registering twice costs one lookup, and the many timers of one
+    window end share one entry of the heap.
     """
 
     __slots__ = ("_due", "_firing", "_heap")
@@ -110,6 +112,28 @@ class TimerQueue:
 
     def __len__(self) -> int:
         return sum(map(len, self._due.values()))
+
+    def __bool__(self) -> bool:
+        return any(self._due.values())
+
+    def freeze(self, full: bool) -> FrozenTable:
+        # While a timestamp fires its dict runs backwards.
+        due = [
+            (timestamp, list(reversed(waiting)) if timestamp in self._firing else list(waiting))
+            for timestamp, waiting in self._due.items()
+        ]
+
+        def pieces() -> Iterator[tuple[Places, Entries]]:
+            for timestamp, waiting in due:
+                for some, _ in pieces_of([dict.fromkeys(waiting)]):
+                    yield [(key, timestamp, namespace) for key, namespace in some], [True] * len(some)
+
+        return FrozenTable(pieces, full=True, keyed_by_first=True)
+
+    def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+        for (key, timestamp, namespace), value in zip(places, values, strict=True):
+            if value is not None:
+                self.register(timestamp, key, namespace)
 
     def clear(self) -> None:
         """Forget all timers."""

@@ -10,6 +10,7 @@ import msgspec
 from penstock.common.output_tag import OutputTag
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.partitioners import Partitioner
+from penstock.state.handles import RestoredOperator
 
 
 class EdgeInfo(msgspec.Struct, frozen=True):
@@ -48,6 +49,8 @@ class ChainNode:
     operator: Operator
     uid: str
     links: list[ChainLink]
+    state_id: str = ""
+    """Names the operator's state in snapshots: the uid, or what is derived from the place in the program."""
 
 
 @dataclasses.dataclass
@@ -76,7 +79,10 @@ class LevelSpec:
     batched: bool
     attempt: int = 0
     exactly_once: bool = True
+    checkpointing: bool = False
     latency_interval_ms: int = 0
     job_parameters: dict[str, str] = dataclasses.field(default_factory=dict)
     splits: dict[int, list[list[object]]] = dataclasses.field(default_factory=dict)
     """Batched mode: for each source vertex the splits of each subtask."""
+    restore: dict[tuple[int, int], dict[str, RestoredOperator]] = dataclasses.field(default_factory=dict)
+    """(vertex, subtask) -> state id -> what its operator is given back."""

@@ -1,14 +1,15 @@
 """Keyed state on the heap: Python objects in one dict per state and subtask.
 
 The table of a state is flat, key -> value: an access is one dict lookup, and the key group is worked out only where
-groups matter. State of a window is kept under (key, window). Values are kept by reference; what a function changes in
-place it changes here.
+groups matter. State of a window is kept under (key, window). Tables have layers (`layers.py`), so a snapshot freezes
+them at once and writes what has changed. Values are kept by reference until they are frozen; after that, what a
+function reads is a copy if it could be changed in place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from penstock.common.errors import ProgramError
 from penstock.state.descriptors import (
@@ -28,8 +29,12 @@ from penstock.state.interfaces import (
     State,
     ValueState,
 )
+from penstock.state.layers import LayeredTable
+from penstock.state.tables import FrozenTable, Table
 
 NO_NAMESPACE: Any = None
+WINDOW_PREFIX = "window/"
+T = TypeVar("T", bound=Table)
 
 
 class HeapKeyedBackend:
@@ -40,7 +45,7 @@ class HeapKeyedBackend:
     def __init__(self) -> None:
         self.key: Any = None
         self.namespace: Any = NO_NAMESPACE
-        self.tables: dict[str, dict[Any, Any]] = {}
+        self.tables: dict[str, Table] = {}
         self._descriptors: dict[str, StateDescriptor] = {}
         self._states: dict[tuple[str, bool], State] = {}
 
@@ -60,15 +65,42 @@ class HeapKeyedBackend:
             )
         state = self._states.get((name, namespaced))
         if state is None:
-            table_name = f"window/{name}" if namespaced else name
-            table = self.tables.setdefault(table_name, {})
+            table = self.layered(f"{WINDOW_PREFIX}{name}" if namespaced else name, namespaced)
             make = _KINDS[type(descriptor)]
             state = self._states[name, namespaced] = make(self, table, descriptor, namespaced)
         return state
 
+    def layered(self, name: str, namespaced: bool = False) -> LayeredTable:
+        """The table of that name, made if it is not there. `namespaced`: it is kept by (key, namespace)."""
+        table = self.tables.get(name)
+        if table is None:
+            table = self.tables[name] = LayeredTable(namespaced)
+        assert isinstance(table, LayeredTable)
+        return table
+
+    def restored_table(self, name: str) -> Table:
+        """The table of that name, for what a snapshot has of it."""
+        table = self.tables.get(name)
+        return table if table is not None else self.layered(name, name.startswith(WINDOW_PREFIX))
+
+    def table(self, name: str, make: Callable[[], T]) -> T:
+        """A table of another kind, made if it is not there."""
+        table = self.tables.get(name)
+        if table is None:
+            table = self.tables[name] = make()
+        return cast("T", table)
+
     def store(self, namespaced: bool = False) -> KeyedStateStore:
         """The states as users' functions ask for them."""
         return HeapStateStore(self, namespaced)
+
+    def freeze(self, full: bool) -> dict[str, FrozenTable]:
+        """All tables, or what has changed in them."""
+        return {name: table.freeze(full) for name, table in self.tables.items()}
+
+    def fold(self, entries_max: int) -> bool:
+        """Do some of the work that freezes have left behind. False: there is none."""
+        return any(table.fold(entries_max) for table in self.tables.values())
 
     def clear(self) -> None:
         """Forget the state of all keys."""
@@ -108,18 +140,18 @@ class _HeapState:
     __slots__ = ("_backend", "_namespaced", "_table")
 
     def __init__(
-        self, backend: HeapKeyedBackend, table: dict[Any, Any], descriptor: StateDescriptor, namespaced: bool
+        self, backend: HeapKeyedBackend, table: LayeredTable, descriptor: StateDescriptor, namespaced: bool
     ) -> None:
         self._backend = backend
         self._table = table
         self._namespaced = namespaced
 
-    def _where(self) -> Any:
+    def _place(self) -> Any:
         backend = self._backend
         return (backend.key, backend.namespace) if self._namespaced else backend.key
 
     def clear(self) -> None:
-        self._table.pop(self._where(), None)
+        self._table.remove(self._place())
 
 
 class HeapValueState(_HeapState, ValueState[Any]):
@@ -128,28 +160,39 @@ class HeapValueState(_HeapState, ValueState[Any]):
     __slots__ = ()
 
     def value(self) -> Any:
-        return self._table.get(self._where())
+        return self._table.get(self._place())
 
     def update(self, value: Any) -> None:
         if value is None:
-            self._table.pop(self._where(), None)
+            self._table.remove(self._place())
         else:
-            self._table[self._where()] = value
+            self._table.put(self._place(), value)
 
 
 class PlainHeapValueState(HeapValueState):
-    """Without a namespace: the state that hot loops read and write, so it does nothing else."""
+    """Without a namespace: the state that hot loops read and write, so it has the current layer at hand."""
 
-    __slots__ = ()
+    __slots__ = ("_layer",)
+
+    def __init__(
+        self, backend: HeapKeyedBackend, table: LayeredTable, descriptor: StateDescriptor, namespaced: bool
+    ) -> None:
+        super().__init__(backend, table, descriptor, namespaced)
+        table.hold(self)
+
+    def use_layer(self, layer: dict[Any, Any]) -> None:
+        """A snapshot has frozen the layer before."""
+        self._layer = layer
 
     def value(self) -> Any:
-        return self._table.get(self._backend.key)
+        value = self._layer.get(self._backend.key)
+        return value if value is not None else self._table.get(self._backend.key)
 
     def update(self, value: Any) -> None:
         if value is None:
-            self._table.pop(self._backend.key, None)
+            self._table.remove(self._backend.key)
         else:
-            self._table[self._backend.key] = value
+            self._layer[self._backend.key] = value
 
 
 class HeapListState(_HeapState, ListState[Any]):
@@ -158,27 +201,31 @@ class HeapListState(_HeapState, ListState[Any]):
     __slots__ = ()
 
     def get(self) -> Iterable[Any]:
-        return iter(list(self._table.get(self._where(), ())))
+        return iter(list(self._table.get(self._place()) or ()))
 
     def add(self, value: Any) -> None:
-        where = self._where()
-        values = self._table.get(where)
+        place = self._place()
+        values = self._table.own(place)
         if values is None:
-            self._table[where] = [value]
+            self._table.put(place, [value])
         else:
             values.append(value)
 
     def update(self, values: Iterable[Any]) -> None:
         values = list(values)
         if values:
-            self._table[self._where()] = values
+            self._table.put(self._place(), values)
         else:
             self.clear()
 
     def add_all(self, values: Iterable[Any]) -> None:
         added = list(values)
         if added:
-            self._table.setdefault(self._where(), []).extend(added)
+            stored: list[Any] | None = self._table.own(self._place())
+            if stored is None:
+                self._table.put(self._place(), added)
+            else:
+                stored.extend(added)
 
 
 class HeapMapState(_HeapState, MapState[Any, Any]):
@@ -187,31 +234,33 @@ class HeapMapState(_HeapState, MapState[Any, Any]):
     __slots__ = ()
 
     def _map(self) -> dict[Any, Any]:
-        entries: dict[Any, Any] = self._table.get(self._where(), {})
+        entries: dict[Any, Any] | None = self._table.get(self._place())
+        return {} if entries is None else entries
+
+    def _owned(self) -> dict[Any, Any]:
+        place = self._place()
+        entries: dict[Any, Any] | None = self._table.own(place)
+        if entries is None:
+            entries = {}
+            self._table.put(place, entries)
         return entries
 
     def get(self, key: Any) -> Any:
         return self._map().get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        where = self._where()
-        entries = self._table.get(where)
-        if entries is None:
-            self._table[where] = {key: value}
-        else:
-            entries[key] = value
+        self._owned()[key] = value
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         if dict_value:
-            self._table.setdefault(self._where(), {}).update(dict_value)
+            self._owned().update(dict_value)
 
     def remove(self, key: Any) -> None:
-        where = self._where()
-        entries = self._table.get(where)
+        entries = self._table.own(self._place())
         if entries is not None and key in entries:
             del entries[key]
             if not entries:
-                del self._table[where]
+                self.clear()
 
     def contains(self, key: Any) -> bool:
         return key in self._map()
@@ -228,12 +277,6 @@ class HeapMapState(_HeapState, MapState[Any, Any]):
     def is_empty(self) -> bool:
         return not self._map()
 
-    def __iter__(self) -> Iterator[Any]:
-        return self.keys()
-
-
-_ABSENT = object()
-
 
 class HeapReducingState(_HeapState, ReducingState[Any]):
     """One value a key, reduced as values are added."""
@@ -241,18 +284,18 @@ class HeapReducingState(_HeapState, ReducingState[Any]):
     __slots__ = ("_reduce",)
 
     def __init__(
-        self, backend: HeapKeyedBackend, table: dict[Any, Any], descriptor: ReducingStateDescriptor, namespaced: bool
+        self, backend: HeapKeyedBackend, table: LayeredTable, descriptor: ReducingStateDescriptor, namespaced: bool
     ) -> None:
         super().__init__(backend, table, descriptor, namespaced)
         self._reduce: Callable[[Any, Any], Any] = descriptor.get_reduce_function().reduce
 
     def get(self) -> Any:
-        return self._table.get(self._where())
+        return self._table.get(self._place())
 
     def add(self, value: Any) -> None:
-        where = self._where()
-        before = self._table.get(where, _ABSENT)
-        self._table[where] = value if before is _ABSENT else self._reduce(before, value)
+        place = self._place()
+        before = self._table.get(place)
+        self._table.put(place, value if before is None else self._reduce(before, value))
 
 
 class HeapAggregatingState(_HeapState, AggregatingState[Any, Any]):
@@ -261,25 +304,25 @@ class HeapAggregatingState(_HeapState, AggregatingState[Any, Any]):
     __slots__ = ("_function",)
 
     def __init__(
-        self, backend: HeapKeyedBackend, table: dict[Any, Any], descriptor: AggregatingStateDescriptor, namespaced: bool
+        self, backend: HeapKeyedBackend, table: LayeredTable, descriptor: AggregatingStateDescriptor, namespaced: bool
     ) -> None:
         super().__init__(backend, table, descriptor, namespaced)
         self._function = descriptor.get_agg_function()
 
     def get(self) -> Any:
-        accumulator = self._table.get(self._where(), _ABSENT)
-        return None if accumulator is _ABSENT else self._function.get_result(accumulator)
+        accumulator = self._table.get(self._place())
+        return None if accumulator is None else self._function.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        where = self._where()
-        accumulator = self._table.get(where, _ABSENT)
-        if accumulator is _ABSENT:
+        place = self._place()
+        accumulator = self._table.get(place)
+        if accumulator is None:
             accumulator = self._function.create_accumulator()
-        self._table[where] = self._function.add(value, accumulator)
+        self._table.put(place, self._function.add(value, accumulator))
 
 
 def _value_state(
-    backend: HeapKeyedBackend, table: dict[Any, Any], descriptor: StateDescriptor, namespaced: bool
+    backend: HeapKeyedBackend, table: LayeredTable, descriptor: StateDescriptor, namespaced: bool
 ) -> HeapValueState:
     return (HeapValueState if namespaced else PlainHeapValueState)(backend, table, descriptor, namespaced)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from penstock.common import Duration, WatermarkStrategy
@@ -28,7 +30,9 @@ from penstock.runtime.events import (
     NoMoreSplits,
     RequestSplit,
     Result,
+    SnapshotWritten,
     TriggerCheckpoint,
+    WriteSnapshot,
 )
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
@@ -41,6 +45,7 @@ from penstock.runtime.slot import Slot
 from penstock.runtime.source import END_OF_INPUT, Nothing, Records
 from penstock.runtime.task import TaskState
 from penstock.runtime.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
+from penstock.testing.simulator.storage import MemoryStorage
 
 IN, OUT = 0, 1
 
@@ -61,6 +66,7 @@ class Host:
     ) -> None:
         self.now_ms = 1000
         self.ns = 0
+        self.storage = MemoryStorage(Random(0), 0)
         self.tick_ns = 0
         into = EdgeInfo(IN, 0, 1, senders, 1, 0, 1, (senders, 1, 1))
         out = EdgeInfo(OUT, 1, 2, 1, 1, 1, 2, (senders, 1, 1))
@@ -134,7 +140,20 @@ class Host:
         return self.left()
 
     def asks(self) -> list:
-        return self.slot.take_effects()
+        """Effects since the last call. Snapshots are written at once."""
+        effects: list = []
+        for effect in self.slot.take_effects():
+            if not isinstance(effect, WriteSnapshot):
+                effects.append(effect)
+                continue
+            writing = effect.snapshot.write(self.storage)
+            try:
+                while True:
+                    next(writing)
+            except StopIteration as end:
+                self.handle(SnapshotWritten(effect.snapshot.checkpoint_id, end.value))
+            effects += self.asks()
+        return effects
 
 
 def mapping(function=lambda value: value, name: str = "map"):
@@ -186,6 +205,9 @@ class Script:
 
     def poll(self, max_records):
         return self.script.pop(0) if self.script else Nothing()
+
+    def snapshot_state(self):
+        return [1, 2]
 
     def close(self):
         self.calls.append("closed")
@@ -380,7 +402,7 @@ def test_a_source_begins_a_checkpoint_between_its_records() -> None:
     host.task._source.poll_at_ms = host.now_ms
     host.works()
     assert host.left() == [1, 2, CheckpointBarrier(7, 500)]
-    assert host.asks() == [Acknowledge(1, 0, 7)]
+    assert [(type(effect), effect.checkpoint_id) for effect in host.asks()] == [(Acknowledge, 7)]
     assert host.flushed() == [3]
 
 
@@ -389,7 +411,7 @@ def test_the_end_of_a_source() -> None:
     script = Script()
     host = sourced(script)
     script.script = [Records("s", [1], [1], split_finished=True), END_OF_INPUT]
-    host.handle(AssignSplits([Split()])).handle(NoMoreSplits()).works()
+    host.handle(AssignSplits([Split()])).handle(NoMoreSplits()).works().works()
     assert host.left() == [1, Watermark(0), Watermark(MAX_TIMESTAMP), EndOfData()]
     assert script.calls == [("splits", ["s"]), "no more"]
     host.now_ms += 1000
@@ -458,7 +480,7 @@ def test_a_batched_task_finishes_a_key_group_before_the_next() -> None:
     host.sends(0, [("a", 1)], group=3).sends(1, [("b", 5)], group=3).sends(0, [("a", 2)], group=3)
     assert host.flushed() == []
     host.sends(1, [("c", 7)], group=4).works()
-    assert list(operator._table) == ["c"], "group 3 is forgotten"
+    assert list(operator._table.whole()) == ["c"], "group 3 is forgotten"
     host.handle(InputEnded()).works()
     assert sorted(host.left()) == [("a", 3), ("b", 5), ("c", 7)]
     assert host.task.state is TaskState.DATA_ENDED

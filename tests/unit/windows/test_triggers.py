@@ -129,7 +129,8 @@ def test_count_windows(drive_once: Any) -> None:
     )
 
     assert job.taken() == [("a", 0, [1, 2]), ("b", 0, [7, 8]), ("a", 1, [3, 4])]
-    assert list(job.operator.backend.tables["(windows) contents"].values()) == [[("a", 5)]]
+    contents = job.operator.backend.layered("(windows) contents")
+    assert [value for _, value in contents.items()] == [[("a", 5)]]
 
 
 def test_sliding_count_windows(drive_once: Any) -> None:

@@ -14,6 +14,12 @@ from penstock.state.heap import HeapKeyedBackend
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.state.tables import Table
+
+
+EVENT_TIMERS_TABLE = "(timers) event time"
+PROCESSING_TIMERS_TABLE = "(timers) processing time"
+_FOLDED_ENTRIES = 2_000
 
 
 class KeyedOperator(Operator):
@@ -32,6 +38,8 @@ class KeyedOperator(Operator):
         super().setup(context, output)
         self.backend = self.backend_type()
         self.timers = Timers()
+        self.backend.tables[EVENT_TIMERS_TABLE] = self.timers.event_time
+        self.backend.tables[PROCESSING_TIMERS_TABLE] = self.timers.processing_time
         self.timer_service = KeyedTimerService(self)
         self.ending_key_group = False
         self._rounds: list[tuple[TimeDomain, int]] = []
@@ -72,11 +80,18 @@ class KeyedOperator(Operator):
     def forget_key_group(self) -> bool:
         """All of the group has fired: its state goes."""
         self.backend.clear()
-        self.timers.event_time.clear()
-        self.timers.processing_time.clear()
         self.timers.watermark = MIN_TIMESTAMP
         self.ending_key_group = False
         return True
+
+    def keyed_tables(self) -> dict[str, Table]:
+        return self.backend.tables
+
+    def restored_table(self, name: str) -> Table:
+        return self.backend.restored_table(name)
+
+    def fold(self) -> bool:
+        return self.backend.fold(_FOLDED_ENTRIES)
 
     def resume(self) -> bool:
         self.paused = False

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from penstock.common.output_tag import OutputTag
     from penstock.runtime.context import OperatorContext
+    from penstock.state.handles import Redistribution
+    from penstock.state.tables import Table
 
 Values = list[Any]
 Timestamps = list[int] | None
@@ -82,6 +84,32 @@ class Operator:
     def end_key_group(self) -> bool:
         """Batched mode: all records of a key group have been seen. Fire all its timers, then forget its state."""
         return True
+
+    def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
+        """A barrier has come, and state is about to be frozen. Returns what a sink has committed on completion."""
+        return []
+
+    def keyed_tables(self) -> dict[str, Table]:
+        """Its keyed state, by name."""
+        return {}
+
+    def restored_table(self, name: str) -> Table | None:
+        """Where a snapshot's keyed state of that name goes, before `open`; None: the operator has none."""
+        return None
+
+    def lists(self) -> list[tuple[str, Redistribution, list[Any]]]:
+        """Its operator state: lists by name, and how their items are shared out after a restart."""
+        return []
+
+    def restore_lists(self, lists: dict[str, list[Any]]) -> None:
+        """Operator state from a snapshot, before `open`."""
+
+    def checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Checkpoint `checkpoint_id` is complete."""
+
+    def fold(self) -> bool:
+        """Do a little of the work that a snapshot has left behind. False: there is none."""
+        return False
 
     def combiner(self) -> Operator | None:
         """Batched mode: an operator that thins out what is sent to this one, if its semantics allow one."""

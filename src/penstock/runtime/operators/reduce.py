@@ -17,6 +17,7 @@ from penstock.runtime.operators.rolling import SumReduce
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.state.layers import LayeredTable
 
 REDUCED_TABLE = "(reduce)"
 """key -> reduced value. The brackets keep it apart from states that the user's function names."""
@@ -34,7 +35,7 @@ class ReduceOperator(KeyedOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._table: dict[Any, Any] = self.backend.tables.setdefault(REDUCED_TABLE, {})
+        self._table = self.backend.layered(REDUCED_TABLE)
         self._latest: int | None = None
 
     def combiner(self) -> Operator:
@@ -63,19 +64,22 @@ class ReduceOperator(KeyedOperator):
         return True
 
     def forget_key_group(self) -> bool:
-        values = list(self._table.values())
+        values = [value for _, value in self._table.items()]
         go_on = self.output.emit(values, None if self._latest is None else [self._latest] * len(values))
         self._latest = None
         return super().forget_key_group() and go_on
 
 
-def _reduce_chunk(keys: list[Any], values: Any, table: dict[Any, Any], reduce: Any, append: Any) -> None:
-    get = table.get
+def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any, append: Any) -> None:
+    layer, older = table.current, table.older
+    get = layer.get
     for key, value in zip(keys, values):  # noqa: B905
-        before = get(key, _ABSENT)
-        if before is not _ABSENT:
+        before = get(key)
+        if before is None:
+            before = older(key)
+        if before is not None:
             value = reduce(before, value)
-        table[key] = value
+        layer[key] = value
         append(value)
 
 

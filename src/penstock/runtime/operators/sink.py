@@ -20,6 +20,8 @@ class SinkOperator(Operator):
 
     def __init__(self, name: str, sink: Sink[Any], sink_id: int) -> None:
         super().__init__(name)
+        self._committables: list[Any] = []
+        self._finished = False
         self.sink = sink
         self.sink_id = sink_id
 
@@ -51,10 +53,23 @@ class SinkOperator(Operator):
         with self._telling("flush"):
             self.writer.flush(end_of_input=True)
             committables = self.writer.prepare_commit()
-        if committables:
+        if self.context.info.checkpointing:
+            # A last checkpoint is to come.
+            self._committables = committables
+        elif committables:
             assert self.context.deliver_result is not None
             self.context.deliver_result(self.sink_id, committables)
+        self._finished = True
         return True
+
+    def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
+        assert self.writer is not None
+        committables, self._committables = self._committables, []
+        if not self._finished:
+            with self._telling("prepare_commit"):
+                self.writer.flush(end_of_input=False)
+                committables = self.writer.prepare_commit()
+        return committables
 
     def close(self) -> None:
         if self.writer is not None:

@@ -13,12 +13,15 @@ from penstock.runtime.operators.event_time_origin import EventTimeOrigin
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
 from penstock.runtime.watermarks import WatermarkValve
+from penstock.state.handles import Redistribution
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
 
 _NO_SPLIT = "no split yet"
+SPLITS = "(source) splits"
+"""Name of the state that holds a reader's splits, each at its position."""
 
 
 class SourceOperator(EventTimeOrigin):
@@ -43,12 +46,26 @@ class SourceOperator(EventTimeOrigin):
         self._next_ms = context.now_ms() + self._interval_ms
         self.poll_at_ms: int | None = context.now_ms()
         self.ended = False
+        self._restored: list[Any] = []
 
     def open(self) -> None:
         with self._errors_named("create_reader"):
             self.reader = self.source.create_reader(ReaderOfSubtask(self.context))
+        if self._restored:
+            self.add_splits(self._restored)
         with self._errors_named("reader.start"):
             self.reader.start()
+
+    def lists(self) -> list[tuple[str, Redistribution, list[Any]]]:
+        with self._errors_named("reader.snapshot_state"):
+            return [(SPLITS, Redistribution.SPLIT, self.reader.snapshot_state())]
+
+    def restore_lists(self, lists: dict[str, list[Any]]) -> None:
+        self._restored = lists.get(SPLITS, [])
+
+    def checkpoint_complete(self, checkpoint_id: int) -> None:
+        with self._errors_named("reader.notify_checkpoint_complete"):
+            self.reader.notify_checkpoint_complete(checkpoint_id)
 
     def close(self) -> None:
         if hasattr(self, "reader"):

@@ -15,8 +15,7 @@ from penstock.runtime.windows.sharing import is_plain
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
-
-_ABSENT: Any = object()
+    from penstock.state.layers import LayeredTable
 
 
 class Contents(ABC):
@@ -51,7 +50,7 @@ class Contents(ABC):
 
     @abstractmethod
     def fold(
-        self, keys: list[Any], values: Iterator[Any], table: dict[Any, Any], newcomers: list[dict[Any, None]]
+        self, keys: list[Any], values: Iterator[Any], table: LayeredTable, newcomers: list[dict[Any, None]]
     ) -> None:
         """Add each value to the contents of its key in `table`; keys that are new there go into all `newcomers`."""
 
@@ -89,13 +88,15 @@ class AllRecords(Contents):
         return contents[:]
 
     def fold(
-        self, keys: list[Any], values: Iterator[Any], table: dict[Any, Any], newcomers: list[dict[Any, None]]
+        self, keys: list[Any], values: Iterator[Any], table: LayeredTable, newcomers: list[dict[Any, None]]
     ) -> None:
-        get = table.get
+        get, own, put = table.current.get, table.own, table.put
         for key, value in zip(keys, values):  # noqa: B905
             before = get(key)
             if before is None:
-                table[key] = [value]
+                before = own(key)
+            if before is None:
+                put(key, [value])
                 for waiting in newcomers:
                     waiting[key] = None
             else:
@@ -133,17 +134,20 @@ class Reduced(Contents):
         return contents
 
     def fold(
-        self, keys: list[Any], values: Iterator[Any], table: dict[Any, Any], newcomers: list[dict[Any, None]]
+        self, keys: list[Any], values: Iterator[Any], table: LayeredTable, newcomers: list[dict[Any, None]]
     ) -> None:
-        get, reduce = table.get, self.function.call
+        layer, older, reduce = table.current, table.older, self.function.call
+        get = layer.get
         for key, value in zip(keys, values):  # noqa: B905
-            before = get(key, _ABSENT)
-            if before is _ABSENT:
-                table[key] = value
+            before = get(key)
+            if before is None:
+                before = older(key)
+            if before is None:
+                layer[key] = value
                 for waiting in newcomers:
                     waiting[key] = None
             else:
-                table[key] = reduce(before, value)
+                layer[key] = reduce(before, value)
 
     def can_share(self) -> bool:
         return True
@@ -180,16 +184,19 @@ class Aggregated(Contents):
         return self.instance.get_result(contents)
 
     def fold(
-        self, keys: list[Any], values: Iterator[Any], table: dict[Any, Any], newcomers: list[dict[Any, None]]
+        self, keys: list[Any], values: Iterator[Any], table: LayeredTable, newcomers: list[dict[Any, None]]
     ) -> None:
-        get, add, create = table.get, self.instance.add, self.instance.create_accumulator
+        layer, older = table.current, table.older
+        get, add, create = layer.get, self.instance.add, self.instance.create_accumulator
         for key, value in zip(keys, values):  # noqa: B905
-            before = get(key, _ABSENT)
-            if before is _ABSENT:
+            before = get(key)
+            if before is None:
+                before = older(key)
+            if before is None:
                 before = create()
                 for waiting in newcomers:
                     waiting[key] = None
-            table[key] = add(value, before)
+            layer[key] = add(value, before)
 
     def can_share(self) -> bool:
         """Tries `merge` on two empty accumulators: many programs leave it unwritten."""

@@ -37,6 +37,7 @@ from penstock.runtime.windows.evaluation import Evaluation
 from penstock.runtime.windows.sharing import merged
 from penstock.runtime.windows.window import TimeWindow
 from penstock.runtime.windows.windowing import WindowingOperator
+from penstock.state.sliced import KeySetsTable, SlicedTable
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
@@ -52,7 +53,6 @@ ENDED_TABLE = "(windows) ended"
 Sorted = dict[int, tuple[list[Any], list[Any]]]
 """start of slice or window -> keys and values, in parallel"""
 
-_ABSENT: Any = object()
 _SLICES_PER_SLIDE_MAX = 4
 
 
@@ -79,10 +79,9 @@ class SlicedWindowOperator(WindowingOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        tables = self.backend.tables
-        self._slices: dict[int, dict[Any, Any]] = tables.setdefault(SLICES_TABLE, {})
-        self._waiting: dict[int, dict[Any, None]] = tables.setdefault(WAITING_TABLE, {})
-        self._ended: dict[int, dict[Any, None]] = tables.setdefault(ENDED_TABLE, {})
+        self._slices = self.backend.table(SLICES_TABLE, SlicedTable)
+        self._waiting = self.backend.table(WAITING_TABLE, KeySetsTable).sets
+        self._ended = self.backend.table(ENDED_TABLE, KeySetsTable).sets
         self._waiting_heap: list[int] = []
         self._ended_heap: list[int] = []
         self._shares = False
@@ -194,7 +193,7 @@ class SlicedWindowOperator(WindowingOperator):
     def _fold_into(self, start: int, newcomers: list[dict[Any, None]], keys: list[Any], values: Values) -> None:
         rest = iter(values)
         try:
-            self.contents.fold(keys, rest, self._slice_at(start), newcomers)
+            self.contents.fold(keys, rest, self._slices.at(start), newcomers)
         except Exception as error:
             at = positions_taken(values, rest)
             raise self.context.user_error(error, self.contents.method, values[at], keys[at]) from error
@@ -203,12 +202,6 @@ class SlicedWindowOperator(WindowingOperator):
         """Starts of the windows in which a timestamp lies, the latest first."""
         latest = timestamp - (timestamp - self._offset) % self._slide
         return range(latest, timestamp - self._size, -self._slide)
-
-    def _slice_at(self, start: int) -> dict[Any, Any]:
-        contents = self._slices.get(start)
-        if contents is None:
-            contents = self._slices[start] = {}
-        return contents
 
     def _waiting_for(self, window: int) -> dict[Any, None]:
         return _keys_at(window, self._waiting, self._waiting_heap)
@@ -237,10 +230,10 @@ class SlicedWindowOperator(WindowingOperator):
         return min(window + self._size - 1 + self._stays_ms, MAX_TIMESTAMP) <= self.timers.watermark
 
     def _add(self, start: int, key: Any, value: Any, timestamp: int) -> None:
-        contents = self._slice_at(start)
-        before = contents.get(key, _ABSENT)
+        contents = self._slices.at(start)
+        before = contents.get(key)
         try:
-            contents[key] = self.contents.first(value) if before is _ABSENT else self.contents.add(value, before)
+            contents.put(key, self.contents.first(value) if before is None else self.contents.add(value, before))
         except Exception as error:
             raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
 
@@ -326,10 +319,11 @@ class SlicedWindowOperator(WindowingOperator):
         self._drop_slices(window)
 
     def _slices_in(self, window: int) -> list[dict[Any, Any]]:
+        slices = self._slices.slices
         if not self._shares:
-            return [self._slices[window]]
+            return [slices[window].whole()]
         starts = range(window, window + self._size, self._width)
-        return [self._slices[start] for start in starts if start in self._slices]
+        return [slices[start].whole() for start in starts if start in slices]
 
     def _put_together(self, slices: list[dict[Any, Any]], key: Any) -> Any:
         parts = [contents[key] for contents in slices if key in contents]
@@ -342,9 +336,9 @@ class SlicedWindowOperator(WindowingOperator):
         """Drop those slices of which `window` is the last window."""
         if self._shares:
             for start in range(window, window + self._slide, self._width):
-                self._slices.pop(start, None)
+                self._slices.drop(start)
         else:
-            del self._slices[window]
+            self._slices.drop(window)
 
 
 def _keys_at(window: int, table: dict[int, dict[Any, None]], heap: list[int]) -> dict[Any, None]:

@@ -13,6 +13,7 @@ from penstock.state.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
+from penstock.state.heap import WINDOW_PREFIX
 
 if TYPE_CHECKING:
     from penstock.runtime.metrics import MetricGroup
@@ -61,14 +62,15 @@ class WindowTriggerContext(OnMergeContext):
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
         descriptor = self._own(state_descriptor)
         self._backend.state(descriptor, namespaced=True)
-        table = self._backend.tables[f"window/{descriptor.get_name()}"]
+        table = self._backend.layered(f"{WINDOW_PREFIX}{descriptor.get_name()}", namespaced=True)
         key = self._backend.key
-        parts = [table.pop((key, window)) for window in self.merged if (key, window) in table]
+        removed = [table.remove((key, window)) for window in self.merged]
+        parts = [part for part in removed if part is not None]
         if parts:
             merged = parts[0]
             for part in parts[1:]:
                 merged = _merged(descriptor, merged, part)
-            table[key, self.window] = merged
+            table.put((key, self.window), merged)
 
     def _own(self, descriptor: StateDescriptor) -> StateDescriptor:
         """The descriptor under a name that states of the user's window function can't have by chance."""

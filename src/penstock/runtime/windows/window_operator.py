@@ -35,8 +35,6 @@ CONTENTS_TABLE = "(windows) contents"
 MERGING_TABLE = "(windows) merging"
 """key -> {window in flight: its state window}"""
 
-_ABSENT = object()
-
 
 class WindowOperator(WindowingOperator):
     """Runs any WindowAssigner with any Trigger."""
@@ -61,8 +59,8 @@ class WindowOperator(WindowingOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         metrics = MetricGroup(context.counters)
-        self._table: dict[tuple[Any, Any], Any] = self.backend.tables.setdefault(CONTENTS_TABLE, {})
-        self._merging_table: dict[Any, dict[Any, Any]] = self.backend.tables.setdefault(MERGING_TABLE, {})
+        self._table = self.backend.layered(CONTENTS_TABLE, namespaced=True)
+        self._merging_table = self.backend.layered(MERGING_TABLE)
         self._assigner_context = _AssignerContext(context, RuntimeContext(context.info, metrics, self.backend.store()))
         self._trigger_context = WindowTriggerContext(self, metrics)
 
@@ -108,10 +106,10 @@ class WindowOperator(WindowingOperator):
     def _put(self, key: Any, window: Any, state_window: Any, value: Any, timestamp: int) -> Iterator[None] | None:
         """Add a record to a window; the firing of the window if its trigger says so."""
         where = (key, state_window)
-        before = self._table.get(where, _ABSENT)
+        before = self._table.get(where)
         try:
             add, first = self.contents.add, self.contents.first
-            self._table[where] = first(value) if before is _ABSENT else add(value, before)
+            self._table.put(where, first(value) if before is None else add(value, before))
         except Exception as error:
             raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
         result: TriggerResult = self._ask_trigger("on_element", window, value, timestamp, window)
@@ -129,7 +127,7 @@ class WindowOperator(WindowingOperator):
         while (due := timers.pop_due(until)) is not None:
             timestamp, key, window = due
             # A trigger may have left a timer behind for a window that is part of another now: there is nothing to fire.
-            state_window = self._merging_table.get(key, {}).get(window) if self.merging else window
+            state_window = (self._merging_table.get(key) or {}).get(window) if self.merging else window
             if state_window is not None:
                 self.backend.key = key
                 result: TriggerResult = self._ask_trigger(callback, window, timestamp, window)
@@ -180,17 +178,17 @@ class WindowOperator(WindowingOperator):
 
     def _act_on(self, result: TriggerResult, key: Any, window: Any, state_window: Any) -> Iterator[None]:
         where = (key, state_window)
-        contents = self._table.get(where, _ABSENT)
-        if contents is _ABSENT:
+        contents = self._table.get(where)
+        if contents is None:
             return
         if result.is_fire():
             yield from self.evaluate(key, window, contents)
         if result.is_purge():
-            del self._table[where]
+            self._table.remove(where)
 
     def _clear(self, key: Any, window: Any, state_window: Any) -> None:
         """The window is over: nothing of it stays."""
-        self._table.pop((key, state_window), None)
+        self._table.remove((key, state_window))
         self._ask_trigger("clear", window, window)
         self.clear_evaluation(key, window)
         if self.merging:
@@ -199,16 +197,17 @@ class WindowOperator(WindowingOperator):
     # Windows that merge.
 
     def _windows_of(self, key: Any) -> MergingWindows[Any]:
-        in_flight = self._merging_table.get(key)
+        in_flight = self._merging_table.own(key)
         if in_flight is None:
-            in_flight = self._merging_table[key] = {}
+            in_flight = {}
+            self._merging_table.put(key, in_flight)
         assert isinstance(self.assigner, MergingWindowAssigner)
         return MergingWindows(self.assigner, in_flight)
 
     def _retire(self, key: Any, window: Any) -> None:
         self._windows_of(key).retire(window)
-        if not self._merging_table[key]:
-            del self._merging_table[key]
+        if not self._merging_table.get(key):
+            self._merging_table.remove(key)
 
     def _merged(self, result: Any, merged: list[Any], state_window: Any, moved: list[Any]) -> None:
         """Windows of the current key have become `result`: timers, trigger state and contents follow."""
@@ -225,12 +224,13 @@ class WindowOperator(WindowingOperator):
             self.delete_cleanup(key, window)
         table = self._table
         for old in moved:
-            contents = table.pop((key, old), _ABSENT)
-            if contents is _ABSENT:
+            contents = table.remove((key, old))
+            if contents is None:
                 continue
-            into = table.get((key, state_window), _ABSENT)
+            into = table.get((key, state_window))
             try:
-                table[key, state_window] = contents if into is _ABSENT else self.contents.merge(into, contents)
+                merged_contents = contents if into is None else self.contents.merge(into, contents)
+                table.put((key, state_window), merged_contents)
             except Exception as error:
                 raise self.context.user_error(error, f"merge of {self.contents.method}", key=key) from error
 

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.runtime.buffer import NO_KEY_GROUP, RESULT_EDGE, Header, decode_header, decode_segments
 from penstock.runtime.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
-from penstock.runtime.events import Acknowledge, DataEnded, Effect, Finished, Result
+from penstock.runtime.events import Acknowledge, DataEnded, Effect, Finished, Result, WriteSnapshot
 from penstock.runtime.slot import Slot
 from penstock.runtime.task import Task
 from penstock.runtime.vertex import EdgeInfo
@@ -181,13 +181,13 @@ class CutChecks:
         self.cuts = 0
 
     def watch(self, slot: Slot, task: Task) -> None:
-        """Look at each acknowledgement of a task before anything else happens in it."""
+        """Look at each snapshot of a task before anything else happens in it."""
         ask = task._effect
 
         def effect(asked: Effect) -> None:
-            if isinstance(asked, Acknowledge):
-                self._compare(task, asked.checkpoint_id)
-                self._channels.cut(asked.checkpoint_id, task, slot.outbox.rows)
+            if isinstance(asked, WriteSnapshot):
+                self._compare(task, asked.snapshot.checkpoint_id)
+                self._channels.cut(asked.snapshot.checkpoint_id, task, slot.outbox.rows)
             ask(asked)
 
         task._effect = effect  # type: ignore[assignment,method-assign]

@@ -28,14 +28,28 @@ class Circumstances:
     """How likely it is that a source is not told of a checkpoint."""
     abort_rate: float = 0.0
     """How likely it is that a checkpoint is given up, some time after it began."""
+    upload_failure_rate: float = 0.0
+    """How likely it is that a write to checkpoint storage fails."""
+    crash_at_steps: tuple[int, ...] = ()
+    """When a slot is killed. The job starts again from its latest checkpoint, if there are any."""
+    rescale_rate: float = 0.0
+    """How likely it is that the job starts again with other parallelisms."""
+    retained: int = 1
+    """How many completed checkpoints are kept."""
     cancel_at_step: int | None = None
     jump_rate: float = 0.01
     """How often the clock jumps while there is something to do, against one for each thing that could be done."""
+
+    @property
+    def checkpointing(self) -> bool:
+        """Whether the job takes checkpoints."""
+        return bool(self.checkpoint_at_steps or self.crash_at_steps)
 
     @staticmethod
     def draw(random: Random) -> Circumstances:
         """Circumstances by chance."""
         tick_ns_max = random.choice([10, 1_000, 100_000, 3_000_000])
+        exactly_once = random.random() < 0.8
         return Circumstances(
             tick_ns_max=tick_ns_max,
             step_ns=tick_ns_max * random.choice([2, 3, 5, 20, 1000]),
@@ -44,11 +58,15 @@ class Circumstances:
             buffer_records=random.choice([1, 2, 5, 20, 512]),
             buffer_bytes=random.choice([40, 150, 600, 1 << 17]),
             channel_rows=random.choice([1, 1, 2, 4, 64]),
-            exactly_once=random.random() < 0.8,
+            exactly_once=exactly_once,
             latency_interval_ms=random.choice([0, 0, 0, 50]),
             checkpoint_at_steps=_steps(random),
             trigger_lost=random.choice([0.0, 0.0, 0.1]),
             abort_rate=random.choice([0.0, 0.0, 0.01]),
+            upload_failure_rate=random.choice([0.0, 0.0, 0.0, 0.02]),
+            crash_at_steps=_crashes(random) if exactly_once else (),
+            rescale_rate=random.choice([0.0, 0.5, 1.0]),
+            retained=random.choice([1, 1, 2, 5]),
             cancel_at_step=random.randint(0, 400) if random.random() < 0.06 else None,
         )
 
@@ -61,6 +79,12 @@ def _steps(random: Random) -> tuple[int, ...]:
     if random.random() < 0.5:
         return ()
     return tuple(sorted(random.randint(0, 600) for _ in range(random.randint(1, 6))))
+
+
+def _crashes(random: Random) -> tuple[int, ...]:
+    if random.random() < 0.6:
+        return ()
+    return tuple(sorted(random.randint(0, 900) for _ in range(random.randint(1, 4))))
 
 
 class TightBudget(Budget):

@@ -13,8 +13,18 @@ from typing import Any, NamedTuple, Protocol
 
 from penstock.common.errors import PenstockError
 from penstock.plan.pickling import load_level
-from penstock.runtime.events import AssignSplits, Cancel, Close, Event, NoMoreSplits
+from penstock.runtime.events import (
+    AssignSplits,
+    Cancel,
+    Close,
+    Event,
+    NoMoreSplits,
+    SnapshotFailed,
+    SnapshotWritten,
+    WriteSnapshot,
+)
 from penstock.runtime.slot import Slot
+from penstock.state.files import StateStorage
 from penstock.testing.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.testing.simulator.clock import Clock
 from penstock.testing.simulator.network import SlotId
@@ -60,6 +70,7 @@ class SlotHost:
         clock: Clock,
         circumstances: Circumstances,
         world: World,
+        storage: StateStorage,
     ) -> None:
         self.id = slot_id
         self.slot: Slot | None = None
@@ -70,6 +81,9 @@ class SlotHost:
         self._clock = clock
         self._circumstances = circumstances
         self._world = world
+        self._storage = storage
+        self._writes: deque[tuple[WriteSnapshot, Any]] = deque()
+        self._answers: deque[tuple[int, Event]] = deque()
 
     @property
     def is_open(self) -> bool:
@@ -95,6 +109,7 @@ class SlotHost:
         self.slot = Slot(level, self.id[1], "0", self._clock.now_ms, self._clock.read_ns, budget)
         shrink_buffers(self.slot, self._circumstances)
         self._world.opening(self.slot)
+        self.slot.restore(self._storage)
         self.slot.open()
         self.fresh = True
         self._world.report(self.id, Registered())
@@ -111,8 +126,42 @@ class SlotHost:
         self._guarded(self._step)
 
     def _step(self) -> None:
-        self._of_slot().step()
+        slot = self._of_slot()
+        while self._answers:
+            slot.handle(*self._answers.popleft())
+        slot.step()
         self._send_effects()
+
+    @property
+    def writing(self) -> bool:
+        """Whether a snapshot is being written."""
+        return bool(self._writes)
+
+    def write(self, steps: int) -> None:
+        """Write on, at most so many steps."""
+        effect, writing = self._writes[0]
+        event: Event | None = None
+        try:
+            for _ in range(steps):
+                next(writing)
+        except StopIteration as end:
+            event = SnapshotWritten(effect.snapshot.checkpoint_id, end.value)
+        except OSError as error:
+            event = SnapshotFailed(effect.snapshot.checkpoint_id, str(error))
+        if event is not None:
+            self._writes.popleft()
+            self._answers.append((effect.vertex, event))
+            self.fresh = True
+
+    def kill(self) -> None:
+        """The worker is gone, with all it had. Functions are closed all the same: their lives are checked."""
+        self.discarding = True
+        self.rows.clear()
+        self._writes.clear()
+        if self.slot is not None:
+            with contextlib.suppress(PenstockError):
+                self.slot.handle_all(Cancel())
+            self.slot.take_effects()
 
     def told(self, message: Told) -> None:
         """A control message arrived."""
@@ -140,7 +189,10 @@ class SlotHost:
                 self.rows.append((target, row))
                 self._world.sent(self.id, row)
         for effect in slot.take_effects():
-            self._world.report(self.id, effect)
+            if isinstance(effect, WriteSnapshot):
+                self._writes.append((effect, effect.snapshot.write(self._storage)))
+            else:
+                self._world.report(self.id, effect)
 
     def _guarded(self, do: Callable[[], None]) -> None:
         try:

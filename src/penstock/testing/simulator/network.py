@@ -57,6 +57,11 @@ class ControlMessages:
         """A slot tells the JobManager."""
         self._from_slot.setdefault(slot, deque()).append(message)
 
+    def forget(self, slot: SlotId) -> None:
+        """The slot is gone, and what it had not got out yet."""
+        self._to_slot.pop(slot, None)
+        self._from_slot.pop(slot, None)
+
     def slots_told(self) -> list[SlotId]:
         """Slots for which a message waits."""
         return [slot for slot, messages in self._to_slot.items() if messages]

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.common.errors import UserFunctionError
 from penstock.common.job_status import JobStatus
+from penstock.plan.job_graph import JobGraph
 from penstock.testing.simulator.batched import BatchedSimulation
 from penstock.testing.simulator.building import Built, build
 from penstock.testing.simulator.circumstances import Circumstances
@@ -68,7 +69,11 @@ def _run(
     built = build(program)
     if program.batched:
         return _run_batched(program, built, BatchedSimulation(built.graph, random, circumstances, trace))
-    simulation = Simulation(built.graph, random, circumstances, trace, program.exact_time)
+
+    def again(chance: Random) -> JobGraph:
+        return build(rescaled(program, chance)).graph
+
+    simulation = Simulation(built.graph, random, circumstances, trace, program.exact_time, again)
     status = simulation.run()
     if status is JobStatus.FAILED:
         error = simulation.execution.error
@@ -78,8 +83,18 @@ def _run(
         cancelled = circumstances.cancel_at_step is not None
         assert status is JobStatus.FINISHED or (status is JobStatus.CANCELED and cancelled), f"the job is {status}"
         assert status is JobStatus.CANCELED or not _must_fail(program), "a function raised, and the job did not fail"
-    outcome = Outcome(program, status, trace.steps, trace.digest, simulation.cuts.cuts)
+    outcome = Outcome(program, status, trace.steps, trace.digest, simulation.cuts)
     return outcome, _by_sink(simulation.results, built)
+
+
+def rescaled(program: Program, random: Random) -> Program:
+    """The same program with other parallelisms: nodes that had the same one have the same one again."""
+    wanted = {parallelism: random.randint(1, 4) for parallelism in range(2, 9)}
+    nodes = [dataclasses.replace(node, parallelism=wanted.get(node.parallelism, 1)) for node in program.nodes]
+    most = program.max_parallelism
+    if most is not None:
+        nodes = [dataclasses.replace(node, parallelism=min(node.parallelism, most)) for node in nodes]
+    return dataclasses.replace(program, nodes=tuple(nodes))
 
 
 def _run_batched(program: Program, built: Built, simulation: BatchedSimulation) -> tuple[Outcome, dict[int, Any]]:

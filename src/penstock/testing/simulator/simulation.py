@@ -6,19 +6,25 @@ something can be done, but for jumps by chance; when all is idle it goes to the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Any
 
+from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings
+from penstock.checkpoint.restore import Restored, assign, enumerator_states
 from penstock.cluster.execution import Execution
 from penstock.cluster.job_manager import slots_of, sources_of
+from penstock.cluster.outlines import outlines_of, sink_state_ids, source_state_ids
+from penstock.cluster.uncommitted import Uncommitted
+from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level
 from penstock.runtime.buffer import decode_header
 from penstock.runtime.events import (
-    AbortCheckpoint,
     Acknowledge,
+    CheckpointComplete,
     DataEnded,
     Decline,
     Effect,
@@ -36,11 +42,14 @@ from penstock.testing.simulator.host import Failed, Registered, SlotHost, Told
 from penstock.testing.simulator.network import Channel, ControlMessages, Network, SlotId
 from penstock.testing.simulator.report import Trace
 from penstock.testing.simulator.scheduler import Action, Scheduler
+from penstock.testing.simulator.storage import MemoryStorage
 
 STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
 _CHECKPOINT_STEPS_MAX = 3_000
+_HEALED_AT_STEP = 4_000
+"""From here on nothing fails any more: what goes on for ever now is a fault of the job's own."""
 
 Results = dict[tuple[int, int], list[Any]]
 """(sink, subtask) -> values, in their order"""
@@ -50,7 +59,13 @@ class Simulation:
     """One run of a pipelined job. Raises AssertionError for whatever must not happen."""
 
     def __init__(
-        self, graph: JobGraph, random: Random, circumstances: Circumstances, trace: Trace, exact_time: bool = False
+        self,
+        graph: JobGraph,
+        random: Random,
+        circumstances: Circumstances,
+        trace: Trace,
+        exact_time: bool = False,
+        rescaled: Callable[[Random], JobGraph] | None = None,
     ) -> None:
         self.random = random
         self.trace = trace
@@ -60,43 +75,84 @@ class Simulation:
         self.results: Results = {}
         self.acknowledged: list[Acknowledge] = []
         self.declined: list[Decline] = []
-        self.execution = Execution(slots_of(graph), sources_of(graph), self._deliver, self.clock.now_ms)
+        self.restarts = 0
+        self._cuts_before = 0
         self._graph = graph
+        self._exact_time = exact_time
         self._scheduler = Scheduler(random)
+        self.storage = MemoryStorage(random, circumstances.upload_failure_rate)
+        self.coordinator = self._coordinator()
+        self._rescaled = rescaled
+        self._checkpoints_left = list(circumstances.checkpoint_at_steps)
+        self._crashes_left = list(circumstances.crash_at_steps)
+        self._began_at_step: dict[int, int] = {}
+        self._idle_jumps = 0
+        self._begin_attempt()
+
+    def _coordinator(self) -> CheckpointCoordinator:
+        return CheckpointCoordinator(
+            "simulated",
+            "simulated",
+            outlines_of(self._graph),
+            CheckpointSettings(failures_tolerated=1_000_000, retained=self.circumstances.retained),
+            self.storage,
+            self.clock.now_ms,
+            self._commit,
+            sink_state_ids(self._graph),
+        )
+
+    def _begin_attempt(self) -> None:
+        """Deploy the job, from its latest checkpoint if there is one."""
+        graph, circumstances = self._graph, self.circumstances
+        outlines = outlines_of(graph)
+        manifest = self.storage.latest()
+        restored: Restored = {}
+        states: dict[int, Any] = {}
+        if manifest is not None:
+            restored = assign(manifest, outlines, own=True, allow_non_restored=False)
+            by_id = enumerator_states(manifest)
+            states = {vertex: by_id[state_id] for vertex, state_id in source_state_ids(graph).items()}
+        self.execution = Execution(
+            slots_of(graph),
+            sources_of(graph),
+            self._deliver,
+            self.clock.now_ms,
+            states,
+            self._last_checkpoint if circumstances.checkpointing else None,
+        )
         self._network = Network(circumstances.channel_rows)
         self._control = ControlMessages()
+        self._uncommitted = Uncommitted()
         levels = graph.levels(
             "simulated",
+            attempt=self.restarts,
             exactly_once=circumstances.exactly_once,
             latency_interval_ms=circumstances.latency_interval_ms,
+            checkpointing=circumstances.checkpointing,
+            restore=restored,
         )
         edges = {id: edge for level in levels for id, edge in level.edges.items()}
         self._tasks = TaskChecks()
-        self._channels = ChannelChecks(edges, exact_time, batched=False)
-        self.cuts = CutChecks(self._channels, circumstances.exactly_once)
+        self._channels = ChannelChecks(edges, self._exact_time, batched=False)
+        self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
         payloads = [dump_level(level) for level in levels]
         self.hosts = {slot: self._host(slot, payloads[slot[0]]) for slot in slots_of(graph)}
-        self._checkpoints_left = list(circumstances.checkpoint_at_steps)
-        self._checkpoints = 0
-        self._began_at_step: dict[int, int] = {}
-        self._idle_jumps = 0
         self.execution.start()
 
     def _host(self, slot_id: SlotId, payload: bytes) -> SlotHost:
-        return SlotHost(
-            payload,
-            slot_id,
-            self.clock,
-            self.circumstances,
-            self,
-        )
+        return SlotHost(payload, slot_id, self.clock, self.circumstances, self, self.storage)
+
+    @property
+    def cuts(self) -> int:
+        """How many cuts were compared."""
+        return self._cuts_before + self._cut_checks.cuts
 
     # What hosts tell.
 
     def opening(self, slot: Slot) -> None:
         """A slot is about to be opened."""
         for task in slot.tasks.values():
-            self.cuts.watch(slot, task)
+            self._cut_checks.watch(slot, task)
 
     def sent(self, slot: SlotId, row: bytes) -> None:
         """A slot has a row to write."""
@@ -110,8 +166,12 @@ class Simulation:
 
     def run(self) -> JobStatus:
         """Run the job to its end."""
-        while not self.execution.over:
-            self.step()
+        while True:
+            while not self.execution.over:
+                self.step()
+            if not self._may_restart():
+                break
+            self._restart()
         if self.execution.status is JobStatus.FINISHED:
             for host in self.hosts.values():
                 assert host.slot is not None
@@ -120,11 +180,40 @@ class Simulation:
         self.execution.close()
         return self.execution.status
 
+    def _may_restart(self) -> bool:
+        return self.execution.status is JobStatus.FAILED and isinstance(self.execution.error, TaskLostError)
+
+    def _restart(self) -> None:
+        self.execution.close()
+        self.coordinator.attempt_ended()
+        self._began_at_step.clear()
+        self._cuts_before = self.cuts
+        self.restarts += 1
+        self.trace.add("JobManager", f"attempt {self.restarts}")
+        if not self.storage.manifests:
+            # From the beginning: what came out of an attempt without a checkpoint never counted.
+            assert not self.results or not self.circumstances.checkpointing
+        if self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate:
+            self._rescale()
+        self._begin_attempt()
+
+    def _rescale(self) -> None:
+        """The job goes on from its latest checkpoint as a new one, with other parallelisms."""
+        assert self._rescaled is not None
+        self._graph = self._rescaled(self.random)
+        self.trace.add("user", f"rescales to {[vertex.parallelism for vertex in self._graph.vertices]}")
+        kept = self.coordinator.completed
+        self.coordinator = self._coordinator()
+        for manifest in kept:
+            self.coordinator.start_from(manifest)
+
     def step(self) -> None:
         """One event."""
         steps = self.trace.steps
         assert steps < STEPS_MAX, f"after {steps} steps the job has not ended: deadlock or livelock"
         self._from_outside(steps)
+        if self.execution.over:
+            return
         actions = self.actions()
         if actions:
             self._idle_jumps = 0
@@ -137,6 +226,9 @@ class Simulation:
     def _from_outside(self, steps: int) -> None:
         if steps == self.circumstances.cancel_at_step:
             self.cancel()
+        if self._crashes_left and self._crashes_left[0] <= steps:
+            self._crashes_left.pop(0)
+            self.crash()
         while self._checkpoints_left and self._checkpoints_left[0] <= steps:
             self._checkpoints_left.pop(0)
             self.trigger_checkpoint()
@@ -144,40 +236,58 @@ class Simulation:
         for n in late:
             # What an alignment set aside waits for a barrier that may have been lost: the timeout frees it.
             self.abort_checkpoint(n)
-        if self._checkpoints and self.random.random() < self.circumstances.abort_rate:
-            self.abort_checkpoint(self._checkpoints)
+        if steps == _HEALED_AT_STEP:
+            self.storage.heal()
+        healed = steps >= _HEALED_AT_STEP
+        if not healed and self._began_at_step and self.random.random() < self.circumstances.abort_rate:
+            self.abort_checkpoint(max(self._began_at_step))
 
     def cancel(self) -> None:
         """The user cancels the job."""
         self.trace.add("user", "cancel")
         self.execution.cancel()
 
-    def trigger_checkpoint(self) -> int:
+    def crash(self) -> None:
+        """A worker is killed."""
+        slot = self.random.choice(sorted(self.hosts))
+        if self.execution.status in (JobStatus.CREATED, JobStatus.RUNNING):
+            self.trace.add("fate", f"{_name(slot)} is killed")
+            self.hosts[slot].kill()
+            self._control.forget(slot)
+            self.execution.failed(slot, TaskLostError(f"{_name(slot)} was killed"))
+
+    def trigger_checkpoint(self) -> int | None:
         """Tell the sources to begin a checkpoint, if the job is running. Returns its number."""
-        self._checkpoints += 1
-        n = self._checkpoints
-        if self._is_running():
-            self.trace.add("JobManager", f"trigger checkpoint {n}")
-            self._began_at_step[n] = self.trace.steps
-            for vertex in self._graph.sources:
-                for subtask in range(vertex.parallelism):
-                    if self.random.random() >= self.circumstances.trigger_lost:
-                        self._deliver(vertex.id, subtask, TriggerCheckpoint(n, self.clock.now_ms()))
+        if not self.execution.takes_checkpoints:
+            return None
+        n = self.coordinator.trigger(full=self.random.random() < 0.1)
+        self.trace.add("JobManager", f"trigger checkpoint {n}")
+        self._began_at_step[n] = self.trace.steps
         return n
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """Tell all tasks that a checkpoint is given up."""
         self._began_at_step.pop(checkpoint_id, None)
-        if self._is_running():
-            self.trace.add("JobManager", f"abort checkpoint {checkpoint_id}")
-            for vertex in self._graph.vertices:
-                for subtask in range(vertex.parallelism):
-                    self._deliver(vertex.id, subtask, AbortCheckpoint(checkpoint_id))
+        self.trace.add("JobManager", f"abort checkpoint {checkpoint_id}")
+        self.coordinator.abort(checkpoint_id, "it took too long")
 
-    def _is_running(self) -> bool:
-        return self.execution.status is JobStatus.RUNNING and not self.execution._closing
+    def _last_checkpoint(self, close: Callable[[], None]) -> None:
+        """All data has ended: one more checkpoint commits what is left."""
+        if self.execution.status is not JobStatus.RUNNING:
+            return
+        n = self.coordinator.trigger(then=lambda done: close() if done is not None else self._last_checkpoint(close))
+        self.trace.add("JobManager", f"last checkpoint {n}")
+        self._began_at_step[n] = self.trace.steps
+
+    def _commit(self, sink: int, subtask: int, committables: list[Any]) -> None:
+        self.results.setdefault((sink, subtask), []).extend(committables)
 
     def _deliver(self, vertex: int, subtask: int, event: Event) -> None:
+        lossy = self.trace.steps < _HEALED_AT_STEP
+        if lossy and isinstance(event, TriggerCheckpoint) and self.random.random() < self.circumstances.trigger_lost:
+            return
+        if isinstance(event, CheckpointComplete):
+            self._began_at_step.pop(event.checkpoint_id, None)
         self._control.to_slot((self._graph.vertices[vertex].level, subtask), Told(vertex, event))
 
     # What can happen now.
@@ -196,6 +306,8 @@ class Simulation:
                     actions.append(Action(f"slot {slot}", partial(self._write, host), 3.0))
             elif not host.discarding and self._is_due(host):
                 actions.append(Action(f"slot {slot}", partial(self._step, host)))
+            if host.writing:
+                actions.append(Action(f"upload {slot}", partial(self._upload, host)))
         for channel in self._network.waiting():
             target = channel[1]
             if target not in blocked and (hosts[target].is_open or hosts[target].discarding):
@@ -231,6 +343,10 @@ class Simulation:
         sent = f"{len(host.rows)} rows out" if host.rows else ""
         self.trace.add(_name(host.id), event, sent)
 
+    def _upload(self, host: SlotHost) -> None:
+        host.write(self.random.choice([1, 1, 3, 1_000]))
+        self.trace.add(_name(host.id), "writes state")
+
     def _write(self, host: SlotHost) -> None:
         target, row = host.rows.popleft()
         self._network.send(host.id, (host.id[0] + 1, target), row)
@@ -257,6 +373,8 @@ class Simulation:
         execution = self.execution
         if isinstance(message, Registered):
             execution.registered(slot)
+            if execution.status is JobStatus.RUNNING:
+                self.coordinator.attempt_began(self.restarts, self._deliver, self._enumerator_states)
         elif isinstance(message, Failed):
             execution.failed(slot, message.error)
         elif isinstance(message, RequestSplit):
@@ -266,11 +384,29 @@ class Simulation:
         elif isinstance(message, Finished):
             execution.finished(message.vertex, message.subtask)
         elif isinstance(message, Result):
-            self.results.setdefault((message.sink_id, message.subtask), []).extend(message.values)
+            self._take_result(message)
         elif isinstance(message, Acknowledge):
             self.acknowledged.append(message)
+            task = (message.vertex, message.subtask)
+            self._uncommitted.acknowledged(task, message.checkpoint_id)
+            complete = self.coordinator.latest
+            self.coordinator.acknowledged(task, message.checkpoint_id, message.state, message.commits)
+            if self.coordinator.latest is not complete:
+                for sink, subtask, values in self._uncommitted.complete(message.checkpoint_id):
+                    self._commit(sink, subtask, values)
         elif isinstance(message, Decline):
             self.declined.append(message)
+            self.coordinator.declined((message.vertex, message.subtask), message.checkpoint_id, message.reason)
+
+    def _take_result(self, message: Result) -> None:
+        if self.circumstances.checkpointing:
+            self._uncommitted.add((message.vertex, message.subtask), message.sink_id, message.values)
+        else:
+            self._commit(message.sink_id, message.subtask, message.values)
+
+    def _enumerator_states(self) -> dict[str, Any]:
+        names = source_state_ids(self._graph)
+        return {names[vertex]: state for vertex, state in self.execution.enumerator_states().items()}
 
     # Time.
 

@@ -51,6 +51,13 @@ class ScriptedSource(Source[Record]):
         enumerator.add_splits(splits)
         return enumerator
 
+    def restore_enumerator(self, context: EnumeratorContext, state: list[ScriptSplit]) -> SplitEnumerator:
+        if not self.shared:
+            return FixedSplitEnumerator(context, state)
+        enumerator = _Shared(context, more_to_come=False, restored=True)
+        enumerator.add_splits(state)
+        return enumerator
+
     def create_reader(self, context: ReaderContext) -> SplitReader[Record]:
         return _ScriptReader(context, self)
 

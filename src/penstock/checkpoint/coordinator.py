@@ -1,0 +1,332 @@
+"""The checkpoint coordinator: when a checkpoint begins, who has taken part, and when it is complete or given up.
+
+    trigger        sources are told; the enumerators' state is taken in the same moment, so that what they assign from
+                   here on comes after the barrier
+    acknowledged   by all tasks: the manifest is written, sinks commit, older checkpoints are subsumed
+    declined, timed out, superseded by a newer one that is complete: given up, the job goes on
+
+What sinks have prepared for a checkpoint that is given up is committed with the next one that completes. A state
+machine without I/O: time is handed in, files are the storage's, messages go out by `deliver`. Source: Flink docs,
+"Checkpointing"; State Management paper, 3.2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, SubtaskReport, packed
+from penstock.common.errors import CheckpointError
+from penstock.runtime.events import AbortCheckpoint, CheckpointComplete, Event, TriggerCheckpoint
+from penstock.state.handles import SubtaskState, files_of
+
+Subtask = tuple[int, int]
+Commit = tuple[int, int, list[Any]]
+"""sink, subtask, committables"""
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointSettings:
+    """Times in milliseconds. `interval_ms` None: only what is asked for is taken."""
+
+    interval_ms: int | None = None
+    timeout_ms: int = 600_000
+    pause_ms: int = 0
+    concurrent_max: int = 1
+    failures_tolerated: int = 0
+    retained: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class VertexOutline:
+    """What the coordinator knows of a vertex. `operators`: (state id, name) in the order of the chain."""
+
+    id: int
+    name: str
+    parallelism: int
+    max_parallelism: int
+    operators: list[tuple[str, str]]
+    is_source: bool
+
+
+class CheckpointStorage(Protocol):
+    """Where manifests and files are kept. Methods raise OSError where the store fails."""
+
+    def publish(self, manifest: Manifest) -> str:
+        """Write the manifest, in one piece; returns the path by which the checkpoint is known."""
+
+    def discard(self, manifest: Manifest) -> None:
+        """Remove a manifest: the checkpoint is no more."""
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove state files, as far as they are there."""
+
+
+class Pending:
+    """A checkpoint under way."""
+
+    def __init__(self, checkpoint_id: int, now_ms: int, enumerators: dict[str, str], missing: set[Subtask]) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.triggered_ms = now_ms
+        self.enumerators = enumerators
+        self.missing = missing
+        self.states: dict[Subtask, SubtaskState] = {}
+        self.commits: list[Commit] = []
+        self.then: Callable[[Manifest | None], None] | None = None
+
+
+class CheckpointCoordinator:
+    """Of one job, through all its attempts: `attempt_began` and `attempt_ended` tell which one counts."""
+
+    def __init__(
+        self,
+        job_id: str,
+        job_name: str,
+        vertices: list[VertexOutline],
+        settings: CheckpointSettings,
+        storage: CheckpointStorage,
+        now_ms: Callable[[], int],
+        commit: Callable[[int, int, list[Any]], None],
+        sink_ids: dict[int, str],
+    ) -> None:
+        self.settings = settings
+        self.completed: list[Manifest] = []
+        self._job_id = job_id
+        self._job_name = job_name
+        self._vertices = {vertex.id: vertex for vertex in vertices}
+        self._storage = storage
+        self._now_ms = now_ms
+        self._commit = commit
+        self._sink_ids = sink_ids
+        self._tasks = {(v.id, subtask) for v in vertices for subtask in range(v.parallelism)}
+        self._sources = [(v.id, subtask) for v in vertices if v.is_source for subtask in range(v.parallelism)]
+        self._pending: dict[int, Pending] = {}
+        self._last_id = 0
+        self._next_at_ms: int | None = None
+        self._failures = 0
+        self._carried: list[tuple[int, Commit]] = []
+        """What was prepared for checkpoints that were given up, with their numbers."""
+        self._latest: dict[Subtask, set[str]] = {}
+        self._known: set[str] = set()
+        self._attempt = 0
+        self._running = False
+        self._deliver: Callable[[int, int, Event], None] = lambda vertex, subtask, event: None
+        self._enumerator_states: Callable[[], dict[str, Any]] = dict
+        self.error: CheckpointError | None = None
+        """Set when more checkpoints have failed, one after the other, than are tolerated."""
+
+    # The life of attempts.
+
+    def start_from(self, manifest: Manifest) -> None:
+        """The job goes on from this checkpoint, which is not its own to remove unless it is of this job."""
+        self._last_id = max(self._last_id, manifest.checkpoint_id)
+        if manifest.job_id == self._job_id:
+            self.completed.append(manifest)
+            self._known |= manifest.files()
+
+    def attempt_began(
+        self,
+        attempt: int,
+        deliver: Callable[[int, int, Event], None],
+        enumerator_states: Callable[[], dict[str, Any]],
+    ) -> None:
+        """All tasks of an attempt are running."""
+        self._attempt = attempt
+        self._deliver = deliver
+        self._enumerator_states = enumerator_states
+        self._running = True
+        self._failures = 0
+        if self.settings.interval_ms is not None:
+            self._next_at_ms = self._now_ms() + self.settings.interval_ms
+
+    def attempt_ended(self) -> None:
+        """Its tasks are gone: what was under way is given up, and what was prepared since is not committed."""
+        self._running = False
+        self._next_at_ms = None
+        for pending in list(self._pending.values()):
+            del self._pending[pending.checkpoint_id]
+            self._answer(pending, None)
+        self._carried.clear()
+        self._latest.clear()
+        self._collect_garbage()
+
+    def drop_all(self) -> None:
+        """The job has ended, and nobody wants its checkpoints."""
+        for manifest in self.completed:
+            self._storage.discard(manifest)
+        self.completed.clear()
+        self._collect_garbage()
+
+    @property
+    def latest(self) -> Manifest | None:
+        """The newest completed checkpoint."""
+        return self.completed[-1] if self.completed else None
+
+    # What makes checkpoints begin.
+
+    def tick(self) -> None:
+        """Time has passed."""
+        now_ms = self._now_ms()
+        for pending in list(self._pending.values()):
+            if now_ms - pending.triggered_ms >= self.settings.timeout_ms:
+                self._give_up(pending, f"it took longer than {self.settings.timeout_ms} ms")
+        due = self._next_at_ms is not None and now_ms >= self._next_at_ms
+        if due and self._running and len(self._pending) < self.settings.concurrent_max:
+            assert self.settings.interval_ms is not None
+            self._next_at_ms = now_ms + self.settings.interval_ms
+            self.trigger()
+
+    def trigger(self, full: bool = False, then: Callable[[Manifest | None], None] | None = None) -> int:
+        """Begin a checkpoint now. `then` hears how it ended: of its manifest, or None if it was given up."""
+        assert self._running, "no attempt is running"
+        self._last_id += 1
+        checkpoint_id = self._last_id
+        states = {state_id: packed(state) for state_id, state in self._enumerator_states().items()}
+        pending = Pending(checkpoint_id, self._now_ms(), states, set(self._tasks))
+        pending.then = then
+        self._pending[checkpoint_id] = pending
+        for vertex, subtask in self._sources:
+            self._deliver(vertex, subtask, TriggerCheckpoint(checkpoint_id, pending.triggered_ms, full))
+        return checkpoint_id
+
+    def next_at_ms(self) -> int | None:
+        """When `tick` has something to do next."""
+        times = [pending.triggered_ms + self.settings.timeout_ms for pending in self._pending.values()]
+        if self._next_at_ms is not None and self._running and len(self._pending) < self.settings.concurrent_max:
+            times.append(self._next_at_ms)
+        return min(times, default=None)
+
+    # What tasks tell.
+
+    def acknowledged(
+        self, task: Subtask, checkpoint_id: int, state: SubtaskState, commits: list[tuple[int, list[Any]]]
+    ) -> None:
+        """A task has taken its part."""
+        files = files_of(state)
+        self._known |= files
+        self._latest[task] = files
+        pending = self._pending.get(checkpoint_id)
+        if pending is None or task not in pending.missing:
+            if pending is None:
+                # Given up in the meantime. What was prepared is committed with the next one that completes.
+                self._carried += [(checkpoint_id, (sink, task[1], committables)) for sink, committables in commits]
+            return
+        pending.missing.discard(task)
+        pending.states[task] = state
+        pending.commits += [(sink, task[1], committables) for sink, committables in commits]
+        if not pending.missing:
+            self._complete(pending)
+
+    def declined(self, task: Subtask, checkpoint_id: int, reason: str) -> None:
+        """A task cannot take part."""
+        pending = self._pending.get(checkpoint_id)
+        if pending is not None:
+            self._give_up(pending, f"{self._vertices[task[0]].name} ({task[1] + 1}) declined: {reason}")
+
+    def abort(self, checkpoint_id: int, reason: str) -> None:
+        """Give a checkpoint up, if it is under way."""
+        pending = self._pending.get(checkpoint_id)
+        if pending is not None:
+            self._give_up(pending, reason)
+
+    # How checkpoints end.
+
+    def _complete(self, pending: Pending) -> None:
+        commits = self._commits_up_to(pending)
+        manifest = self._manifest(pending, commits)
+        try:
+            self._storage.publish(manifest)
+        except OSError as error:
+            self._give_up(pending, f"its manifest could not be written: {error}")
+            return
+        for older in self._older(pending):
+            # Subsumed: this one holds all that it would have held.
+            del self._pending[older.checkpoint_id]
+            self._tell_all(AbortCheckpoint(older.checkpoint_id))
+            self._answer(older, None)
+        del self._pending[pending.checkpoint_id]
+        self._carried = [(number, commit) for number, commit in self._carried if number > pending.checkpoint_id]
+        self._failures = 0
+        self.completed.append(manifest)
+        if self._next_at_ms is not None:
+            self._next_at_ms = max(self._next_at_ms, self._now_ms() + self.settings.pause_ms)
+        for sink, subtask, committables in commits:
+            self._commit(sink, subtask, committables)
+        self._tell_all(CheckpointComplete(pending.checkpoint_id))
+        while len(self.completed) > self.settings.retained:
+            self._storage.discard(self.completed.pop(0))
+        self._collect_garbage()
+        self._answer(pending, manifest)
+
+    def _commits_up_to(self, pending: Pending) -> list[Commit]:
+        """What sinks have prepared until this checkpoint, in order, also for earlier ones that never completed."""
+        numbered = list(self._carried)
+        for other in self._pending.values():
+            numbered += [(other.checkpoint_id, commit) for commit in other.commits]
+        numbered.sort(key=lambda item: item[0])
+        return [commit for number, commit in numbered if number <= pending.checkpoint_id]
+
+    def _older(self, pending: Pending) -> list[Pending]:
+        return [other for other in self._pending.values() if other.checkpoint_id < pending.checkpoint_id]
+
+    def _give_up(self, pending: Pending, reason: str) -> None:
+        del self._pending[pending.checkpoint_id]
+        self._carried += [(pending.checkpoint_id, commit) for commit in pending.commits]
+        self._failures += 1
+        self._tell_all(AbortCheckpoint(pending.checkpoint_id))
+        if self._failures > self.settings.failures_tolerated and self.error is None:
+            self.error = CheckpointError(
+                f"checkpoint {pending.checkpoint_id} failed: {reason}. {self._failures} in a row are more than "
+                f"execution.checkpointing.tolerable-failed-checkpoints ({self.settings.failures_tolerated}) allows"
+            )
+        self._answer(pending, None)
+
+    def _answer(self, pending: Pending, manifest: Manifest | None) -> None:
+        if pending.then is not None:
+            pending.then(manifest)
+
+    def _tell_all(self, event: Event) -> None:
+        for vertex, subtask in sorted(self._tasks):
+            self._deliver(vertex, subtask, event)
+
+    def _manifest(self, pending: Pending, commits: list[Commit]) -> Manifest:
+        operators = []
+        reports = []
+        for vertex in self._vertices.values():
+            states = [pending.states[vertex.id, subtask] for subtask in range(vertex.parallelism)]
+            for subtask, state in enumerate(states):
+                reports.append(SubtaskReport(vertex.name, subtask, state.ended, state.figures))
+            for state_id, name in vertex.operators:
+                parts = [
+                    SubtaskPart(subtask, state.operators[state_id])
+                    for subtask, state in enumerate(states)
+                    if state_id in state.operators
+                ]
+                if parts:
+                    operators.append(OperatorPart(state_id, name, vertex.parallelism, vertex.max_parallelism, parts))
+        by_sink: dict[str, list[str]] = {}
+        for sink, subtask, committables in commits:
+            by_sink.setdefault(self._sink_ids[sink], []).append(packed((subtask, committables)))
+        return Manifest(
+            self._job_id,
+            self._job_name,
+            pending.checkpoint_id,
+            self._attempt,
+            pending.triggered_ms,
+            self._now_ms(),
+            operators,
+            reports,
+            pending.enumerators,
+            by_sink,
+        )
+
+    def _collect_garbage(self) -> None:
+        """Files that no checkpoint refers to, and none can refer to any more."""
+        live = {path for manifest in self.completed for path in manifest.files()}
+        live |= {path for pending in self._pending.values() for s in pending.states.values() for path in files_of(s)}
+        live = live.union(*self._latest.values())
+        garbage = self._known - live
+        if garbage:
+            self._storage.remove(sorted(garbage))
+            self._known &= live

@@ -1,0 +1,110 @@
+"""From a manifest to what each subtask is given back: the one way in which any job starts from any checkpoint.
+
+Operators are matched by state id. Keyed state goes to whoever owns its key groups now; split lists are kept where they
+were, or dealt out anew if the parallelism has changed; union lists go to all, broadcast lists from one to each. Source:
+Flink docs, "Working with State", Redistribution; State Management paper, 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.checkpoint.coordinator import VertexOutline
+from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, unpacked
+from penstock.common.errors import CheckpointError
+from penstock.state.handles import KeyedFile, ListInFile, Redistribution, RestoredOperator
+from penstock.state.key_groups import key_group_range
+
+Restored = dict[tuple[int, int], dict[str, RestoredOperator]]
+"""(vertex, subtask) -> state id -> what its operator is given back"""
+
+
+def assign(manifest: Manifest, vertices: Sequence[VertexOutline], *, own: bool, allow_non_restored: bool) -> Restored:
+    """What each subtask is given back. `own`: the files are this job's, so its next checkpoint may build on them.
+
+    Raises CheckpointError if the maximum parallelism of an operator has changed, or if an operator with state is not in
+    the program any more and `allow_non_restored` is not set.
+    """
+    restored: Restored = {}
+    found = set()
+    for vertex in vertices:
+        for state_id, name in vertex.operators:
+            part = manifest.operator(state_id)
+            if part is None:
+                continue
+            found.add(state_id)
+            if part.max_parallelism != vertex.max_parallelism and _has_keyed(part):
+                raise CheckpointError(
+                    f"operator '{name}' has a maximum parallelism of {vertex.max_parallelism}, its state was written "
+                    f"with {part.max_parallelism}: key groups can't be told apart. Set it as it was: "
+                    f"set_max_parallelism({part.max_parallelism})"
+                )
+            for subtask, operator in enumerate(_of_operator(part, vertex, own)):
+                restored.setdefault((vertex.id, subtask), {})[state_id] = operator
+    lost = [part for part in manifest.operators if part.state_id not in found]
+    if lost and not allow_non_restored:
+        names = ", ".join(f"'{part.name}' ({part.state_id})" for part in lost)
+        raise CheckpointError(
+            f"checkpoint {manifest.checkpoint_id} holds state of operators that this program does not have: {names}. "
+            "Give operators the uid they had (operators without one are told apart by their place in the program), or "
+            "drop that state: --allow-non-restored-state"
+        )
+    return restored
+
+
+def enumerator_states(manifest: Manifest) -> dict[str, Any]:
+    """What enumerators need to go on, by the state id of their source."""
+    return {state_id: unpacked(text) for state_id, text in manifest.enumerators.items()}
+
+
+def _has_keyed(part: OperatorPart) -> bool:
+    return any(subtask.state.keyed for subtask in part.subtasks)
+
+
+def _of_operator(part: OperatorPart, vertex: VertexOutline, own: bool) -> list[RestoredOperator]:
+    same = part.parallelism == vertex.parallelism
+    lists = _lists(part, vertex.parallelism)
+    return [
+        RestoredOperator(_chains(part, vertex, subtask), lists[subtask], own and same)
+        for subtask in range(vertex.parallelism)
+    ]
+
+
+def _chains(part: OperatorPart, vertex: VertexOutline, subtask: int) -> list[list[KeyedFile]]:
+    owned = key_group_range(subtask, vertex.max_parallelism, vertex.parallelism)
+    chains = []
+    for old in part.subtasks:
+        groups = key_group_range(old.subtask, part.max_parallelism, part.parallelism)
+        if old.state.keyed and groups.start < owned.stop and owned.start < groups.stop:
+            chains.append(old.state.keyed)
+    return chains
+
+
+def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInFile]]]:
+    dealt: list[list[tuple[str, ListInFile]]] = [[] for _ in range(parallelism)]
+    turn = 0
+    seen: set[str] = set()
+    for old in part.subtasks:
+        for path, list_ in _lists_of(old):
+            if list_.redistribution is Redistribution.UNION:
+                for mine in dealt:
+                    mine.append((path, list_))
+            elif list_.redistribution is Redistribution.BROADCAST:
+                if list_.name not in seen:
+                    seen.add(list_.name)
+                    for mine in dealt:
+                        mine.append((path, list_))
+            elif part.parallelism == parallelism:
+                dealt[old.subtask].append((path, list_))
+            else:
+                for item in list_.items:
+                    one = ListInFile(list_.name, list_.redistribution, [item])
+                    dealt[turn % parallelism].append((path, one))
+                    turn += 1
+    return dealt
+
+
+def _lists_of(part: SubtaskPart) -> list[tuple[str, ListInFile]]:
+    file = part.state.lists
+    return [(file.path, list_) for list_ in file.lists] if file is not None else []

@@ -1,0 +1,197 @@
+"""Checkpoint storage on a file system that pyarrow knows: local, or by URL (s3, gs, hdfs, file).
+
+    <checkpoints>/<job>/chk-12/_metadata     the manifest, written last and in one piece
+    <checkpoints>/<job>/chk-12/...           what belongs to this checkpoint alone
+    <checkpoints>/<job>/shared/...           what later checkpoints may refer to, too
+
+Paths in a manifest are relative to the job's directory, so that it can be copied as a whole. Source: Flink docs,
+"Checkpoints", Directory Structure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyarrow import fs
+
+from penstock.checkpoint.manifest import Manifest, decode, encode
+from penstock.common.errors import CheckpointError
+
+METADATA = "_metadata"
+_CHECKPOINT = re.compile(r"chk-(\d+)$")
+
+
+class DirectoryStorage:
+    """The directory of one job's checkpoints."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self._system, self._root = file_system_of(directory)
+        self._made: set[str] = set()
+
+    # Manifests.
+
+    def publish(self, manifest: Manifest) -> str:
+        """Write the manifest, in one piece; returns the directory of the checkpoint."""
+        directory = f"chk-{manifest.checkpoint_id}"
+        path = self._path(f"{directory}/{METADATA}")
+        self._make_parent(path)
+        unfinished = f"{path}.unfinished"
+        with self._system.open_output_stream(unfinished) as stream:
+            stream.write(encode(manifest))
+        self._sync(unfinished)
+        self._system.move(unfinished, path)
+        return f"{self.directory}/{directory}"
+
+    def discard(self, manifest: Manifest) -> None:
+        """Remove a manifest: the checkpoint is no more. Its files are removed by name."""
+        path = self._path(f"chk-{manifest.checkpoint_id}/{METADATA}")
+        with contextlib.suppress(FileNotFoundError):
+            self._system.delete_file(path)
+        self._remove_if_empty(f"chk-{manifest.checkpoint_id}")
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove state files, as far as they are there."""
+        directories = set()
+        for path in filter(_is_relative, paths):
+            with contextlib.suppress(FileNotFoundError, OSError):
+                self._system.delete_file(self._path(path))
+            directories.add(path.rpartition("/")[0])
+        for directory in directories - {"shared"}:
+            self._remove_if_empty(directory)
+
+    # State files.
+
+    def create(self, name: str, shared: bool) -> FileWriter:
+        """A new state file. The name begins with the number of its checkpoint."""
+        path = f"shared/{name}" if shared else f"chk-{name.partition('-')[0]}/{name}"
+        full = self._path(path)
+        self._make_parent(full)
+        return FileWriter(self._system, full, path)
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+        # Absolute: a file of another job, from whose checkpoint this one has started.
+        system, full = (self._system, self._path(path)) if _is_relative(path) else file_system_of(path)
+        with system.open_input_file(full) as file:
+            data: bytes = file.read_at(length, offset)
+            return data
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+    def _make_parent(self, path: str) -> None:
+        parent = path.rpartition("/")[0]
+        if parent not in self._made:
+            self._system.create_dir(parent, recursive=True)
+            self._made.add(parent)
+
+    def _remove_if_empty(self, directory: str) -> None:
+        path = self._path(directory)
+        with contextlib.suppress(FileNotFoundError, OSError):
+            if not self._system.get_file_info(fs.FileSelector(path)):
+                self._system.delete_dir(path)
+                self._made.discard(path)
+
+    def _sync(self, path: str) -> None:
+        if isinstance(self._system, fs.LocalFileSystem):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+class FileWriter:
+    """A state file that is being written. It has its name once it is closed."""
+
+    def __init__(self, system: fs.FileSystem, full: str, path: str) -> None:
+        self.path = path
+        self._system = system
+        self._full = full
+        self._stream = system.open_output_stream(f"{full}.unfinished")
+
+    def write(self, data: bytes) -> None:
+        """Append."""
+        self._stream.write(data)
+
+    def close(self) -> None:
+        """Give it its name."""
+        self._stream.close()
+        self._system.move(f"{self._full}.unfinished", self._full)
+
+    def abort(self) -> None:
+        """Remove it."""
+        with contextlib.suppress(OSError):
+            self._stream.close()
+        with contextlib.suppress(OSError):
+            self._system.delete_file(f"{self._full}.unfinished")
+
+
+def file_system_of(directory: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URL, and the path in it. Raises CheckpointError if it is none that is known."""
+    try:
+        if "://" in directory:
+            system, path = fs.FileSystem.from_uri(directory)
+            return system, str(path).rstrip("/")
+        return fs.LocalFileSystem(), str(Path(directory).expanduser().absolute())
+    except (ValueError, OSError) as error:
+        raise CheckpointError(f"the checkpoint directory {directory} can't be used: {error}") from error
+
+
+def _is_relative(path: str) -> bool:
+    return not path.startswith("/") and "://" not in path
+
+
+def latest_of(base: str, job_name: str) -> str:
+    """The path of the newest checkpoint of a job of that name, below a directory of checkpoints.
+
+    Raises CheckpointError if there is none.
+    """
+    system, root = file_system_of(base)
+    newest: tuple[int, str] | None = None
+    for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
+        if entry.type is not fs.FileType.Directory:
+            continue
+        for _, path in completed_in(_like(base, entry.path)):
+            manifest = read_manifest(_like(base, path))
+            if manifest.job_name == job_name and (newest is None or manifest.completed_ms > newest[0]):
+                newest = manifest.completed_ms, _like(base, path)
+    if newest is None:
+        raise CheckpointError(f"there is no checkpoint of a job named '{job_name}' below {base}")
+    return newest[1]
+
+
+def _like(base: str, path: str) -> str:
+    """A path that a file system has told, as a URL if `base` is one."""
+    scheme, separator, _ = base.partition("://")
+    return f"{scheme}://{path}" if separator else path
+
+
+def completed_in(directory: str) -> list[tuple[int, str]]:
+    """Number and path of the checkpoints that a job's directory holds, newest last."""
+    system, root = file_system_of(directory)
+    found = []
+    for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
+        match = _CHECKPOINT.search(entry.path)
+        if match and system.get_file_info(f"{entry.path}/{METADATA}").type is fs.FileType.File:
+            found.append((int(match.group(1)), entry.path))
+    return sorted(found)
+
+
+def read_manifest(path: str) -> Manifest:
+    """The manifest of a checkpoint, by its directory or by its own path. Raises CheckpointError."""
+    system, inside = file_system_of(path)
+    if not inside.endswith(METADATA):
+        inside = f"{inside}/{METADATA}"
+    try:
+        with system.open_input_stream(inside) as stream:
+            return decode(stream.read(), inside)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"there is no checkpoint at {path}: {inside} is missing") from error
+    except OSError as error:
+        raise CheckpointError(f"the manifest {inside} can't be read: {error}") from error

@@ -1,0 +1,146 @@
+"""The checkpoints of one job: its coordinator, its storage, and what the next attempt is given back."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings
+from penstock.checkpoint.manifest import Manifest, located, unpacked
+from penstock.checkpoint.restore import Restored, assign, enumerator_states
+from penstock.checkpoint.storage import METADATA, DirectoryStorage, latest_of, read_manifest
+from penstock.cluster.outlines import outlines_of, sink_state_ids, source_state_ids
+from penstock.common import options
+from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
+from penstock.common.job_status import JobStatus
+from penstock.plan.job_graph import JobGraph
+from penstock.runtime.events import Event
+
+LATEST = "latest"
+
+
+class JobCheckpoints:
+    """`directory` is that of this job; if `temporary`, it goes with the job. `commit` is set by the JobManager."""
+
+    def __init__(
+        self, graph: JobGraph, job_id: str, configuration: Configuration, directory: str, temporary: bool = False
+    ) -> None:
+        self.directory = directory
+        self._temporary = temporary
+        get = configuration.get
+        self._graph = graph
+        self._outlines = outlines_of(graph)
+        self.storage = DirectoryStorage(directory)
+        self.commit: Callable[[int, int, list[Any]], None] = lambda sink, subtask, values: None
+        self.coordinator = CheckpointCoordinator(
+            job_id,
+            graph.name,
+            self._outlines,
+            CheckpointSettings(
+                get(options.CHECKPOINT_INTERVAL),
+                get(options.CHECKPOINT_TIMEOUT),
+                get(options.CHECKPOINT_MIN_PAUSE),
+                get(options.MAX_CONCURRENT_CHECKPOINTS),
+                get(options.TOLERABLE_FAILED_CHECKPOINTS),
+                get(options.RETAINED_CHECKPOINTS),
+            ),
+            self.storage,
+            lambda: time.time_ns() // 1_000_000,
+            lambda sink, subtask, values: self.commit(sink, subtask, values),
+            sink_state_ids(graph),
+        )
+        self._sources = source_state_ids(graph)
+        self._allow_non_restored = get(options.IGNORE_UNCLAIMED_STATE)
+        self._origin: Manifest | None = None
+        self._retention = get(options.CHECKPOINT_RETENTION)
+
+    def start_from(self, path: str) -> None:
+        """The job starts from a checkpoint of another run. Raises CheckpointError if that does not fit this program."""
+        directory = path.rstrip("/").removesuffix(f"/{METADATA}").rpartition("/")[0]
+        self._origin = located(read_manifest(path), directory)
+        assign(self._origin, self._outlines, own=False, allow_non_restored=self._allow_non_restored)
+        self.coordinator.start_from(self._origin)
+
+    def attempt_began(
+        self, attempt: int, deliver: Callable[[int, int, Event], None], states: Callable[[], dict[int, Any]]
+    ) -> None:
+        """All tasks of an attempt are running."""
+        self.coordinator.attempt_began(
+            attempt, deliver, lambda: {self._sources[vertex]: state for vertex, state in states().items()}
+        )
+
+    def restored(self) -> Restored:
+        """What the tasks of the next attempt are given back. Raises CheckpointError."""
+        manifest = self.coordinator.latest or self._origin
+        if manifest is None:
+            return {}
+        self._commit_again(manifest)
+        own = manifest is not self._origin
+        return assign(manifest, self._outlines, own=own, allow_non_restored=self._allow_non_restored)
+
+    def enumerator_states(self) -> dict[int, Any]:
+        """What enumerators need to go on, by vertex; empty if the job begins anew."""
+        manifest = self.coordinator.latest or self._origin
+        if manifest is None:
+            return {}
+        states = enumerator_states(manifest)
+        return {vertex: states[state_id] for vertex, state_id in self._sources.items() if state_id in states}
+
+    def _commit_again(self, manifest: Manifest) -> None:
+        """The checkpoint was complete, but perhaps not all of its commits were done. Commits are idempotent."""
+        sinks = {state_id: sink for sink, state_id in sink_state_ids(self._graph).items()}
+        for state_id, commits in manifest.commits.items():
+            for packed_commit in commits:
+                subtask, values = unpacked(packed_commit)
+                if state_id in sinks:
+                    self.commit(sinks[state_id], subtask, values)
+
+    def job_ended(self, status: JobStatus) -> None:
+        """Remove the checkpoints that nobody wants any more, as the retention says."""
+        retained = {
+            ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS: (),
+            ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION: (JobStatus.FAILED,),
+            ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: (JobStatus.FAILED, JobStatus.CANCELED),
+        }
+        if status not in retained[self._retention]:
+            self.coordinator.drop_all()
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def checkpoints_of(graph: JobGraph, job_id: str, configuration: Configuration, is_local: bool) -> JobCheckpoints | None:
+    """The checkpoints that a job is to take, and the one that it starts from; None if it has to do with none.
+
+    Raises ConfigurationError if they need a directory that the executors see, and none is set; CheckpointError if the
+    checkpoint to start from is not there or does not fit the program.
+    """
+    path = configuration.get(options.STATE_RECOVERY_PATH)
+    if configuration.get(options.CHECKPOINT_INTERVAL) is None and path is None:
+        return None
+    base = configuration.get(options.CHECKPOINT_DIRECTORY)
+    checkpoints = _in_directory(graph, job_id, configuration, base, is_local)
+    if path == LATEST:
+        if base is None:
+            raise ConfigurationError(f"`latest` looks below {options.CHECKPOINT_DIRECTORY.key}, which is not set")
+        path = latest_of(base, graph.name)
+    if path is not None:
+        checkpoints.start_from(path)
+    return checkpoints
+
+
+def _in_directory(
+    graph: JobGraph, job_id: str, configuration: Configuration, base: str | None, is_local: bool
+) -> JobCheckpoints:
+    if base is not None:
+        return JobCheckpoints(graph, job_id, configuration, f"{base.rstrip('/')}/{job_id}")
+    if is_local:
+        return JobCheckpoints(graph, job_id, configuration, tempfile.mkdtemp(prefix="penstock-checkpoints-"), True)
+    raise ConfigurationError(
+        f"checkpoints need a directory that the driver and all executors see: set {options.CHECKPOINT_DIRECTORY.key} "
+        "(s3://..., hdfs://..., or a shared path)"
+    )

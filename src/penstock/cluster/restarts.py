@@ -1,0 +1,109 @@
+"""Restart strategies: whether a failed job is started again, and after what time.
+
+A state machine without a clock: times are handed in. Source: Flink docs, "Task Failure Recovery", Restart Strategies.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+
+from penstock.common import options
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
+
+
+class RestartStrategy(ABC):
+    """Told of each failure."""
+
+    @abstractmethod
+    def delay_ms(self, now_ms: int) -> int | None:
+        """The job failed at `now_ms`. Milliseconds until it is started again; None: it stays failed."""
+
+
+class NoRestart(RestartStrategy):
+    """The first failure is the end."""
+
+    def delay_ms(self, now_ms: int) -> None:
+        return None
+
+
+class FixedDelay(RestartStrategy):
+    """A number of restarts, each after the same time."""
+
+    def __init__(self, attempts: int, delay_ms: int) -> None:
+        self._left = attempts
+        self._delay_ms = delay_ms
+
+    def delay_ms(self, now_ms: int) -> int | None:
+        self._left -= 1
+        return self._delay_ms if self._left >= 0 else None
+
+
+class FailureRate(RestartStrategy):
+    """Restarts as long as no more than so many failures fall into an interval."""
+
+    def __init__(self, failures_max: int, interval_ms: int, delay_ms: int) -> None:
+        self._failures: deque[int] = deque(maxlen=failures_max + 1)
+        self._interval_ms = interval_ms
+        self._delay_ms = delay_ms
+
+    def delay_ms(self, now_ms: int) -> int | None:
+        self._failures.append(now_ms)
+        full = len(self._failures) == self._failures.maxlen
+        return None if full and now_ms - self._failures[0] <= self._interval_ms else self._delay_ms
+
+
+class ExponentialDelay(RestartStrategy):
+    """Restarts after a time that grows with each failure, and begins anew after a while without one."""
+
+    def __init__(self, initial_ms: int, max_ms: int, multiplier: float, reset_ms: int, attempts: int) -> None:
+        self._initial_ms = initial_ms
+        self._max_ms = max_ms
+        self._multiplier = multiplier
+        self._reset_ms = reset_ms
+        self._attempts = attempts
+        self._failures = 0
+        self._next_ms = float(initial_ms)
+        self._last_ms: int | None = None
+
+    def delay_ms(self, now_ms: int) -> int | None:
+        if self._last_ms is not None and now_ms - self._last_ms >= self._reset_ms:
+            self._failures = 0
+            self._next_ms = float(self._initial_ms)
+        self._failures += 1
+        self._last_ms = now_ms
+        if self._failures > self._attempts:
+            return None
+        delay_ms = min(int(self._next_ms), self._max_ms)
+        self._next_ms = min(self._next_ms * self._multiplier, float(self._max_ms))
+        return delay_ms
+
+
+def restart_strategy(configuration: Configuration) -> RestartStrategy:
+    """The strategy that a configuration names. Raises ConfigurationError for a name that is none."""
+    get = configuration.get
+    name = get(options.RESTART_STRATEGY)
+    if name is None:
+        name = "exponential-delay" if get(options.CHECKPOINT_INTERVAL) is not None else "none"
+    if name in ("none", "off", "disable"):
+        return NoRestart()
+    if name in ("fixed-delay", "fixeddelay"):
+        return FixedDelay(get(options.FIXED_DELAY_ATTEMPTS), get(options.FIXED_DELAY))
+    if name in ("failure-rate", "failurerate"):
+        return FailureRate(
+            get(options.FAILURE_RATE_MAX_FAILURES),
+            get(options.FAILURE_RATE_INTERVAL),
+            get(options.FAILURE_RATE_DELAY),
+        )
+    if name in ("exponential-delay", "exponentialdelay"):
+        return ExponentialDelay(
+            get(options.EXPONENTIAL_DELAY_INITIAL_BACKOFF),
+            get(options.EXPONENTIAL_DELAY_MAX_BACKOFF),
+            get(options.EXPONENTIAL_DELAY_MULTIPLIER),
+            get(options.EXPONENTIAL_DELAY_RESET_THRESHOLD),
+            get(options.EXPONENTIAL_DELAY_ATTEMPTS),
+        )
+    raise ConfigurationError(
+        f"{options.RESTART_STRATEGY.key}: '{name}' is none of none, fixed-delay, failure-rate, exponential-delay"
+    )

@@ -1,0 +1,205 @@
+"""A task's part of a checkpoint: frozen at once, written step by step by whoever the host lets do it.
+
+The task freezes its operators between two work items. What it froze is a `TaskSnapshot`; its `write` is a generator
+that touches nothing but frozen state and the storage it is given. The task hears of the outcome by an event, and only
+then lets the frozen layers be folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from penstock.runtime.operators.operator import Operator
+from penstock.runtime.operators.sink import SinkOperator
+from penstock.state.files import StateStorage, read_items, restore_keyed, write_keyed, write_lists
+from penstock.state.handles import (
+    KeyedFile,
+    ListsFile,
+    OperatorState,
+    Redistribution,
+    RestoredOperator,
+    SnapshotFigures,
+    SubtaskState,
+)
+from penstock.state.key_groups import KeyGroups, key_group_range
+from penstock.state.tables import FrozenTable
+
+if TYPE_CHECKING:
+    from penstock.runtime.chain import Chain
+    from penstock.runtime.context import SubtaskInfo
+
+_CHAIN_FILES_MAX = 40
+
+
+class KeyedChain:
+    """The files of which an operator's keyed state is put together, in one subtask."""
+
+    def __init__(self) -> None:
+        self.files: list[KeyedFile] = []
+
+    @property
+    def next_is_full(self) -> bool:
+        """Whether it is time to write all: the changes since have become as much as the state, or too many files."""
+        if not self.files or len(self.files) >= _CHAIN_FILES_MAX:
+            return True
+        return sum(file.bytes for file in self.files[1:]) > self.files[0].bytes
+
+
+class OperatorSnapshot:
+    """What one operator froze."""
+
+    def __init__(self, state_id: str, operator: Operator, chain: KeyedChain, full: bool) -> None:
+        self.state_id = state_id
+        self.chain = chain
+        self.full = full or chain.next_is_full
+        self.tables: dict[str, FrozenTable] = {
+            name: table.freeze(self.full) for name, table in operator.keyed_tables().items()
+        }
+        self.lists: list[tuple[str, Redistribution, list[Any]]] = operator.lists()
+
+    def release(self) -> None:
+        """The frozen tables are not read any more."""
+        for table in self.tables.values():
+            table.release()
+
+
+class TaskSnapshot:
+    """What one task froze for one checkpoint."""
+
+    def __init__(self, checkpoint_id: int, name: str, operators: list[OperatorSnapshot], key_groups: KeyGroups) -> None:
+        self.checkpoint_id = checkpoint_id
+        self._name = name
+        self._operators = operators
+        # Of its own: the task's is in use, and forgets.
+        self._key_groups = KeyGroups(key_groups.max_parallelism)
+
+    def write(self, storage: StateStorage) -> Generator[None, None, SubtaskState]:
+        """Write it, a millisecond's work at a time. Returns the files written, without those of earlier snapshots."""
+        states: dict[str, OperatorState] = {}
+        for index, operator in enumerate(self._operators):
+            name = f"{self._name}-{index}"
+            keyed: list[KeyedFile] = []
+            if operator.tables:
+                file = yield from write_keyed(storage, f"{name}-keyed", operator.tables, self._key_groups)
+                keyed = [file]
+            lists: ListsFile | None = None
+            if operator.lists:
+                lists = yield from write_lists(storage, f"{name}-lists", operator.lists)
+            if keyed or lists is not None:
+                states[operator.state_id] = OperatorState(keyed, lists)
+        return SubtaskState(states)
+
+    def written(self, files: SubtaskState) -> SubtaskState | None:
+        """In the task's thread: the files are safe. Returns the whole state; None if an earlier file is missing."""
+        states = dict(files.operators)
+        broken = False
+        for operator in self._operators:
+            operator.release()
+            if not operator.tables:
+                continue
+            chain = operator.chain
+            file = states[operator.state_id].keyed[0]
+            if not operator.full and not chain.files:
+                broken = True
+                continue
+            chain.files = [file] if operator.full else [*chain.files, file]
+            states[operator.state_id] = OperatorState(chain.files, states[operator.state_id].lists)
+        if broken:
+            return None
+        written = sum(_bytes_of(state) for state in files.operators.values())
+        total = sum(_bytes_of(state) for state in states.values())
+        return SubtaskState(states, SnapshotFigures(written=written, total=total))
+
+    def failed(self) -> None:
+        """In the task's thread: nothing of it counts. What was frozen is in no file, so the next one writes all."""
+        for operator in self._operators:
+            operator.release()
+            operator.chain.files = []
+
+
+def _bytes_of(state: OperatorState) -> int:
+    return sum(file.bytes for file in state.keyed) + (state.lists.bytes if state.lists is not None else 0)
+
+
+def restore_operator(
+    operator: Operator, restored: RestoredOperator, chain: KeyedChain, groups: range, storage: StateStorage
+) -> int:
+    """Put state back, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
+    read = 0
+    for files in restored.chains:
+        names = {table.name for file in files for table in file.tables}
+        tables = {name: table for name in names if (table := operator.restored_table(name)) is not None}
+        read += restore_keyed(storage, files, groups, tables)
+    if restored.goes_on and len(restored.chains) == 1:
+        chain.files = restored.chains[0]
+    lists: dict[str, list[Any]] = {}
+    for path, part in restored.lists:
+        lists.setdefault(part.name, []).extend(read_items(storage, path, part))
+        read += sum(section.length for section in part.items)
+    if lists:
+        operator.restore_lists(lists)
+    return read
+
+
+Commits = list[tuple[int, list[Any]]]
+"""By sink: what is to be committed when the checkpoint is complete."""
+
+
+class Snapshots:
+    """All that a task knows of its snapshots: those under way, and the files that make up the last one."""
+
+    def __init__(self, chain: Chain, info: SubtaskInfo, key_groups: KeyGroups) -> None:
+        self._chain = chain
+        self._info = info
+        self._key_groups = key_groups
+        self._files = [KeyedChain() for _ in chain.operators]
+        self._under_way: dict[int, tuple[TaskSnapshot, Commits]] = {}
+        self._prepared: Commits = []
+
+    def restore(self, state: dict[str, RestoredOperator], storage: StateStorage) -> int:
+        """Put state back, before the operators are opened. Returns how many bytes were read; raises CheckpointError."""
+        info = self._info
+        groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
+        return sum(
+            restore_operator(node.operator, state[node.state_id], files, groups, storage)
+            for node, files in zip(self._chain.nodes, self._files, strict=True)
+            if node.state_id in state
+        )
+
+    def prepare(self, checkpoint_id: int) -> None:
+        """The barrier is about to be sent: operators send what they hold back, sinks prepare to commit."""
+        # What was prepared for a snapshot that could not be written goes with this one.
+        for operator in self._chain.operators:
+            committables = operator.prepare_snapshot(checkpoint_id)
+            if committables:
+                assert isinstance(operator, SinkOperator)
+                self._prepared.append((operator.sink_id, committables))
+
+    def freeze(self, checkpoint_id: int, full: bool) -> TaskSnapshot:
+        """Freeze all operators, now."""
+        frozen = [
+            OperatorSnapshot(node.state_id, node.operator, files, full)
+            for node, files in zip(self._chain.nodes, self._files, strict=True)
+        ]
+        info = self._info
+        name = f"{checkpoint_id}-{info.vertex_id}-{info.subtask}-{info.attempt}"
+        snapshot = TaskSnapshot(checkpoint_id, name, frozen, self._key_groups)
+        self._under_way[checkpoint_id] = snapshot, self._prepared
+        self._prepared = []
+        return snapshot
+
+    def written(self, checkpoint_id: int, files: SubtaskState) -> tuple[SubtaskState, Commits] | None:
+        """All is safe: the state as a whole, and what goes with it. None: a part of it is missing."""
+        snapshot, commits = self._under_way.pop(checkpoint_id)
+        state = snapshot.written(files)
+        if state is None:
+            self._prepared += commits
+            return None
+        return state, commits
+
+    def failed(self, checkpoint_id: int) -> None:
+        """It could not be written."""
+        snapshot, commits = self._under_way.pop(checkpoint_id)
+        snapshot.failed()
+        self._prepared += commits

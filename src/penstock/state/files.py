@@ -1,0 +1,178 @@
+"""Snapshot files: keyed state by key group, operator state item by item, written in small steps.
+
+Writing is a generator that yields after a millisecond's work or so: whoever runs it, on a thread of its own, lets go of
+the interpreter there. Within a file, the section of a key group is a sequence of pickles (number of the table, places,
+values); the section of a list item is one pickle. Every section has a checksum in its handle.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zlib
+from collections import defaultdict
+from collections.abc import Generator, Iterable
+from typing import Any, Protocol
+
+from penstock.common.errors import CheckpointError
+from penstock.state.handles import (
+    KeyedFile,
+    ListInFile,
+    ListsFile,
+    Redistribution,
+    Section,
+    TableInFile,
+)
+from penstock.state.key_groups import KeyGroups
+from penstock.state.tables import PIECE_ENTRIES, FrozenTable, Table
+
+Steps = Generator[None, None, Any]
+
+
+class StateWriter(Protocol):
+    """A file that is being written. What was written is safe, and has its name, once `close` has returned."""
+
+    path: str
+
+    def write(self, data: bytes) -> None:
+        """Append."""
+
+    def close(self) -> None:
+        """Make it durable."""
+
+    def abort(self) -> None:
+        """Remove it."""
+
+
+class StateStorage(Protocol):
+    """Where snapshots are kept: what a host hands to its tasks. Raises OSError where the store fails."""
+
+    def create(self, name: str, shared: bool) -> StateWriter:
+        """A new file; `shared`: later checkpoints may refer to it, too."""
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+
+
+def write_keyed(
+    storage: StateStorage, name: str, tables: dict[str, FrozenTable], key_groups: KeyGroups
+) -> Generator[None, None, KeyedFile]:
+    """Write tables, sorted by key group. The handle is what the generator returns."""
+    by_group: dict[int, list[tuple[int, list[Any], list[Any]]]] = defaultdict(list)
+    yield from _sort_by_group(list(tables.values()), key_groups, by_group)
+    writer = storage.create(name, shared=True)
+    sections: list[Section] = []
+    position = 0
+    try:
+        for group in sorted(by_group):
+            begin, crc = position, 0
+            for number, places, values in by_group.pop(group):
+                for start in range(0, len(places), PIECE_ENTRIES):
+                    stop = start + PIECE_ENTRIES
+                    data = pickle.dumps((number, places[start:stop], values[start:stop]), protocol=5)
+                    crc = zlib.crc32(data, crc)
+                    writer.write(data)
+                    position += len(data)
+                    yield
+            sections.append(Section(group, begin, position - begin, crc))
+        writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+    named = [TableInFile(name, table.full) for name, table in tables.items()]
+    return KeyedFile(writer.path, position, named, sections)
+
+
+def _sort_by_group(
+    tables: list[FrozenTable], key_groups: KeyGroups, by_group: dict[int, list[tuple[int, list[Any], list[Any]]]]
+) -> Generator[None, None, None]:
+    for number, table in enumerate(tables):
+        gathered: dict[int, tuple[list[Any], list[Any]]] = {}
+        first = table.keyed_by_first
+        for places, values in table.pieces():
+            for place, value in zip(places, values, strict=True):
+                group = key_groups[place[0] if first else place]
+                lists = gathered.get(group)
+                if lists is None:
+                    lists = gathered[group] = ([], [])
+                lists[0].append(place)
+                lists[1].append(value)
+            yield
+        for group, (places, values) in gathered.items():
+            by_group[group].append((number, places, values))
+
+
+def write_lists(
+    storage: StateStorage, name: str, lists: Iterable[tuple[str, Redistribution, list[Any]]]
+) -> Generator[None, None, ListsFile]:
+    """Write operator state, each item as a section of its own."""
+    writer: StateWriter | None = None
+    position = 0
+    handles = []
+    try:
+        for list_name, redistribution, items in lists:
+            sections = []
+            for item in items:
+                writer = writer or storage.create(name, shared=False)
+                data = pickle.dumps(item, protocol=5)
+                writer.write(data)
+                sections.append(Section(0, position, len(data), zlib.crc32(data)))
+                position += len(data)
+                if len(sections) % PIECE_ENTRIES == 0:
+                    yield
+            handles.append(ListInFile(list_name, redistribution, sections))
+        if writer is not None:
+            writer.close()
+    except BaseException:
+        if writer is not None:
+            writer.abort()
+        raise
+    return ListsFile(writer.path if writer is not None else "", position, handles)
+
+
+def restore_keyed(storage: StateStorage, chain: list[KeyedFile], groups: range, tables: dict[str, Table]) -> int:
+    """Fill `tables` from a chain of files, as far as key groups are among `groups`. Returns how many bytes were read.
+
+    Raises CheckpointError if a file is missing or damaged. Tables of which nobody asks are passed over by the caller.
+    """
+    last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
+    read = 0
+    for index, file in enumerate(chain):
+        takers = [tables.get(table.name) if index >= last_full.get(table.name, 0) else None for table in file.tables]
+        if not any(taker is not None for taker in takers):
+            continue
+        for section in file.sections:
+            if section.group in groups:
+                stream = io.BytesIO(read_section(storage, file.path, section))
+                read += section.length
+                while stream.tell() < section.length:
+                    number, places, values = pickle.load(stream)
+                    taker = takers[number]
+                    if taker is not None:
+                        taker.restore(places, values)
+    return read
+
+
+def read_items(storage: StateStorage, path: str, part: ListInFile) -> list[Any]:
+    """The items of a list. Raises CheckpointError if the file is missing or damaged."""
+    return [pickle.loads(read_section(storage, path, section)) for section in part.items]
+
+
+def read_section(storage: StateStorage, path: str, section: Section) -> bytes:
+    """The bytes of a section, checked. Raises CheckpointError naming the file if they are not what was written."""
+    try:
+        data = storage.read(path, section.offset, section.length)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"the snapshot file {path} is missing") from error
+    except OSError as error:
+        raise CheckpointError(f"the snapshot file {path} can't be read: {error}") from error
+    if len(data) < section.length:
+        raise CheckpointError(
+            f"the snapshot file {path} is truncated: it ends before byte {section.offset + section.length}"
+        )
+    if zlib.crc32(data) != section.crc:
+        raise CheckpointError(
+            f"the snapshot file {path} is damaged: wrong checksum at bytes {section.offset} to "
+            f"{section.offset + section.length}"
+        )
+    return data

@@ -1,0 +1,113 @@
+"""Handles: what a manifest says of the files that hold the state of a subtask. They go through JSON.
+
+A *keyed file* holds entries of several tables, sorted by key group, so that a subtask reads no more than the groups it
+owns. Keyed state is a chain of files: a later one says what has changed since the one before, table by table, or holds
+a table as a whole. Operator state is lists of items, each of which can be read alone and given to another subtask.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class Section(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A part of a file: of a key group, or an item of a list. `crc` is the CRC-32 of its bytes."""
+
+    group: int
+    offset: int
+    length: int
+    crc: int
+
+
+class TableInFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A table of which the file has entries. `full`: all of them, so that files before it do not count."""
+
+    name: str
+    full: bool
+
+
+class KeyedFile(msgspec.Struct, frozen=True):
+    """A file of keyed state. `path` is relative to the directory of the job's checkpoints, or absolute."""
+
+    path: str
+    bytes: int
+    tables: list[TableInFile]
+    sections: list[Section]
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing before it is needed."""
+        return all(table.full for table in self.tables)
+
+
+class Redistribution(enum.Enum):
+    """How the items of a list are given to subtasks after a restart. Flink docs, "Working with State"."""
+
+    SPLIT = "split"
+    """Round robin: each item to one subtask."""
+    UNION = "union"
+    """All items to each subtask."""
+    BROADCAST = "broadcast"
+    """Every subtask has the same items: those of one are enough."""
+
+
+class ListInFile(msgspec.Struct, frozen=True):
+    """An operator list state of one subtask."""
+
+    name: str
+    redistribution: Redistribution
+    items: list[Section]
+
+
+class ListsFile(msgspec.Struct, frozen=True):
+    """A file of operator state. Empty lists need none: `path` is "" then."""
+
+    path: str
+    bytes: int
+    lists: list[ListInFile]
+
+
+class OperatorState(msgspec.Struct, frozen=True):
+    """The state of one operator in one subtask."""
+
+    keyed: list[KeyedFile] = []
+    lists: ListsFile | None = None
+
+
+class RestoredOperator(msgspec.Struct, frozen=True):
+    """What an operator's subtask is given back: chains of files, of which it owns some key groups, and lists."""
+
+    chains: list[list[KeyedFile]] = []
+    lists: list[tuple[str, ListInFile]] = []
+    """Path of the file, and the list in it. A list may come in several parts."""
+    goes_on: bool = False
+    """Whether the next checkpoint may go on with these files, and hold no more than what has changed since."""
+
+
+class SnapshotFigures(msgspec.Struct, frozen=True):
+    """How a subtask's part of a checkpoint went. Times in milliseconds, `written` and `total` in bytes."""
+
+    alignment_ms: float = 0
+    sync_ms: float = 0
+    async_ms: float = 0
+    set_aside: int = 0
+    written: int = 0
+    total: int = 0
+
+
+class SubtaskState(msgspec.Struct, frozen=True):
+    """The state of one subtask of a vertex: of its operators, by uid."""
+
+    operators: dict[str, OperatorState] = {}
+    figures: SnapshotFigures = SnapshotFigures()
+    ended: bool = False
+    """Whether the data of the subtask had ended."""
+
+
+def files_of(state: SubtaskState) -> set[str]:
+    """The paths of all files that a subtask's state consists of."""
+    keyed = {file.path for operator in state.operators.values() for file in operator.keyed}
+    lists = {operator.lists.path for operator in state.operators.values() if operator.lists is not None}
+    return (keyed | lists) - {""}

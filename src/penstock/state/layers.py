@@ -1,0 +1,173 @@
+"""A table in layers, so that a snapshot copies nothing and knows what has changed.
+
+    current   what has changed since the last freeze: the one dict that is written to
+    frozen    what had changed by each of the freezes before, oldest first: never written to again
+    base      all that is older
+
+`freeze` puts an empty dict in the place of `current`, whatever the size of the state. What was frozen is what an
+incremental snapshot has to write; base and frozen layers together are what a full one has to. While either is written
+nothing changes in them; afterwards frozen layers are folded into the base, a few entries at a time. A job without
+checkpoints never freezes: it has one dict.
+
+None is no value: in a layer it says that the entry is gone, whatever older layers hold.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from penstock.state.tables import FrozenTable, Table, pieces_of
+
+_ABSENT: Any = object()
+_ATOMIC = frozenset((int, float, str, bytes, bool, complex, type(None)))
+
+
+class LayerHolder(Protocol):
+    """Whoever keeps the current layer at hand, to save a lookup per record."""
+
+    def use_layer(self, layer: dict[Any, Any]) -> None:
+        """From now on this is the dict to write to."""
+
+
+class LayeredTable(Table):
+    """The table of one state. Hot paths read and write `current` themselves and ask `older` for what it lacks.
+
+    `namespaced`: places are (key, namespace), else keys.
+    """
+
+    __slots__ = ("_base", "_frozen", "_holders", "_namespaced", "_readers", "current")
+
+    def __init__(self, namespaced: bool = False) -> None:
+        self.current: dict[Any, Any] = {}
+        self._frozen: deque[dict[Any, Any]] = deque()
+        self._base: dict[Any, Any] = {}
+        self._holders: list[LayerHolder] = []
+        self._namespaced = namespaced
+        self._readers = 0
+
+    def older(self, place: Any) -> Any:
+        """What the layers below `current` hold, or None. A value that could be changed in place comes as a copy."""
+        for layer in reversed(self._frozen):
+            value = layer.get(place, _ABSENT)
+            if value is not _ABSENT:
+                return _unshared(value)
+        return _unshared(self._base.get(place))
+
+    def get(self, place: Any) -> Any:
+        """The value, or None."""
+        value = self.current.get(place, _ABSENT)
+        return self.older(place) if value is _ABSENT else value
+
+    def own(self, place: Any) -> Any:
+        """The value, or None; whoever asks may change it in place, so it counts as changed."""
+        value = self.current.get(place, _ABSENT)
+        if value is _ABSENT:
+            value = self.older(place)
+            if value is not None:
+                self.current[place] = value
+        return value
+
+    def put(self, place: Any, value: Any) -> None:
+        """Store a value."""
+        self.current[place] = value
+
+    def remove(self, place: Any) -> Any:
+        """Remove an entry; returns what was there, or None."""
+        value = self.get(place)
+        if self._frozen or place in self._base:
+            self.current[place] = None
+        else:
+            self.current.pop(place, None)
+        return value
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """All entries. Nothing may be stored meanwhile."""
+        layers = [self._base, *self._frozen, self.current]
+        for depth, layer in enumerate(layers):
+            above = layers[depth + 1 :]
+            for place, value in layer.items():
+                if value is not None and not any(place in newer for newer in above):
+                    yield place, value
+
+    def whole(self) -> dict[Any, Any]:
+        """All entries as one dict, for reading only."""
+        if not self._frozen and not self._base:
+            return self.current
+        return dict(self.items())
+
+    def __bool__(self) -> bool:
+        return next(self.items(), None) is not None
+
+    def clear(self) -> None:
+        self.current.clear()
+        self._frozen.clear()
+        self._base.clear()
+
+    @property
+    def has_older(self) -> bool:
+        """Whether a snapshot may hold entries of this table."""
+        return bool(self._frozen or self._base)
+
+    def older_layers(self) -> list[dict[Any, Any]]:
+        """All that was frozen, oldest first."""
+        return [self._base, *self._frozen]
+
+    def hold(self, holder: LayerHolder) -> None:
+        """Tell `holder` of the current layer, now and after each freeze."""
+        self._holders.append(holder)
+        holder.use_layer(self.current)
+
+    def freeze(self, full: bool) -> FrozenTable:
+        changed = self.current
+        if changed:
+            self._frozen.append(changed)
+            self.current = {}
+            for holder in self._holders:
+                holder.use_layer(self.current)
+        # A layer that is empty stays in use.
+        layers = [self._base, *self._frozen] if full else [changed] if changed else []
+        self._readers += 1
+        return FrozenTable(lambda: pieces_of(layers), full, self._namespaced, self._release)
+
+    def _release(self) -> None:
+        self._readers -= 1
+
+    def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+        base = self._base
+        for place, value in zip(places, values, strict=True):
+            if value is None:
+                base.pop(place, None)
+            else:
+                base[place] = value
+
+    def fold(self, entries_max: int) -> int:
+        """Fold at most so many entries of the oldest frozen layer into the base."""
+        if self._readers or not self._frozen:
+            return 0
+        base, oldest = self._base, self._frozen[0]
+        if not base:
+            # The first layer of all: it becomes the base as it is.
+            self._base = self._frozen.popleft()
+            return 1
+        done = min(entries_max, len(oldest))
+        for _ in range(done):
+            place, value = oldest.popitem()
+            if value is None:
+                base.pop(place, None)
+            else:
+                base[place] = value
+        if not oldest:
+            self._frozen.popleft()
+        return done or 1
+
+
+def _unshared(value: Any) -> Any:
+    """The value itself if nothing in it can be changed, else a copy: a snapshot under way must not see the change."""
+    if type(value) in _ATOMIC:
+        return value
+    if type(value) is tuple and all(type(field) in _ATOMIC for field in value):
+        return value
+    return pickle.loads(pickle.dumps(value, protocol=5))

@@ -1,0 +1,76 @@
+"""What keyed state is made of, seen by snapshots: tables that can be frozen at once, and written and restored by key.
+
+An *entry* is a place and its value. The place holds the key, from which follows the key group: the key itself, or a
+tuple that begins with it. A frozen table is read by another thread, piece by piece, while the table is in use.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+PIECE_ENTRIES = 512
+"""So few entries are handled at once: a millisecond's work, after which somebody else may have the interpreter."""
+
+Places = list[Any]
+Entries = list[Any]
+
+
+class FrozenTable:
+    """The entries of a table at one moment, or those that had changed by then (`full` False: None says gone)."""
+
+    __slots__ = ("_pieces", "_release", "full", "keyed_by_first")
+
+    def __init__(
+        self,
+        pieces: Callable[[], Iterator[tuple[Places, Entries]]],
+        full: bool,
+        keyed_by_first: bool,
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._pieces = pieces
+        self._release = release
+        self.full = full
+        self.keyed_by_first = keyed_by_first
+        """Whether a place is a tuple that begins with the key; else it is the key."""
+
+    def pieces(self) -> Iterator[tuple[Places, Entries]]:
+        """Places and values in parallel, some hundred at a time. In a full table a later entry replaces an earlier."""
+        return self._pieces()
+
+    def release(self) -> None:
+        """Called once in the task's own thread, when all is written or nothing will be."""
+        self._release()
+
+
+class Table(ABC):
+    """Keyed state of one name."""
+
+    @abstractmethod
+    def freeze(self, full: bool) -> FrozenTable:
+        """Set aside what there is (`full`), or what has changed since the last call. Cheap, whatever the size."""
+
+    @abstractmethod
+    def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+        """Put entries back before anything else is done; None removes one. Later calls win."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove all entries (batched mode: a key group is over)."""
+
+    @abstractmethod
+    def __bool__(self) -> bool:
+        """Whether there is any entry."""
+
+    def fold(self, entries_max: int) -> int:
+        """Do some of the work that a freeze has left behind; returns how much was done, 0 if there is none."""
+        return 0
+
+
+def pieces_of(layers: Iterable[dict[Any, Any]]) -> Iterator[tuple[Places, Entries]]:
+    """The entries of dicts that do not change, one dict after the other."""
+    for layer in layers:
+        places, values = iter(layer), iter(layer.values())
+        while piece := [place for _, place in zip(range(PIECE_ENTRIES), places, strict=False)]:
+            yield piece, [next(values) for _ in piece]

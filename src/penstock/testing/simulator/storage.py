@@ -1,0 +1,84 @@
+"""Checkpoint storage in memory, which fails when chance wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+from penstock.checkpoint.manifest import Manifest, decode, encode
+
+
+class MemoryStorage:
+    """Files and manifests by path. `failure_rate`: how likely it is that a write fails."""
+
+    def __init__(self, random: Random, failure_rate: float) -> None:
+        self.files: dict[str, bytes] = {}
+        self.manifests: dict[int, bytes] = {}
+        self._random = random
+        self._failure_rate = failure_rate
+
+    def create(self, name: str, shared: bool) -> MemoryWriter:
+        """A new file."""
+        assert name not in self.files, f"the file {name} is written twice"
+        return MemoryWriter(self, name)
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        return self.files[path][offset : offset + length]
+
+    def publish(self, manifest: Manifest) -> str:
+        """Keep a manifest, as what it would be on disk. What it refers to must be there."""
+        self.maybe_fail()
+        missing = manifest.files() - self.files.keys()
+        assert not missing, f"checkpoint {manifest.checkpoint_id} refers to files that are not there: {missing}"
+        self.manifests[manifest.checkpoint_id] = encode(manifest)
+        return str(manifest.checkpoint_id)
+
+    def discard(self, manifest: Manifest) -> None:
+        """Forget a manifest."""
+        del self.manifests[manifest.checkpoint_id]
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Forget files."""
+        for path in paths:
+            self.files.pop(path, None)
+
+    def latest(self) -> Manifest | None:
+        """The newest manifest, as it is read back."""
+        if not self.manifests:
+            return None
+        number = max(self.manifests)
+        return decode(self.manifests[number], str(number))
+
+    def heal(self) -> None:
+        """No write fails from now on."""
+        self._failure_rate = 0
+
+    def maybe_fail(self) -> None:
+        """Raise OSError, by chance."""
+        if self._random.random() < self._failure_rate:
+            raise OSError("the store is away")
+
+
+class MemoryWriter:
+    """A file that is being written."""
+
+    def __init__(self, storage: MemoryStorage, path: str) -> None:
+        self.path = path
+        self._storage = storage
+        self._data: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Append."""
+        self._storage.maybe_fail()
+        self._data.append(data)
+
+    def close(self) -> None:
+        """Give it its name."""
+        self._storage.maybe_fail()
+        self._storage.files[self.path] = b"".join(self._data)
+
+    def abort(self) -> None:
+        """Nothing is kept."""

@@ -1,0 +1,86 @@
+"""A driver that is killed: run again with `-s latest`, the job goes on from its latest checkpoint."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+NUMBERS = 20_000
+JOB = """
+    import time
+    from penstock.common import Encoder, Types, WatermarkStrategy
+    from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+    from penstock.datastream.connectors.file_system import FileSink
+    from penstock.datastream.connectors.number_seq import NumberSequenceSource
+    from penstock.datastream.state import ValueStateDescriptor
+
+
+    class Count(KeyedProcessFunction):
+        def open(self, runtime_context):
+            self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+        def process_element(self, value, ctx):
+            count = (self.count.value() or 0) + 1
+            self.count.update(count)
+            yield f"{ctx.get_current_key()},{count},{value}"
+
+
+    def slowly(value):
+        if value % 100 == 0:
+            time.sleep(0.05)
+        return value
+
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    numbers = env.from_source(NumberSequenceSource(0, NUMBERS - 1), WatermarkStrategy.no_watermarks(), "numbers")
+    counted = numbers.map(slowly).uid("slowly").key_by(lambda v: v % 50).process(Count()).uid("count")
+    counted.sink_to(FileSink.for_row_format("OUT", Encoder.simple_string_encoder()).build()).uid("files")
+    env.execute("counts")
+"""
+
+
+def lines(out: Path) -> list[str]:
+    """What a reader of committed files sees."""
+    files = [path for path in out.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    return [line for path in files for line in path.read_text().splitlines()]
+
+
+def test_a_driver_killed_and_run_again(tmp_path: Path) -> None:
+    """The night's work would be lost with the machine on which it was started, or be in the output twice."""
+    out, job = tmp_path / "out", tmp_path / "job.py"
+    job.write_text(textwrap.dedent(JOB).replace("NUMBERS", str(NUMBERS)).replace("OUT", str(out)))
+    settings = {
+        "execution.checkpointing.interval": "200ms",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+    }
+    defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
+    run = [sys.executable, "-m", "penstock.cli.main", "run", *defaults]
+    with (tmp_path / "log").open("w") as log:
+        first = subprocess.Popen([*run, "-p", "2", str(job)], stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + 120
+        while len(lines(out)) < NUMBERS // 10:
+            assert first.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+    written = len(lines(out))
+    assert written < NUMBERS, "it was killed in the middle"
+
+    again = subprocess.run([*run, "-s", "latest", "-p", "3", str(job)], capture_output=True, text=True, check=False)
+
+    assert again.returncode == 0, again.stdout + again.stderr
+    rows = [tuple(map(int, line.split(","))) for line in lines(out)]
+    assert sorted(value for _, _, value in rows) == [*range(NUMBERS)], "each number once"
+    assert Counter(key for key, _, _ in rows) == dict.fromkeys(range(50), NUMBERS // 50)
+    for key in range(50):
+        assert sorted(count for k, count, _ in rows if k == key) == [*range(1, NUMBERS // 50 + 1)], "state went on"

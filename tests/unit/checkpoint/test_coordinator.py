@@ -1,0 +1,203 @@
+"""The coordinator: when checkpoints begin, what makes them complete, and what is committed with them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings, VertexOutline
+from penstock.checkpoint.manifest import unpacked
+from penstock.runtime.events import AbortCheckpoint, CheckpointComplete, TriggerCheckpoint
+from penstock.state.handles import KeyedFile, OperatorState, SubtaskState
+from penstock.testing.simulator.storage import MemoryStorage
+
+SOURCE, COUNT = 0, 1
+SINK = 7
+
+
+class Job:
+    """Two source subtasks, two counting ones; tasks are played by the test."""
+
+    def __init__(self, **settings) -> None:
+        self.now_ms = 1_000
+        self.storage = MemoryStorage(Random(0), 0)
+        self.told: list = []
+        self.committed: list = []
+        self.coordinator = CheckpointCoordinator(
+            "job",
+            "a job",
+            [
+                VertexOutline(SOURCE, "source", 2, 128, [("s", "source")], True),
+                VertexOutline(COUNT, "count", 2, 128, [("c", "count"), ("w", "sink")], False),
+            ],
+            CheckpointSettings(**{"failures_tolerated": 100, **settings}),
+            self.storage,
+            lambda: self.now_ms,
+            lambda sink, subtask, values: self.committed.append((sink, subtask, values)),
+            {SINK: "w"},
+        )
+        self.coordinator.attempt_began(0, lambda *event: self.told.append(event), lambda: {"s": ["split"]})
+
+    def passes(self, ms: int) -> Job:
+        self.now_ms += ms
+        self.coordinator.tick()
+        return self
+
+    def triggered(self) -> list[int]:
+        """Checkpoints that sources were told to begin since the last call."""
+        told, self.told = self.told, []
+        return sorted({event.checkpoint_id for _, _, event in told if isinstance(event, TriggerCheckpoint)})
+
+    def acknowledge(self, checkpoint_id: int, *tasks: tuple[int, int], file: str = "", commits=()) -> Job:
+        for task in tasks or ((SOURCE, 0), (SOURCE, 1), (COUNT, 0), (COUNT, 1)):
+            state = SubtaskState()
+            if file:
+                name = f"{file}-{task[0]}-{task[1]}"
+                self.storage.files[name] = b""
+                state = SubtaskState({"c": OperatorState([KeyedFile(name, 0, [], [])])})
+            self.coordinator.acknowledged(task, checkpoint_id, state, list(commits) if task[0] == COUNT else [])
+        return self
+
+    @property
+    def complete(self) -> list[int]:
+        return sorted(self.storage.manifests)
+
+
+def test_one_begins_every_interval() -> None:
+    """Too few: much is done again after a failure. Too many: nothing else is done."""
+    job = Job(interval_ms=100)
+    assert job.passes(99).triggered() == []
+    assert job.passes(1).triggered() == [1]
+    assert job.passes(500).triggered() == [], "one at a time"
+    job.acknowledge(1)
+    assert job.passes(0).triggered() == [2]
+
+
+def test_after_one_there_is_a_pause() -> None:
+    """A job whose checkpoints are slow would do nothing but take them."""
+    job = Job(interval_ms=100, pause_ms=80)
+    job.passes(100).passes(90).acknowledge(1)
+    job.triggered()
+    assert job.passes(10).triggered() == []
+    assert job.passes(70).triggered() == [2]
+
+
+def test_it_is_complete_when_all_tasks_have_acknowledged() -> None:
+    """A restored job would lack the state of the slowest task."""
+    job = Job()
+    n = job.coordinator.trigger()
+    job.acknowledge(n, (SOURCE, 0), (SOURCE, 1), (COUNT, 0), (COUNT, 0))
+    assert job.complete == []
+    job.acknowledge(n, (COUNT, 1))
+    assert job.complete == [n]
+    assert {event for _, _, event in job.told[2:]} == {CheckpointComplete(n)}
+    assert unpacked(job.storage.latest().enumerators["s"]) == ["split"]
+
+
+def test_what_sinks_prepared_is_committed_after_the_manifest_is_written() -> None:
+    """Output without the state that made it: after a failure it would come a second time."""
+    job = Job()
+    n = job.coordinator.trigger()
+    job.acknowledge(n, commits=[(SINK, ["a"])])
+    assert job.committed == [(SINK, 0, ["a"]), (SINK, 1, ["a"])]
+    assert [unpacked(text) for text in job.storage.latest().commits["w"]] == [(0, ["a"]), (1, ["a"])]
+
+
+def test_a_manifest_that_can_not_be_written_commits_nothing() -> None:
+    job = Job()
+    n = job.coordinator.trigger()
+    job.storage._failure_rate = 1
+    job.acknowledge(n, commits=[(SINK, ["a"])])
+    assert (job.complete, job.committed) == ([], [])
+    job.storage.heal()
+    job.acknowledge(job.coordinator.trigger(), commits=[(SINK, ["b"])])
+    assert [values for _, _, values in job.committed] == [["a"], ["a"], ["b"], ["b"]]
+
+
+def test_what_was_prepared_for_one_that_failed_comes_with_the_next_in_order() -> None:
+    """A transaction that nobody commits is output lost; one committed too early comes again after a failure."""
+    job = Job(concurrent_max=3)
+    first, second, third = (job.coordinator.trigger() for _ in range(3))
+    job.coordinator.declined((COUNT, 1), second, "for a reason")
+    job.acknowledge(second, (COUNT, 0), commits=[(SINK, ["2"])])
+    job.acknowledge(first, (COUNT, 0), commits=[(SINK, ["1"])])
+    job.acknowledge(first, (SOURCE, 0), (SOURCE, 1), (COUNT, 1))
+    assert job.committed == [(SINK, 0, ["1"])], "what came behind barrier 2 is not in checkpoint 1"
+    job.acknowledge(third, commits=[(SINK, ["3"])])
+    assert [values for _, subtask, values in job.committed if subtask == 0] == [["1"], ["2"], ["3"]]
+
+
+def test_a_newer_one_subsumes_an_older_one() -> None:
+    """The older one could complete afterwards, and the job would go back further than it has to."""
+    job = Job(concurrent_max=2)
+    older, newer = job.coordinator.trigger(), job.coordinator.trigger()
+    job.acknowledge(older, (COUNT, 0), commits=[(SINK, ["1"])])
+    job.acknowledge(newer)
+    assert job.complete == [newer]
+    assert job.committed == [(SINK, 0, ["1"])]
+    assert AbortCheckpoint(older) in [event for _, _, event in job.told]
+    job.acknowledge(older)
+    assert job.complete == [newer]
+
+
+def test_one_that_takes_too_long_is_given_up() -> None:
+    """One lost message, and there would be no checkpoint any more."""
+    job = Job(interval_ms=100, timeout_ms=300)
+    assert job.passes(100).triggered() == [1]
+    assert job.passes(299).triggered() == []
+    job.passes(1)
+    assert AbortCheckpoint(1) in [event for _, _, event in job.told]
+    assert job.triggered() == [2]
+
+
+def test_too_many_failures_in_a_row_fail_the_job() -> None:
+    """A job would run for days without one checkpoint, and nobody would notice until it is needed."""
+    job = Job(failures_tolerated=1)
+    job.coordinator.declined((COUNT, 0), job.coordinator.trigger(), "disk full")
+    assert job.coordinator.error is None
+    job.acknowledge(job.coordinator.trigger())
+    job.coordinator.declined((COUNT, 0), job.coordinator.trigger(), "disk full")
+    assert job.coordinator.error is None, "a success in between: counted anew"
+    job.coordinator.declined((COUNT, 0), job.coordinator.trigger(), "disk full")
+    assert "count (1) declined: disk full" in str(job.coordinator.error)
+    assert "tolerable-failed-checkpoints (1)" in str(job.coordinator.error)
+
+
+def test_an_attempt_that_ends_takes_its_checkpoints_with_it() -> None:
+    """A late acknowledgement of a dead attempt would complete a checkpoint of two worlds."""
+    job = Job()
+    n = job.coordinator.trigger()
+    job.acknowledge(n, (COUNT, 0), commits=[(SINK, ["a"])])
+    answers: list = []
+    last = job.coordinator.trigger(then=answers.append)
+    job.coordinator.attempt_ended()
+    assert answers == [None]
+    job.coordinator.attempt_began(1, lambda *event: job.told.append(event), dict)
+    again = job.coordinator.trigger()
+    assert again > last
+    job.acknowledge(again, commits=[(SINK, ["b"])])
+    assert [values for _, _, values in job.committed] == [["b"], ["b"]]
+    assert job.storage.latest().attempt == 1
+
+
+@pytest.mark.parametrize("retained", [1, 2])
+def test_old_checkpoints_go_and_files_with_them(retained: int) -> None:
+    """The store would fill up; or a file would go that a checkpoint still needs."""
+    job = Job(retained=retained)
+    for number in range(1, 5):
+        job.acknowledge(job.coordinator.trigger(), file=f"file{number}")
+    assert job.complete == list(range(5 - retained, 5))
+    assert {name.partition("-")[0] for name in job.storage.files} == {f"file{n}" for n in range(5 - retained, 5)}
+
+
+def test_a_file_of_one_that_failed_stays_while_the_task_builds_on_it() -> None:
+    """The next checkpoint would refer to a file that is gone."""
+    job = Job()
+    failed = job.coordinator.trigger()
+    job.acknowledge(failed, (COUNT, 0), file="shared")
+    job.coordinator.declined((COUNT, 1), failed, "for a reason")
+    job.acknowledge(job.coordinator.trigger(), (SOURCE, 0), (SOURCE, 1), (COUNT, 1), file="other")
+    assert "shared-1-0" in job.storage.files
+    job.acknowledge(2, (COUNT, 0), file="shared")
+    assert job.complete == [2]

@@ -1,0 +1,110 @@
+"""Restoring: what each subtask is given back, as many or as few as there are now."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.checkpoint.coordinator import VertexOutline
+from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, decode, encode
+from penstock.checkpoint.restore import assign
+from penstock.common.errors import CheckpointError
+from penstock.state.handles import (
+    KeyedFile,
+    ListInFile,
+    ListsFile,
+    OperatorState,
+    Redistribution,
+    Section,
+)
+
+
+def manifest(parallelism: int, mode: Redistribution = Redistribution.SPLIT, items: int = 3) -> Manifest:
+    """An operator "op" whose subtask i has the keyed file k<i> and a list of so many items in l<i>."""
+    parts = []
+    for subtask in range(parallelism):
+        sections = [Section(0, subtask * 100 + n, 1, 0) for n in range(items)]
+        lists = ListsFile(f"l{subtask}", items, [ListInFile("list", mode, sections)])
+        parts.append(SubtaskPart(subtask, OperatorState([KeyedFile(f"k{subtask}", 1, [], [])], lists)))
+    return Manifest("job", "a job", 4, 0, 0, 0, [OperatorPart("op", "an operator", parallelism, 128, parts)], [])
+
+
+def outline(parallelism: int, state_id: str = "op", max_parallelism: int = 128) -> list[VertexOutline]:
+    return [VertexOutline(5, "vertex", parallelism, max_parallelism, [(state_id, "an operator")], False)]
+
+
+def restored(now: int, was: Manifest):
+    given = assign(was, outline(now), own=True, allow_non_restored=False)
+    return [given[5, subtask]["op"] for subtask in range(now)]
+
+
+def items(operator) -> list[tuple[str, int]]:
+    return [(path, section.offset) for path, part in operator.lists for section in part.items]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "files"),
+    [
+        (2, 2, [["k0"], ["k1"]]),
+        (2, 1, [["k0", "k1"]]),
+        (2, 4, [["k0"], ["k0"], ["k1"], ["k1"]]),
+        (3, 2, [["k0", "k1"], ["k1", "k2"]]),
+    ],
+)
+def test_keyed_state_goes_to_who_owns_its_key_groups(was, now, files) -> None:
+    """A key would find its state with nobody, or every subtask would read all files."""
+    operators = restored(now, manifest(was))
+    assert [[chain[0].path for chain in operator.chains] for operator in operators] == files
+    assert all(operator.goes_on == (was == now) for operator in operators)
+
+
+def test_lists_stay_where_they_were() -> None:
+    assert [items(o) for o in restored(2, manifest(2))] == [
+        [("l0", 0), ("l0", 1), ("l0", 2)],
+        [("l1", 100), ("l1", 101), ("l1", 102)],
+    ]
+
+
+@pytest.mark.parametrize("now", [1, 3, 4])
+def test_split_lists_are_dealt_out_evenly(now) -> None:
+    """One subtask would read all partitions; or a partition would be read twice, or not at all."""
+    dealt = [items(operator) for operator in restored(now, manifest(2))]
+    assert sorted(item for part in dealt for item in part) == [
+        *(("l0", n) for n in range(3)),
+        *(("l1", 100 + n) for n in range(3)),
+    ]
+    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
+
+
+def test_union_lists_go_to_all_and_broadcast_lists_from_one() -> None:
+    """Broadcast state would be there as many times as there were subtasks."""
+    assert [len(items(o)) for o in restored(3, manifest(2, Redistribution.UNION))] == [6, 6, 6]
+    of_one = [("l0", 0), ("l0", 1), ("l0", 2)]
+    assert [items(o) for o in restored(3, manifest(2, Redistribution.BROADCAST))] == [of_one] * 3
+
+
+def test_an_operator_that_is_gone_is_an_error_unless_allowed() -> None:
+    """State would be lost by a renamed uid, without a word."""
+    with pytest.raises(CheckpointError, match=r"'an operator' \(op\).*--allow-non-restored-state"):
+        assign(manifest(1), outline(1, "other"), own=True, allow_non_restored=False)
+    assert assign(manifest(1), outline(1, "other"), own=True, allow_non_restored=True) == {}
+
+
+def test_another_maximum_parallelism_is_an_error() -> None:
+    """Keys would be looked for in key groups in which they are not."""
+    with pytest.raises(CheckpointError, match=r"set_max_parallelism\(128\)"):
+        assign(manifest(1), outline(1, max_parallelism=256), own=True, allow_non_restored=False)
+
+
+def test_the_state_of_another_job_is_not_built_upon() -> None:
+    """That job may remove its files."""
+    given = assign(manifest(2), outline(2), own=False, allow_non_restored=False)
+    assert not given[5, 0]["op"].goes_on
+
+
+def test_a_manifest_survives_as_json() -> None:
+    was = manifest(2)
+    assert decode(encode(was), "x") == was
+    with pytest.raises(CheckpointError, match="here is damaged"):
+        decode(encode(was)[:-20], "here")
+    with pytest.raises(CheckpointError, match="here has version 9"):
+        decode(encode(was).replace(b'"version": 1', b'"version": 9'), "here")

@@ -1,0 +1,32 @@
+"""Results count once the checkpoint they belong to is complete."""
+
+from __future__ import annotations
+
+from penstock.cluster.uncommitted import Uncommitted
+
+TASK, OTHER = (1, 0), (1, 1)
+
+
+def test_what_came_before_an_acknowledgement_is_released_with_its_checkpoint() -> None:
+    """A collected record would come a second time after a failure, or not at all."""
+    results = Uncommitted()
+    results.add(TASK, 7, ["a"])
+    results.add(OTHER, 7, ["x"])
+    results.acknowledged(TASK, 1)
+    results.add(TASK, 7, ["b"])
+    results.acknowledged(OTHER, 1)
+    results.add(TASK, 7, ["c"])
+    results.acknowledged(TASK, 2)
+    assert results.complete(1) == [(7, 0, ["a"]), (7, 1, ["x"])]
+    results.acknowledged(OTHER, 2)
+    results.add(TASK, 7, ["d"])
+    assert results.complete(2) == [(7, 0, ["b"]), (7, 0, ["c"])]
+
+
+def test_one_that_was_given_up_releases_nothing_by_itself() -> None:
+    results = Uncommitted()
+    results.add(TASK, 7, ["a"])
+    results.acknowledged(TASK, 1)
+    results.add(TASK, 7, ["b"])
+    results.acknowledged(TASK, 2)
+    assert results.complete(2) == [(7, 0, ["a"]), (7, 0, ["b"])]

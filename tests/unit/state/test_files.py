@@ -1,0 +1,116 @@
+"""Snapshot files: each subtask gets back what it owns, and what is damaged is told by name."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from penstock.common.errors import CheckpointError
+from penstock.state.files import read_items, restore_keyed, write_keyed, write_lists
+from penstock.state.handles import KeyedFile, Redistribution
+from penstock.state.key_groups import KeyGroups, key_group_range
+from penstock.state.layers import LayeredTable
+from penstock.testing.simulator.storage import MemoryStorage
+
+GROUPS = KeyGroups(128)
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage(Random(0), 0)
+
+
+def finish(writing):
+    steps = 0
+    try:
+        while True:
+            next(writing)
+            steps += 1
+    except StopIteration as end:
+        return end.value, steps
+
+
+def written(storage, name: str, full: bool = True, **tables: LayeredTable) -> KeyedFile:
+    frozen = {name: table.freeze(full) for name, table in tables.items()}
+    file, _ = finish(write_keyed(storage, name, frozen, GROUPS))
+    return file
+
+
+def counts(size: int) -> LayeredTable:
+    table = LayeredTable()
+    for n in range(size):
+        table.put(n, n * n)
+    return table
+
+
+def test_it_is_written_in_small_steps(storage) -> None:
+    """The slot would not get the interpreter back while a million keys are pickled."""
+    _, steps = finish(write_keyed(storage, "f", {"t": counts(20_000).freeze(True)}, GROUPS))
+    assert steps > 100
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3, 128])
+def test_subtasks_get_the_key_groups_they_own_and_read_no_more(storage, parallelism) -> None:
+    """A key would be with two subtasks or with none; or each would read all the state of the job."""
+    file = written(storage, "f", t=counts(5_000))
+    seen: dict = {}
+    read = 0
+    for subtask in range(parallelism):
+        groups = key_group_range(subtask, 128, parallelism)
+        table = LayeredTable()
+        read += restore_keyed(storage, [file], groups, {"t": table})
+        for key, value in table.items():
+            assert GROUPS[key] in groups
+            assert key not in seen
+            seen[key] = value
+    assert seen == {n: n * n for n in range(5_000)}
+    assert read == file.bytes
+
+
+def test_a_table_that_is_whole_in_a_later_file_is_not_added_to_an_earlier_one(storage) -> None:
+    """Timers that had fired would fire again."""
+    timers, state = LayeredTable(), counts(3)
+    timers.put("old", True)
+    first = written(storage, "1", timers=timers, state=state)
+    timers.remove("old")
+    timers.put("new", True)
+    state.put(1, 100)
+    tables = {"timers": timers.freeze(True), "state": state.freeze(False)}
+    second, _ = finish(write_keyed(storage, "2", tables, GROUPS))
+    restored = {"timers": LayeredTable(), "state": LayeredTable()}
+    restore_keyed(storage, [first, second], range(128), restored)
+    assert dict(restored["timers"].items()) == {"new": True}
+    assert dict(restored["state"].items()) == {0: 0, 1: 100, 2: 4}
+
+
+def test_lists_are_read_item_by_item(storage) -> None:
+    """The splits of a source could not be dealt out anew when the job grows."""
+    lists = [("splits", Redistribution.SPLIT, ["a", {"b": 1}]), ("empty", Redistribution.UNION, [])]
+    file, _ = finish(write_lists(storage, "f", lists))
+    assert [read_items(storage, file.path, part) for part in file.lists] == [["a", {"b": 1}], []]
+    none, _ = finish(write_lists(storage, "g", [("empty", Redistribution.SPLIT, [])]))
+    assert none.path == "" and "g" not in storage.files
+
+
+def test_damage_is_told_by_name(storage) -> None:
+    """A job would go on from half its state, and nobody would know."""
+    file = written(storage, "f", t=counts(100))
+    data = storage.files["f"]
+    storage.files["f"] = data[:200] + bytes([data[200] ^ 1]) + data[201:]
+    with pytest.raises(CheckpointError, match="f is damaged: wrong checksum"):
+        restore_keyed(storage, [file], range(128), {"t": LayeredTable()})
+    storage.files["f"] = data[:-1]
+    with pytest.raises(CheckpointError, match="f is truncated"):
+        restore_keyed(storage, [file], range(128), {"t": LayeredTable()})
+    del storage.files["f"]
+    with pytest.raises(CheckpointError, match="f is missing"):
+        restore_keyed(storage, [file], range(128), {"t": LayeredTable()})
+
+
+def test_a_file_that_can_not_be_written_leaves_nothing_behind() -> None:
+    """The store would fill up with pieces that nobody knows of."""
+    storage = MemoryStorage(Random(0), 1)
+    with pytest.raises(OSError, match="away"):
+        finish(write_keyed(storage, "f", {"t": counts(10).freeze(True)}, GROUPS))
+    assert not storage.files
