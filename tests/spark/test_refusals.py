@@ -157,7 +157,7 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
     counts = "{'to': 2, 'be': 2, 'or': 1, 'not': 1}"
 
     assert "ConfigurationError" in said["plain, pipelined"], done.stderr
-    assert "spark.shuffle.streaming.readerMaxMemory=1048576" in said["plain, pipelined"]
+    assert "spark.shuffle.streaming.readerMaxMemory=262144" in said["plain, pipelined"]
     assert sorted(said["plain, batched"]) == sorted(counts)
     assert sorted(said["ready, pipelined"]) == sorted(counts)
     assert "NotEnoughSlotsError" in said["too small"]

@@ -12,6 +12,7 @@ machine without I/O: time is handed in, files are the storage's, messages go out
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
@@ -61,6 +62,9 @@ class CheckpointStorage(Protocol):
 
     def remove(self, paths: Iterable[str]) -> None:
         """Remove state files, as far as they are there."""
+
+    def sweep(self, checkpoints: Iterable[Manifest]) -> None:
+        """Remove all that these checkpoints do not need: what workers left behind that were killed while writing."""
 
 
 class Pending:
@@ -149,14 +153,16 @@ class CheckpointCoordinator:
             self._answer(pending, None)
         self._carried.clear()
         self._latest.clear()
-        self._collect_garbage()
+        self._known = {path for manifest in self.completed for path in manifest.files()}
+        # What can't be removed now stays: the job has other worries.
+        with contextlib.suppress(OSError):
+            self._storage.sweep(self.completed)
 
     def drop_all(self) -> None:
         """The job has ended, and nobody wants its checkpoints."""
-        for manifest in self.completed:
-            self._storage.discard(manifest)
         self.completed.clear()
-        self._collect_garbage()
+        with contextlib.suppress(OSError):
+            self._storage.sweep([])
 
     @property
     def latest(self) -> Manifest | None:

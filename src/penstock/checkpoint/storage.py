@@ -64,6 +64,23 @@ class DirectoryStorage:
         for directory in directories - {"shared"}:
             self._remove_if_empty(directory)
 
+    def sweep(self, checkpoints: Iterable[Manifest]) -> None:
+        """Remove all that these checkpoints do not need. Nobody may be writing."""
+        needed = {self._path(path) for manifest in checkpoints for path in manifest.files() if _is_relative(path)}
+        needed |= {self._path(f"chk-{manifest.checkpoint_id}/{METADATA}") for manifest in checkpoints}
+        found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True, recursive=True))
+        for entry in found:
+            if entry.type is fs.FileType.File and entry.path not in needed:
+                with contextlib.suppress(FileNotFoundError):
+                    self._system.delete_file(entry.path)
+        used = {path.rpartition("/")[0] for path in needed}
+        for entry in found:
+            if entry.type is fs.FileType.Directory and entry.path not in used:
+                self._system.delete_dir(entry.path)
+        self._made.clear()
+        if found and not needed:
+            self._system.delete_dir(self._root)
+
     # State files.
 
     def create(self, name: str, shared: bool) -> FileWriter:

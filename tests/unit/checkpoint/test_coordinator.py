@@ -105,6 +105,7 @@ def test_what_sinks_prepared_is_committed_after_the_manifest_is_written() -> Non
 
 
 def test_a_manifest_that_can_not_be_written_commits_nothing() -> None:
+    """Output would be published of which no checkpoint knows: after a failure it would come again."""
     job = Job()
     n = job.coordinator.trigger()
     job.storage._failure_rate = 1

@@ -58,6 +58,7 @@ def test_keyed_state_goes_to_who_owns_its_key_groups(was, now, files) -> None:
 
 
 def test_lists_stay_where_they_were() -> None:
+    """With the same parallelism splits would wander, and be read in another order."""
     assert [items(o) for o in restored(2, manifest(2))] == [
         [("l0", 0), ("l0", 1), ("l0", 2)],
         [("l1", 100), ("l1", 101), ("l1", 102)],
@@ -102,6 +103,7 @@ def test_the_state_of_another_job_is_not_built_upon() -> None:
 
 
 def test_a_manifest_survives_as_json() -> None:
+    """A checkpoint could not be read back, or a damaged one would be taken for whole."""
     was = manifest(2)
     assert decode(encode(was), "x") == was
     with pytest.raises(CheckpointError, match="here is damaged"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.checkpoint.manifest import Manifest
+from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
 from penstock.checkpoint.storage import DirectoryStorage, completed_in, file_system_of, read_manifest
 from penstock.common.errors import CheckpointError
+from penstock.state.handles import KeyedFile, ListsFile, OperatorState
 
 
 def manifest(number: int) -> Manifest:
@@ -48,6 +49,7 @@ def test_a_file_has_its_name_when_it_is_whole(storage, tmp_path) -> None:
 
 
 def test_what_is_discarded_leaves_nothing(storage, tmp_path) -> None:
+    """The store would fill up."""
     file = storage.create("1-x", shared=False)
     file.write(b"x")
     file.close()
@@ -68,7 +70,29 @@ def test_completed_checkpoints_are_those_with_a_manifest(storage, tmp_path) -> N
     assert [number for number, _ in completed_in(str(tmp_path / "job"))] == [2, 10]
 
 
+def test_a_sweep_leaves_what_checkpoints_need(storage, tmp_path) -> None:
+    """Workers that are killed while they write would fill the store; or a file that is needed would go."""
+    for name, shared in (("1-a", True), ("1-b", False), ("2-c", True), ("2-d", False), ("3-e", True)):
+        file = storage.create(name, shared)
+        file.write(b"x")
+        file.close()
+    storage.create("3-f", shared=True)
+    storage.publish(manifest(1))
+    part = SubtaskPart(0, OperatorState([KeyedFile("shared/2-c", 1, [], [])], ListsFile("chk-2/2-d", 1, [])))
+    kept = Manifest("job", "a job", 2, 0, 0, 0, [OperatorPart("op", "op", 1, 128, [part])], [])
+    storage.publish(kept)
+    storage.sweep([kept])
+    assert names(tmp_path / "job") == ["chk-2/2-d", "chk-2/_metadata", "shared/2-c"]
+    assert not (tmp_path / "job" / "chk-1").exists()
+    storage.sweep([])
+    assert not (tmp_path / "job").exists()
+    again = storage.create("4-x", shared=True)
+    again.close()
+    assert names(tmp_path / "job") == ["shared/4-x"]
+
+
 def test_what_is_not_there_is_told(tmp_path) -> None:
+    """Who mistypes a path would read of an OSError of some library."""
     with pytest.raises(CheckpointError, match=r"there is no checkpoint at .*nowhere"):
         read_manifest(str(tmp_path / "nowhere"))
     with pytest.raises(CheckpointError, match="can't be used"):

@@ -10,6 +10,7 @@ from penstock.common.errors import ConfigurationError
 
 
 def test_fixed_delay() -> None:
+    """A job would be tried for ever, or not often enough."""
     strategy = FixedDelay(2, 500)
     assert [strategy.delay_ms(now) for now in (0, 1, 2)] == [500, 500, None]
 
@@ -22,6 +23,7 @@ def test_failure_rate() -> None:
 
 
 def test_exponential_delay() -> None:
+    """A cluster that is down would be stormed by jobs that start again."""
     strategy = ExponentialDelay(1_000, 5_000, 2.0, 60_000, 5)
     assert [strategy.delay_ms(now) for now in range(5)] == [1_000, 2_000, 4_000, 5_000, 5_000]
     assert strategy.delay_ms(5) is None

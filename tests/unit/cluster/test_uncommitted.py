@@ -24,6 +24,7 @@ def test_what_came_before_an_acknowledgement_is_released_with_its_checkpoint() -
 
 
 def test_one_that_was_given_up_releases_nothing_by_itself() -> None:
+    """Results of a checkpoint that never came about would be lost, or come twice."""
     results = Uncommitted()
     results.add(TASK, 7, ["a"])
     results.acknowledged(TASK, 1)

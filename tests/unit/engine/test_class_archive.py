@@ -42,12 +42,14 @@ def test_another_java_has_another_archive(tmp_path: Path, at_exit: list) -> None
 
 
 def test_it_can_be_turned_off(tmp_path: Path, at_exit: list) -> None:
+    """170 MB would appear in a home directory whose owner wants no such thing."""
     environ = {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "off"}
     assert class_archive.java_options(JAVA, environ) == ""
     assert not at_exit
 
 
 def test_the_one_who_makes_it_asks_the_jvm_for_it(tmp_path: Path, at_exit: list) -> None:
+    """The background program would use the archive that it is to make, and so make none."""
     environ = {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "/tmp/new.jsa"}
     assert "-XX:ArchiveClassesAtExit=/tmp/new.jsa" in class_archive.java_options(JAVA, environ)
     assert not at_exit

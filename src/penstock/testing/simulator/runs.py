@@ -88,8 +88,16 @@ def _run(
 
 
 def rescaled(program: Program, random: Random) -> Program:
-    """The same program with other parallelisms: nodes that had the same one have the same one again."""
+    """The same program with other parallelisms: nodes that had the same one have the same one again.
+
+    Where no record may be late, splits stay with their subtasks: read one after the other in another order, they would
+    make records late by right. A broadcast gives as many records as there are receivers, so such programs stay.
+    """
+    if any(node.settings.get("how") == "broadcast" for node in program.nodes):
+        return program
     wanted = {parallelism: random.randint(1, 4) for parallelism in range(2, 9)}
+    if program.exact_time:
+        wanted.update({node.parallelism: node.parallelism for node in program.nodes if node.kind == "source"})
     nodes = [dataclasses.replace(node, parallelism=wanted.get(node.parallelism, 1)) for node in program.nodes]
     most = program.max_parallelism
     if most is not None:

@@ -45,6 +45,12 @@ class MemoryStorage:
         for path in paths:
             self.files.pop(path, None)
 
+    def sweep(self, checkpoints: Iterable[Manifest]) -> None:
+        """Forget what these checkpoints do not need."""
+        needed = {path for manifest in checkpoints for path in manifest.files()}
+        self.files = {path: data for path, data in self.files.items() if path in needed}
+        self.manifests = {manifest.checkpoint_id: self.manifests[manifest.checkpoint_id] for manifest in checkpoints}
+
     def latest(self) -> Manifest | None:
         """The newest manifest, as it is read back."""
         if not self.manifests:
