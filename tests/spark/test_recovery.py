@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.jobs import STREAMING, collect, environment, failure_of, no_worker_left
+from tests.spark.jobs import STREAMING, collect, environment, failure_of, no_worker_left, wait_until
 from tests.spark.test_lost_workers import CountsAndDies, killed, killing, visible
 
 from penstock.common import Encoder, WatermarkStrategy
@@ -85,6 +85,20 @@ def test_a_function_that_fails_is_tried_again(tmp_path: Path) -> None:
     numbers = env.from_source(NumberSequenceSource(0, 4_999), NONE, "numbers").map(Slowly())
     assert sorted(collect(numbers.map(FailsOnce(tmp_path, 3_000)))) == [*range(5_000)]
     assert (tmp_path / "failed").exists()
+
+
+def test_checkpoints_are_seen_while_the_job_runs(tmp_path: Path) -> None:
+    """Nobody would know how large the state is, or how long a checkpoint takes, until it is too long."""
+    env = environment(STREAMING, 1, settings(tmp_path))
+    numbers = env.from_source(NumberSequenceSource(0, 10_000_000), NONE, "numbers").map(Slowly())
+    numbers.key_by(lambda v: v % 50).sum().filter(lambda v: False).print()
+    client = env.execute_async("seen")
+    wait_until(lambda: len(client.get_checkpoints()) >= 3, "no three checkpoints")
+    client.cancel().result()
+    reports = client.get_checkpoints()
+    assert [report.checkpoint_id for report in reports[:3]] == [1, 2, 3]
+    assert all(report.duration_ms >= report.async_ms > 0 for report in reports)
+    assert all(report.total_bytes >= report.written_bytes > 0 for report in reports)
 
 
 def test_the_last_failure_is_the_users_own(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -21,6 +22,8 @@ from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, Su
 from penstock.common.errors import CheckpointError
 from penstock.runtime.events import AbortCheckpoint, CheckpointComplete, Event, TriggerCheckpoint
 from penstock.state.handles import SubtaskState, files_of
+
+_HISTORY = 100
 
 Subtask = tuple[int, int]
 Commit = tuple[int, int, list[Any]]
@@ -67,6 +70,22 @@ class CheckpointStorage(Protocol):
         """Remove all that these checkpoints do not need: what workers left behind that were killed while writing."""
 
 
+class CheckpointReport:
+    """What people want to know of a completed checkpoint. Times in milliseconds, sizes in bytes."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        figures = [report.figures for report in manifest.subtasks]
+        self.checkpoint_id = manifest.checkpoint_id
+        self.triggered_ms = manifest.triggered_ms
+        self.duration_ms = manifest.completed_ms - manifest.triggered_ms
+        self.alignment_ms = max(one.alignment_ms for one in figures)
+        self.sync_ms = max(one.sync_ms for one in figures)
+        self.async_ms = max(one.async_ms for one in figures)
+        self.written_bytes = sum(one.written for one in figures)
+        self.total_bytes = sum(one.total for one in figures)
+        self.subtasks = manifest.subtasks
+
+
 class Pending:
     """A checkpoint under way."""
 
@@ -96,6 +115,8 @@ class CheckpointCoordinator:
     ) -> None:
         self.settings = settings
         self.completed: list[Manifest] = []
+        self.history: deque[CheckpointReport] = deque(maxlen=_HISTORY)
+        """The newest completed checkpoints, oldest first, also those that have been dropped since."""
         self._job_id = job_id
         self._job_name = job_name
         self._vertices = {vertex.id: vertex for vertex in vertices}
@@ -255,6 +276,7 @@ class CheckpointCoordinator:
         self._carried = [(number, commit) for number, commit in self._carried if number > pending.checkpoint_id]
         self._failures = 0
         self.completed.append(manifest)
+        self.history.append(CheckpointReport(manifest))
         if self._next_at_ms is not None:
             self._next_at_ms = max(self._next_at_ms, self._now_ms() + self.settings.pause_ms)
         for sink, subtask, committables in commits:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from penstock.checkpoint.coordinator import CheckpointReport
 from penstock.checkpoint.restore import Restored
 from penstock.cluster.execution import Execution, SlotId
 from penstock.cluster.job_checkpoints import JobCheckpoints
@@ -162,6 +163,10 @@ class JobManager:
         status = self.execution.status
         return status if not self.execution.over or self.over.is_set() else JobStatus.RUNNING
 
+    def checkpoint_reports(self) -> list[CheckpointReport]:
+        """The newest completed checkpoints, oldest first."""
+        return list(self._checkpoints.coordinator.history) if self._checkpoints is not None else []
+
     def cancel(self) -> None:
         """Ask all tasks to stop; those that do not in time are killed with their workers."""
         self.server.call_soon(self._cancel)
@@ -208,21 +213,19 @@ class JobManager:
             return
         if self._checkpoints is not None and taker.exactly_once:
             task = (self._vertex_of_sink[message.sink_id], message.slot)
-            self._uncommitted.add(task, message.sink_id, [message.values])
+            self._uncommitted.add(task, message.sink_id, message.values, message.after_checkpoint)
         else:
             self._results.put(lambda: taker.take(message.slot, pickle.loads(message.values)))
 
     def _on_acknowledged(self, slot: SlotId, message: CheckpointAcknowledged) -> None:
         assert self._checkpoints is not None
         coordinator, task = self._checkpoints.coordinator, (message.vertex, message.slot)
-        self._uncommitted.acknowledged(task, message.checkpoint_id)
         before = coordinator.latest
         commits = pickle.loads(message.commits) if message.commits else []
         coordinator.acknowledged(task, message.checkpoint_id, message.state, commits)
         if coordinator.latest is not before:
-            for sink, subtask, chunks in self._uncommitted.complete(message.checkpoint_id):
-                for chunk in chunks:
-                    self._commit(sink, subtask, pickle.loads(chunk))
+            for sink, subtask, values in self._uncommitted.complete(message.checkpoint_id):
+                self._commit(sink, subtask, pickle.loads(values))
         self._check_coordinator()
 
     def _on_declined(self, slot: SlotId, message: CheckpointDeclined) -> None:

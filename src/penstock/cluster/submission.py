@@ -101,6 +101,10 @@ class _PipelinedRun:
         self.metrics = manager.metrics
 
     @property
+    def checkpoints(self) -> list[Any]:
+        return list(self._manager.checkpoint_reports())
+
+    @property
     def status(self) -> JobStatus:
         return self._manager.status
 
@@ -123,6 +127,7 @@ class _BatchedRun:
         self._show_stack = configuration.get(options.SHOW_SPARK_STACK)
         self._group = f"penstock-{job_id}"
         self.metrics = JobMetrics(graph)
+        self.checkpoints: list[Any] = []
         self.status = JobStatus.CREATED
         self._error: BaseException | None = None
         self._over = threading.Event()

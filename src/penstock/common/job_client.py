@@ -27,6 +27,10 @@ class JobRun(Protocol):
     def metrics(self) -> Any:
         """Its JobMetrics."""
 
+    @property
+    def checkpoints(self) -> list[Any]:
+        """Its CheckpointReports, oldest first."""
+
     def cancel(self) -> None:
         """Ask it to stop."""
 
@@ -68,6 +72,14 @@ class JobClient:
         """Counters of each vertex and subtask: bytes, busy, idle and back-pressured time, latency."""
         vertices: list[Any] = self._run.metrics.vertices()
         return vertices
+
+    def get_checkpoints(self) -> list[Any]:
+        """The last hundred completed checkpoints, oldest first.
+
+        Of each: duration, alignment, synchronous and asynchronous time (ms, of the slowest subtask), bytes written and
+        in all; `subtasks` has the same of each subtask.
+        """
+        return self._run.checkpoints
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Metrics that users' functions registered, added up over subtasks."""

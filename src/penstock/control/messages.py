@@ -72,6 +72,7 @@ class Results(ToJobManager, frozen=True, tag=True):
 
     sink_id: int
     values: bytes
+    after_checkpoint: int = 0
 
 
 class TaskDataEnded(ToJobManager, frozen=True, tag=True):

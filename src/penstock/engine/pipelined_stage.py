@@ -211,7 +211,8 @@ class SlotHost:
         where = (self._level.attempt, self._level.level, self._index)
         for effect in self._slot.take_effects():
             if isinstance(effect, Result):
-                self._client.send(Results(*where, effect.sink_id, pickle.dumps(effect.values, protocol=5)))
+                values = pickle.dumps(effect.values, protocol=5)
+                self._client.send(Results(*where, effect.sink_id, values, effect.after_checkpoint))
             elif isinstance(effect, RequestSplit):
                 self._client.send(SplitRequested(*where, effect.vertex))
             elif isinstance(effect, WriteSnapshot):

@@ -40,12 +40,14 @@ class SnapshotThread:
             self._ring()
 
     def _write(self, snapshot: TaskSnapshot) -> SnapshotWritten | SnapshotFailed:
+        began_ns = time.monotonic_ns()
         writing = snapshot.write(self._storage)
         try:
             while True:
                 next(writing)
                 time.sleep(0)
         except StopIteration as end:
-            return SnapshotWritten(snapshot.checkpoint_id, end.value)
+            took_ms = (time.monotonic_ns() - began_ns) / 1e6
+            return SnapshotWritten(snapshot.checkpoint_id, end.value, took_ms)
         except Exception as error:
             return SnapshotFailed(snapshot.checkpoint_id, f"{type(error).__name__}: {error}")

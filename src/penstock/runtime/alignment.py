@@ -127,6 +127,7 @@ class AtLeastOnceAlignment:
         self._aborted: set[int] = set()
         self.last = 0
         self.set_aside = 0
+        self.current: CheckpointBarrier | None = None
 
     def receive(self, channel: Hashable, item: Any) -> None:
         """The next item of a channel."""

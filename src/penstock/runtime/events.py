@@ -51,6 +51,7 @@ class SnapshotWritten(Event, frozen=True, gc=False):
 
     checkpoint_id: int
     state: SubtaskState
+    took_ms: float = 0
 
 
 class SnapshotFailed(Event, frozen=True, gc=False):
@@ -90,6 +91,8 @@ class Result(Effect, frozen=True, gc=False):
 
     sink_id: int
     values: list[Any]
+    after_checkpoint: int = 0
+    """The last checkpoint of which the task had taken its part before."""
 
 
 class DataEnded(Effect, frozen=True, gc=False):

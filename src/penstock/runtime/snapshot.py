@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.state.files import StateStorage, read_items, restore_keyed, write_keyed, write_lists
@@ -35,6 +37,9 @@ _CHAIN_FILES_MAX = 40
 class KeyedChain:
     """The files of which an operator's keyed state is put together, in one subtask."""
 
+    growth_max = 1.0
+    """How large the changes since may grow, against the full file, before there is a new one."""
+
     def __init__(self) -> None:
         self.files: list[KeyedFile] = []
 
@@ -43,7 +48,7 @@ class KeyedChain:
         """Whether it is time to write all: the changes since have become as much as the state, or too many files."""
         if not self.files or len(self.files) >= _CHAIN_FILES_MAX:
             return True
-        return sum(file.bytes for file in self.files[1:]) > self.files[0].bytes
+        return sum(file.bytes for file in self.files[1:]) > self.files[0].bytes * self.growth_max
 
 
 class OperatorSnapshot:
@@ -69,6 +74,7 @@ class TaskSnapshot:
 
     def __init__(self, checkpoint_id: int, name: str, operators: list[OperatorSnapshot], key_groups: KeyGroups) -> None:
         self.checkpoint_id = checkpoint_id
+        self.figures = SnapshotFigures()
         self._name = name
         self._operators = operators
         # Of its own: the task's is in use, and forgets.
@@ -109,7 +115,7 @@ class TaskSnapshot:
             return None
         written = sum(_bytes_of(state) for state in files.operators.values())
         total = sum(_bytes_of(state) for state in states.values())
-        return SubtaskState(states, SnapshotFigures(written=written, total=total))
+        return SubtaskState(states, msgspec.structs.replace(self.figures, written=written, total=total))
 
     def failed(self) -> None:
         """In the task's thread: nothing of it counts. What was frozen is in no file, so the next one writes all."""
@@ -189,9 +195,10 @@ class Snapshots:
         self._prepared = []
         return snapshot
 
-    def written(self, checkpoint_id: int, files: SubtaskState) -> tuple[SubtaskState, Commits] | None:
+    def written(self, checkpoint_id: int, files: SubtaskState, took_ms: float) -> tuple[SubtaskState, Commits] | None:
         """All is safe: the state as a whole, and what goes with it. None: a part of it is missing."""
         snapshot, commits = self._under_way.pop(checkpoint_id)
+        snapshot.figures = msgspec.structs.replace(snapshot.figures, async_ms=took_ms)
         state = snapshot.written(files)
         if state is None:
             self._prepared += commits

@@ -67,7 +67,7 @@ from penstock.runtime.snapshot import Snapshots
 from penstock.runtime.vertex import LevelSpec, VertexSpec
 from penstock.runtime.watermarks import WatermarkValve
 from penstock.state.files import StateStorage
-from penstock.state.handles import RestoredOperator
+from penstock.state.handles import RestoredOperator, SnapshotFigures
 from penstock.state.key_groups import KeyGroups
 
 _SLICE_NS = 2_000_000
@@ -86,6 +86,10 @@ class TaskState(enum.Enum):
 
 class Task:
     """One subtask. The host calls `open`, then `receive`, `handle` and `step`; `busy` and `wake_at_ms` say when."""
+
+    _folding = False
+    _aligning_since_ns: int | None = None
+    _last_checkpoint = 0
 
     def __init__(
         self,
@@ -137,7 +141,6 @@ class Task:
         self.chain = Chain(vertex.nodes)
         self._wire(key_groups)
         self._snapshots = Snapshots(self.chain, self.info, key_groups)
-        self._folding = False
         self._source = self.chain.head if isinstance(self.chain.head, SourceOperator) else None
         self._keyed_batch = level.batched and isinstance(self.chain.head, KeyedOperator)
         self._take_input = self.chain.head.process
@@ -160,7 +163,7 @@ class Task:
                 counters,
                 key_groups,
                 lambda: self._effect(RequestSplit(self.vertex.id, self.info.subtask)),
-                lambda sink, values: self._effect(Result(self.vertex.id, self.info.subtask, sink, values)),
+                self._result,
             )
             for edge in outlet.leaving:
                 edge.operator = context
@@ -193,9 +196,12 @@ class Task:
                 f"channel {channel}: buffer {header.sequence}, expected {expected}\n{self.journal}"
             )
             self._expected[channel] = expected + 1
-        receive = self._alignment.receive
+        alignment = self._alignment
+        receive = alignment.receive
         for segment in decode_segments(buffer):
             receive(channel, segment)
+        if alignment.current is not None and self._aligning_since_ns is None:
+            self._aligning_since_ns = self._clock()
 
     def handle(self, event: Event) -> None:
         """A control event. Its work is done by the next steps, but for Close and Cancel: they act at once."""
@@ -273,12 +279,13 @@ class Task:
 
     def _trigger_checkpoint(self, event: TriggerCheckpoint) -> None:
         assert self._source is not None
-        self._work.append(
-            (self._take_snapshot, CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, full=event.full), None)
-        )
+        barrier = CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, full=event.full)
+        self._work.append((self._take_snapshot, barrier, (0, 0)))
 
     def _abort_checkpoint(self, event: AbortCheckpoint) -> None:
         self._alignment.abort(event.checkpoint_id)
+        if self._alignment.current is None:
+            self._aligning_since_ns = None
 
     def _close(self, event: Close) -> None:
         # A checkpoint may have been asked for just before: nobody waits for it any more.
@@ -295,6 +302,9 @@ class Task:
         self.state = TaskState.FINISHED
         self.chain.close()
         self._effect(Finished(self.vertex.id, self.info.subtask, cancelled))
+
+    def _result(self, sink: int, values: list[Any]) -> None:
+        self._effect(Result(self.vertex.id, self.info.subtask, sink, values, self._last_checkpoint))
 
     def _effect(self, effect: Effect) -> None:
         self.effects.append(effect)
@@ -404,19 +414,25 @@ class Task:
         self._effect(DataEnded(self.vertex.id, self.info.subtask))
 
     def _snapshot(self, barrier: CheckpointBarrier) -> None:
-        self._work.append((self._take_snapshot, barrier, None))
+        since_ns, self._aligning_since_ns = self._aligning_since_ns, None
+        aligned_ns = self._clock() - since_ns if since_ns is not None else 0
+        self._work.append((self._take_snapshot, barrier, (aligned_ns / 1e6, self._alignment.set_aside)))
 
-    def _take_snapshot(self, barrier: CheckpointBarrier, _: None) -> None:
+    def _take_snapshot(self, barrier: CheckpointBarrier, alignment: tuple[float, int]) -> None:
+        began_ns = self._clock()
         self._snapshots.prepare(barrier.checkpoint_id)
+        self._last_checkpoint = barrier.checkpoint_id
         for edge in self._edges:
             edge.element(barrier)
             edge.flush()
         snapshot = self._snapshots.freeze(barrier.checkpoint_id, barrier.full)
+        aligned_ms, set_aside = alignment
+        snapshot.figures = SnapshotFigures(aligned_ms, (self._clock() - began_ns) / 1e6, set_aside=set_aside)
         self._effect(WriteSnapshot(self.vertex.id, self.info.subtask, snapshot))
 
     def _snapshot_written(self, event: SnapshotWritten) -> None:
         self._folding = True
-        done = self._snapshots.written(event.checkpoint_id, event.state)
+        done = self._snapshots.written(event.checkpoint_id, event.state, event.took_ms)
         if done is None:
             self._decline(event.checkpoint_id, "an earlier part of its state could not be written")
             return

@@ -9,7 +9,7 @@ import pytest
 from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings, VertexOutline
 from penstock.checkpoint.manifest import unpacked
 from penstock.runtime.events import AbortCheckpoint, CheckpointComplete, TriggerCheckpoint
-from penstock.state.handles import KeyedFile, OperatorState, SubtaskState
+from penstock.state.handles import KeyedFile, OperatorState, SnapshotFigures, SubtaskState
 from penstock.testing.simulator.storage import MemoryStorage
 
 SOURCE, COUNT = 0, 1
@@ -180,6 +180,21 @@ def test_an_attempt_that_ends_takes_its_checkpoints_with_it() -> None:
     job.acknowledge(again, commits=[(SINK, ["b"])])
     assert [values for _, _, values in job.committed] == [["b"], ["b"]]
     assert job.storage.latest().attempt == 1
+
+
+def test_what_people_are_told_of_a_checkpoint() -> None:
+    """A checkpoint that grows or slows down from day to day would be noticed when it fails."""
+    job = Job()
+    n = job.coordinator.trigger()
+    job.now_ms += 40
+    for subtask, figures in enumerate((SnapshotFigures(5, 1, 20, 0, 100, 300), SnapshotFigures(9, 2, 10, 4, 50, 200))):
+        job.coordinator.acknowledged((COUNT, subtask), n, SubtaskState({}, figures), [])
+    job.acknowledge(n, (SOURCE, 0), (SOURCE, 1))
+    (report,) = job.coordinator.history
+    assert (report.checkpoint_id, report.duration_ms) == (n, 40)
+    assert (report.alignment_ms, report.sync_ms, report.async_ms) == (9, 2, 20), "of the slowest"
+    assert (report.written_bytes, report.total_bytes) == (150, 500)
+    assert [one.figures.set_aside for one in report.subtasks] == [0, 0, 0, 4]
 
 
 @pytest.mark.parametrize("retained", [1, 2])

@@ -334,6 +334,22 @@ def test_a_slow_function_does_not_hold_the_task_for_a_whole_chunk() -> None:
     assert max(steps[1:-1]) <= 10, "only the first slice may be a guess"
 
 
+def test_how_long_an_alignment_took_is_told() -> None:
+    """Nobody could say why checkpoints are slow: skewed inputs, a slow store, or large state."""
+    host = Host(mapping())
+    host.ns = 5_000_000
+    host.sends(0, CheckpointBarrier(1, 0)).works()
+    host.ns += 30_000_000
+    host.sends(1, CheckpointBarrier(1, 0)).works()
+    (acknowledge,) = host.asks()
+    assert acknowledge.state.figures.alignment_ms == 30
+    host.sends(0, CheckpointBarrier(2, 0)).works().handle(AbortCheckpoint(2))
+    host.ns += 70_000_000
+    host.sends(0, CheckpointBarrier(3, 0)).sends(1, CheckpointBarrier(3, 0)).works()
+    (acknowledge,) = host.asks()
+    assert acknowledge.state.figures.alignment_ms == 0, "not from the one that was given up"
+
+
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 def test_no_buffer_timeout_and_none_at_all(timeout_ms: int) -> None:
     """A record of a quiet stream would wait where nothing is to wait, or leave where only full buffers are to."""
@@ -373,7 +389,9 @@ def test_a_checkpoint_with_aligned_barriers() -> None:
     host.works()
     # The barrier is flushed at once: it must not wait for a timeout at each hop.
     assert host.left() == [1, 3, CheckpointBarrier(1, 0)]
-    assert host.asks() == [Acknowledge(1, 0, 1)]
+    (acknowledge,) = host.asks()
+    assert (type(acknowledge), acknowledge.checkpoint_id, acknowledge.commits) == (Acknowledge, 1, [])
+    assert acknowledge.state.figures.set_aside == 1
     assert host.flushed() == [2, 4]
     host.sends(0, CheckpointBarrier(2, 0), [5]).handle(AbortCheckpoint(2))
     assert host.flushed() == [5]

@@ -32,6 +32,10 @@ class Circumstances:
     """How likely it is that a write to checkpoint storage fails."""
     crash_at_steps: tuple[int, ...] = ()
     """When a slot is killed. The job starts again from its latest checkpoint, if there are any."""
+    crash_rate: float = 0.0
+    """How likely it is that a slot is killed soon after a checkpoint is complete."""
+    growth_max: float = 1.0
+    """How large the changes of a snapshot may grow, against its full file."""
     rescale_rate: float = 0.0
     """How likely it is that the job starts again with other parallelisms."""
     retained: int = 1
@@ -50,6 +54,7 @@ class Circumstances:
         """Circumstances by chance."""
         tick_ns_max = random.choice([10, 1_000, 100_000, 3_000_000])
         exactly_once = random.random() < 0.8
+        crash_at_steps = _crashes(random) if exactly_once else ()
         return Circumstances(
             tick_ns_max=tick_ns_max,
             step_ns=tick_ns_max * random.choice([2, 3, 5, 20, 1000]),
@@ -60,11 +65,13 @@ class Circumstances:
             channel_rows=random.choice([1, 1, 2, 4, 64]),
             exactly_once=exactly_once,
             latency_interval_ms=random.choice([0, 0, 0, 50]),
-            checkpoint_at_steps=_steps(random),
+            checkpoint_at_steps=_steps(random, often=bool(crash_at_steps)),
             trigger_lost=random.choice([0.0, 0.0, 0.1]),
             abort_rate=random.choice([0.0, 0.0, 0.01]),
             upload_failure_rate=random.choice([0.0, 0.0, 0.0, 0.02]),
-            crash_at_steps=_crashes(random) if exactly_once else (),
+            crash_at_steps=crash_at_steps,
+            crash_rate=random.choice([0.3, 0.8]) if crash_at_steps else 0.0,
+            growth_max=random.choice([1.0, 1_000.0, 1_000.0]),
             rescale_rate=random.choice([0.0, 0.5, 1.0]),
             retained=random.choice([1, 1, 2, 5]),
             cancel_at_step=random.randint(0, 400) if random.random() < 0.06 else None,
@@ -75,10 +82,10 @@ class Circumstances:
         return TightBudget(self.chunk_records, clock, self.step_ns, self.step_bytes)
 
 
-def _steps(random: Random) -> tuple[int, ...]:
-    if random.random() < 0.5:
+def _steps(random: Random, often: bool) -> tuple[int, ...]:
+    if random.random() < (0.1 if often else 0.5):
         return ()
-    return tuple(sorted(random.randint(0, 600) for _ in range(random.randint(1, 6))))
+    return tuple(sorted(random.randint(0, 800) for _ in range(random.randint(1, 20 if often else 6))))
 
 
 def _crashes(random: Random) -> tuple[int, ...]:
@@ -107,8 +114,10 @@ class TightBudget(Budget):
 
 
 def shrink_buffers(slot: Any, circumstances: Circumstances) -> None:
-    """Make the buffers of a slot's tasks as small as the circumstances say."""
+    """Make the buffers of a slot's tasks as small, and their chains of files as long, as the circumstances say."""
     for task in slot.tasks.values():
+        for chain in task._snapshots._files:
+            chain.growth_max = circumstances.growth_max
         for edge in task._edges:
             edge._records_max = circumstances.buffer_records
             edge._buffer_bytes = circumstances.buffer_bytes

@@ -388,10 +388,11 @@ class Simulation:
         elif isinstance(message, Acknowledge):
             self.acknowledged.append(message)
             task = (message.vertex, message.subtask)
-            self._uncommitted.acknowledged(task, message.checkpoint_id)
             complete = self.coordinator.latest
             self.coordinator.acknowledged(task, message.checkpoint_id, message.state, message.commits)
             if self.coordinator.latest is not complete:
+                if self.trace.steps < _HEALED_AT_STEP and self.random.random() < self.circumstances.crash_rate:
+                    self._crashes_left.insert(0, self.trace.steps + self.random.choice([0, 5, 20, 60]))
                 for sink, subtask, values in self._uncommitted.complete(message.checkpoint_id):
                     self._commit(sink, subtask, values)
         elif isinstance(message, Decline):
@@ -400,7 +401,8 @@ class Simulation:
 
     def _take_result(self, message: Result) -> None:
         if self.circumstances.checkpointing:
-            self._uncommitted.add((message.vertex, message.subtask), message.sink_id, message.values)
+            task = (message.vertex, message.subtask)
+            self._uncommitted.add(task, message.sink_id, message.values, message.after_checkpoint)
         else:
             self._commit(message.sink_id, message.subtask, message.values)
 
