@@ -17,11 +17,11 @@ pytestmark = pytest.mark.e2e
 
 NUMBERS = 20_000
 JOB = """
-    import time
     from penstock.common import Encoder, Types, WatermarkStrategy
     from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
     from penstock.datastream.connectors.file_system import FileSink
-    from penstock.datastream.connectors.number_seq import NumberSequenceSource
+    from penstock.connectors.data_generator import DataGeneratorSource
+    from penstock.connectors.rate_limiter import RateLimiterStrategy
     from penstock.datastream.state import ValueStateDescriptor
 
 
@@ -35,15 +35,10 @@ JOB = """
             yield f"{ctx.get_current_key()},{count},{value}"
 
 
-    def slowly(value):
-        if value % 100 == 0:
-            time.sleep(0.05)
-        return value
-
-
     env = StreamExecutionEnvironment.get_execution_environment()
-    numbers = env.from_source(NumberSequenceSource(0, NUMBERS - 1), WatermarkStrategy.no_watermarks(), "numbers")
-    counted = numbers.map(slowly).uid("slowly").key_by(lambda v: v % 50).process(Count()).uid("count")
+    source = DataGeneratorSource(lambda i: i, NUMBERS, RateLimiterStrategy.per_second(1_500))
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+    counted = numbers.key_by(lambda v: v % 50).process(Count()).uid("count")
     counted.sink_to(FileSink.for_row_format("OUT", Encoder.simple_string_encoder()).build()).uid("files")
     env.execute("counts")
 """
@@ -68,7 +63,7 @@ def test_a_driver_killed_and_run_again(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as log:
         first = subprocess.Popen([*run, "-p", "2", str(job)], stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + 120
-        while len(lines(out)) < NUMBERS // 10:
+        while len(lines(out)) < NUMBERS // 20:
             assert first.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
             time.sleep(0.1)
         os.killpg(first.pid, signal.SIGKILL)
