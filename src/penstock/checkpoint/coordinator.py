@@ -174,7 +174,7 @@ class CheckpointCoordinator:
             self._answer(pending, None)
         self._carried.clear()
         self._latest.clear()
-        self._known = {path for manifest in self.completed for path in manifest.files()}
+        self._known = set().union(*(manifest.files() for manifest in self.completed))
         # What can't be removed now stays: the job has other worries.
         with contextlib.suppress(OSError):
             self._storage.sweep(self.completed)
@@ -217,39 +217,32 @@ class CheckpointCoordinator:
             self._deliver(vertex, subtask, TriggerCheckpoint(checkpoint_id, pending.triggered_ms, full))
         return checkpoint_id
 
-    def next_at_ms(self) -> int | None:
-        """When `tick` has something to do next."""
-        times = [pending.triggered_ms + self.settings.timeout_ms for pending in self._pending.values()]
-        if self._next_at_ms is not None and self._running and len(self._pending) < self.settings.concurrent_max:
-            times.append(self._next_at_ms)
-        return min(times, default=None)
-
     # What tasks tell.
 
     def acknowledged(
         self, task: Subtask, checkpoint_id: int, state: SubtaskState, commits: list[tuple[int, list[Any]]]
     ) -> None:
         """A task has taken its part."""
-        files = files_of(state)
+        files = files_of(state.operators.values())
         self._known |= files
         self._latest[task] = files
+        prepared: list[Commit] = [(sink, task[1], committables) for sink, committables in commits]
         pending = self._pending.get(checkpoint_id)
-        if pending is None or task not in pending.missing:
-            if pending is None:
-                # Given up in the meantime. What was prepared is committed with the next one that completes.
-                self._carried += [(checkpoint_id, (sink, task[1], committables)) for sink, committables in commits]
+        if pending is None:
+            # Given up in the meantime. What was prepared is committed with the next one that completes.
+            self._carried += [(checkpoint_id, commit) for commit in prepared]
+            return
+        if task not in pending.missing:
             return
         pending.missing.discard(task)
         pending.states[task] = state
-        pending.commits += [(sink, task[1], committables) for sink, committables in commits]
+        pending.commits += prepared
         if not pending.missing:
             self._complete(pending)
 
     def declined(self, task: Subtask, checkpoint_id: int, reason: str) -> None:
         """A task cannot take part."""
-        pending = self._pending.get(checkpoint_id)
-        if pending is not None:
-            self._give_up(pending, f"{self._vertices[task[0]].name} ({task[1] + 1}) declined: {reason}")
+        self.abort(checkpoint_id, f"{self._vertices[task[0]].name} ({task[1] + 1}) declined: {reason}")
 
     def abort(self, checkpoint_id: int, reason: str) -> None:
         """Give a checkpoint up, if it is under way."""
@@ -351,9 +344,9 @@ class CheckpointCoordinator:
 
     def _collect_garbage(self) -> None:
         """Files that no checkpoint refers to, and none can refer to any more."""
-        live = {path for manifest in self.completed for path in manifest.files()}
-        live |= {path for pending in self._pending.values() for s in pending.states.values() for path in files_of(s)}
-        live = live.union(*self._latest.values())
+        live = set().union(*(manifest.files() for manifest in self.completed), *self._latest.values())
+        for pending in self._pending.values():
+            live.update(*(files_of(state.operators.values()) for state in pending.states.values()))
         garbage = self._known - live
         if garbage:
             self._storage.remove(sorted(garbage))

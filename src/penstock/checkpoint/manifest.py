@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import CheckpointError
-from penstock.state.handles import OperatorState, SnapshotFigures, SubtaskState, files_of
+from penstock.state.handles import OperatorState, SnapshotFigures, files_of
 
 VERSION = 1
 
@@ -64,19 +64,23 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def files(self) -> set[str]:
         """The paths of all files that hold its state."""
-        states = [part.state for operator in self.operators for part in operator.subtasks]
-        return {path for state in states for path in files_of(SubtaskState({"": state}))}
+        return files_of([part.state for operator in self.operators for part in operator.subtasks])
 
     def operator(self, state_id: str) -> OperatorPart | None:
         """The operator of that name."""
         return next((part for part in self.operators if part.state_id == state_id), None)
 
 
+def is_relative(path: str) -> bool:
+    """Whether a file is in the job's own directory; else it is of the job from whose checkpoint this one started."""
+    return not path.startswith("/") and "://" not in path
+
+
 def located(manifest: Manifest, directory: str) -> Manifest:
     """The manifest as another job sees it: its files by their whole paths."""
 
     def whole(path: str) -> str:
-        return path if not path or path.startswith("/") or "://" in path else f"{directory}/{path}"
+        return f"{directory}/{path}" if path and is_relative(path) else path
 
     def moved(state: OperatorState) -> OperatorState:
         keyed = [msgspec.structs.replace(file, path=whole(file.path)) for file in state.keyed]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pyarrow import fs
 
-from penstock.checkpoint.manifest import Manifest, decode, encode
+from penstock.checkpoint.manifest import Manifest, decode, encode, is_relative
 from penstock.common.errors import CheckpointError
 
 METADATA = "_metadata"
@@ -57,8 +57,8 @@ class DirectoryStorage:
     def remove(self, paths: Iterable[str]) -> None:
         """Remove state files, as far as they are there."""
         directories = set()
-        for path in filter(_is_relative, paths):
-            with contextlib.suppress(FileNotFoundError, OSError):
+        for path in filter(is_relative, paths):
+            with contextlib.suppress(OSError):
                 self._system.delete_file(self._path(path))
             directories.add(path.rpartition("/")[0])
         for directory in directories - {"shared"}:
@@ -66,7 +66,7 @@ class DirectoryStorage:
 
     def sweep(self, checkpoints: Iterable[Manifest]) -> None:
         """Remove all that these checkpoints do not need. Nobody may be writing."""
-        needed = {self._path(path) for manifest in checkpoints for path in manifest.files() if _is_relative(path)}
+        needed = {self._path(path) for manifest in checkpoints for path in manifest.files() if is_relative(path)}
         needed |= {self._path(f"chk-{manifest.checkpoint_id}/{METADATA}") for manifest in checkpoints}
         found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True, recursive=True))
         for entry in found:
@@ -92,8 +92,7 @@ class DirectoryStorage:
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """A part of a file."""
-        # Absolute: a file of another job, from whose checkpoint this one has started.
-        system, full = (self._system, self._path(path)) if _is_relative(path) else file_system_of(path)
+        system, full = (self._system, self._path(path)) if is_relative(path) else file_system_of(path)
         with system.open_input_file(full) as file:
             data: bytes = file.read_at(length, offset)
             return data
@@ -109,7 +108,7 @@ class DirectoryStorage:
 
     def _remove_if_empty(self, directory: str) -> None:
         path = self._path(directory)
-        with contextlib.suppress(FileNotFoundError, OSError):
+        with contextlib.suppress(OSError):
             if not self._system.get_file_info(fs.FileSelector(path)):
                 self._system.delete_dir(path)
                 self._made.discard(path)
@@ -158,10 +157,6 @@ def file_system_of(directory: str) -> tuple[fs.FileSystem, str]:
         return fs.LocalFileSystem(), str(Path(directory).expanduser().absolute())
     except (ValueError, OSError) as error:
         raise CheckpointError(f"the checkpoint directory {directory} can't be used: {error}") from error
-
-
-def _is_relative(path: str) -> bool:
-    return not path.startswith("/") and "://" not in path
 
 
 def latest_of(base: str, job_name: str) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from penstock.checkpoint.coordinator import VertexOutline
-from penstock.plan.job_graph import JobGraph
+from penstock.plan.job_graph import JobGraph, JobVertex
+from penstock.plan.stream_graph import StreamNode
 from penstock.runtime.operators.sink import CollectOperator, SinkOperator
 
 
@@ -29,19 +32,16 @@ def source_state_ids(graph: JobGraph) -> dict[int, str]:
 
 def sink_state_ids(graph: JobGraph) -> dict[int, str]:
     """The state id of each sink, by the id under which its results come."""
-    return {
-        node.operator.sink_id: node.uid
-        for vertex in graph.vertices
-        for node in vertex.nodes
-        if isinstance(node.operator, (SinkOperator, CollectOperator))
-    }
+    return {sink: node.uid for sink, _, node in _sinks(graph)}
 
 
 def vertex_of_sinks(graph: JobGraph) -> dict[int, int]:
     """The vertex of each sink, by the id under which its results come."""
-    return {
-        node.operator.sink_id: vertex.id
-        for vertex in graph.vertices
-        for node in vertex.nodes
-        if isinstance(node.operator, (SinkOperator, CollectOperator))
-    }
+    return {sink: vertex.id for sink, vertex, _ in _sinks(graph)}
+
+
+def _sinks(graph: JobGraph) -> Iterator[tuple[int, JobVertex, StreamNode]]:
+    for vertex in graph.vertices:
+        for node in vertex.nodes:
+            if isinstance(node.operator, (SinkOperator, CollectOperator)):
+                yield node.operator.sink_id, vertex, node

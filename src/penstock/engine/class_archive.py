@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.engine.java import JavaHome, cache_directory
+from penstock.engine.rows import ROW_TYPE, to_batch
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 _STALE_SECONDS = 600
@@ -89,10 +90,8 @@ def build(archive: Path) -> None:
 
 def _run_batch(spark: Any) -> None:
     rows = spark.range(0, 4, 1, 2).selectExpr("cast(id as int) target", "cast('' as binary) buffer")
-    rows = rows.mapInArrow(_pass_on, "target int, buffer binary")
-    rows.repartitionById(2, rows.target).sortWithinPartitions("buffer").mapInArrow(
-        _pass_on, "target int, buffer binary"
-    ).collect()
+    rows = rows.mapInArrow(_pass_on, ROW_TYPE)
+    rows.repartitionById(2, rows.target).sortWithinPartitions("buffer").mapInArrow(_pass_on, ROW_TYPE).collect()
 
 
 def _run_query(spark: Any) -> None:
@@ -108,8 +107,6 @@ def _pass_on(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _one_row(batches: Iterator[Any]) -> Iterator[Any]:
-    from penstock.engine.rows import to_batch
-
     yield to_batch([(0, b""), (0, b"")])
     yield from batches
 

@@ -12,17 +12,18 @@ _SCHEMA = pa.schema([("target", pa.int32()), ("buffer", pa.binary())])
 
 def to_batch(rows: Sequence[tuple[int, bytes]]) -> pa.RecordBatch:
     """Rows as one Arrow batch."""
-    targets, buffers = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(targets, pa.int32()), pa.array(buffers, pa.binary())], schema=_SCHEMA)
+    return pa.RecordBatch.from_arrays(_columns(rows), schema=_SCHEMA)
 
 
 def to_message(rows: Sequence[tuple[int, bytes]]) -> memoryview:
     """Rows as one message of an Arrow stream, wrapped in a struct column as PySpark wraps what a stage yields."""
-    targets, buffers = zip(*rows, strict=True)
-    struct = pa.StructArray.from_arrays(
-        [pa.array(targets, pa.int32()), pa.array(buffers, pa.binary())], fields=list(_SCHEMA)
-    )
+    struct = pa.StructArray.from_arrays(_columns(rows), fields=list(_SCHEMA))
     return memoryview(pa.RecordBatch.from_arrays([struct], ["_0"]).serialize())
+
+
+def _columns(rows: Sequence[tuple[int, bytes]]) -> list[pa.Array]:
+    targets, buffers = zip(*rows, strict=True)
+    return [pa.array(targets, pa.int32()), pa.array(buffers, pa.binary())]
 
 
 def buffers_of(batch: pa.RecordBatch) -> Iterator[bytes]:

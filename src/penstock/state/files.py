@@ -26,8 +26,6 @@ from penstock.state.handles import (
 from penstock.state.key_groups import KeyGroups
 from penstock.state.tables import PIECE_ENTRIES, FrozenTable, Table
 
-Steps = Generator[None, None, Any]
-
 
 class StateWriter(Protocol):
     """A file that is being written. What was written is safe, and has its name, once `close` has returned."""

@@ -8,6 +8,7 @@ a table as a whole. Operator state is lists of items, each of which can be read 
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 
 import msgspec
 
@@ -35,11 +36,6 @@ class KeyedFile(msgspec.Struct, frozen=True):
     bytes: int
     tables: list[TableInFile]
     sections: list[Section]
-
-    @property
-    def full(self) -> bool:
-        """Whether nothing before it is needed."""
-        return all(table.full for table in self.tables)
 
 
 class Redistribution(enum.Enum):
@@ -106,8 +102,8 @@ class SubtaskState(msgspec.Struct, frozen=True):
     """Whether the data of the subtask had ended."""
 
 
-def files_of(state: SubtaskState) -> set[str]:
-    """The paths of all files that a subtask's state consists of."""
-    keyed = {file.path for operator in state.operators.values() for file in operator.keyed}
-    lists = {operator.lists.path for operator in state.operators.values() if operator.lists is not None}
+def files_of(states: Collection[OperatorState]) -> set[str]:
+    """The paths of all files that these states consist of."""
+    keyed = {file.path for state in states for file in state.keyed}
+    lists = {state.lists.path for state in states if state.lists is not None}
     return (keyed | lists) - {""}

@@ -30,7 +30,7 @@ from penstock.state.interfaces import (
     ValueState,
 )
 from penstock.state.layers import LayeredTable
-from penstock.state.tables import FrozenTable, Table
+from penstock.state.tables import Table
 
 NO_NAMESPACE: Any = None
 WINDOW_PREFIX = "window/"
@@ -93,10 +93,6 @@ class HeapKeyedBackend:
     def store(self, namespaced: bool = False) -> KeyedStateStore:
         """The states as users' functions ask for them."""
         return HeapStateStore(self, namespaced)
-
-    def freeze(self, full: bool) -> dict[str, FrozenTable]:
-        """All tables, or what has changed in them."""
-        return {name: table.freeze(full) for name, table in self.tables.items()}
 
     def fold(self, entries_max: int) -> bool:
         """Do some of the work that freezes have left behind. False: there is none."""

@@ -20,8 +20,8 @@ from penstock.runtime.task import Task
 from penstock.runtime.vertex import EdgeInfo
 
 ChannelId = tuple[int, int, int]
-_BOUND_MAX = 10_000_000
 """(edge, sender, target)"""
+_BOUND_MAX = 10_000_000
 
 
 class TaskChecks:
