@@ -5,6 +5,9 @@
     acknowledged   by all tasks: the manifest is written, sinks commit, older checkpoints are subsumed
     declined, timed out, superseded by a newer one that is complete: given up, the job goes on
 
+Savepoints go the same way, but wait until no checkpoint is under way, hold the others back, and belong to whoever asked
+for them: the job does not go back to one, so nothing is committed with it, unless the job stops there.
+
 What sinks have prepared for a checkpoint that is given up is committed with the next one that completes. A state
 machine without I/O: time is handed in, files are the storage's, messages go out by `deliver`. Source: Flink docs,
 "Checkpointing"; State Management paper, 3.2.
@@ -16,7 +19,7 @@ import contextlib
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, SubtaskReport, packed
 from penstock.common.errors import CheckpointError
@@ -69,6 +72,32 @@ class CheckpointStorage(Protocol):
     def sweep(self, checkpoints: Iterable[Manifest]) -> None:
         """Remove all that these checkpoints do not need: what workers left behind that were killed while writing."""
 
+    def savepoint(self, directory: str) -> SavepointStorage:
+        """Where a savepoint is kept."""
+
+
+class SavepointStorage(Protocol):
+    """Where one savepoint is kept. `publish` raises OSError where the store fails."""
+
+    def publish(self, manifest: Manifest) -> str:
+        """Write the manifest, in one piece; returns the path by which the savepoint is known."""
+
+    def remove(self) -> None:
+        """It was given up."""
+
+
+Outcome = Manifest | CheckpointError
+"""What has become of a checkpoint that was asked for."""
+
+
+class Wanted(NamedTuple):
+    """A checkpoint that was asked for, or a savepoint: `savepoint` is its directory. `stop`: the job stops there."""
+
+    then: Callable[[Outcome], None]
+    savepoint: str = ""
+    stop: bool = False
+    full: bool = False
+
 
 class CheckpointReport:
     """What people want to know of a completed checkpoint. Times in milliseconds, sizes in bytes."""
@@ -89,14 +118,16 @@ class CheckpointReport:
 class Pending:
     """A checkpoint under way."""
 
-    def __init__(self, checkpoint_id: int, now_ms: int, enumerators: dict[str, str], missing: set[Subtask]) -> None:
+    def __init__(
+        self, checkpoint_id: int, now_ms: int, enumerators: dict[str, str], missing: set[Subtask], wanted: Wanted
+    ) -> None:
         self.checkpoint_id = checkpoint_id
+        self.wanted = wanted
         self.triggered_ms = now_ms
         self.enumerators = enumerators
         self.missing = missing
         self.states: dict[Subtask, SubtaskState] = {}
         self.commits: list[Commit] = []
-        self.then: Callable[[Manifest | None], None] | None = None
 
 
 class CheckpointCoordinator:
@@ -127,7 +158,11 @@ class CheckpointCoordinator:
         self._tasks = {(v.id, subtask) for v in vertices for subtask in range(v.parallelism)}
         self._sources = [(v.id, subtask) for v in vertices if v.is_source for subtask in range(v.parallelism)]
         self._pending: dict[int, Pending] = {}
+        self._wanted: deque[Wanted] = deque()
+        self._savepoints: set[int] = set()
         self._last_id = 0
+        self.committed_id = 0
+        """The newest checkpoint that counts: what came before it has been committed."""
         self._next_at_ms: int | None = None
         self._failures = 0
         self._carried: list[tuple[int, Commit]] = []
@@ -146,7 +181,7 @@ class CheckpointCoordinator:
     def start_from(self, manifest: Manifest) -> None:
         """The job goes on from this checkpoint, which is not its own to remove unless it is of this job."""
         self._last_id = max(self._last_id, manifest.checkpoint_id)
-        if manifest.job_id == self._job_id:
+        if manifest.job_id == self._job_id and not manifest.savepoint:
             self.completed.append(manifest)
             self._known |= manifest.files()
 
@@ -169,9 +204,14 @@ class CheckpointCoordinator:
         """Its tasks are gone: what was under way is given up, and what was prepared since is not committed."""
         self._running = False
         self._next_at_ms = None
-        for pending in list(self._pending.values()):
-            del self._pending[pending.checkpoint_id]
-            self._answer(pending, None)
+        waiting = [*(pending.wanted for pending in self._pending.values()), *self._wanted]
+        for pending in self._pending.values():
+            if pending.wanted.savepoint:
+                self._storage.savepoint(pending.wanted.savepoint).remove()
+        self._pending.clear()
+        self._wanted.clear()
+        for wanted in waiting:
+            wanted.then(CheckpointError("the job ended, or failed, before the snapshot was complete"))
         self._carried.clear()
         self._latest.clear()
         self._known = set().union(*(manifest.files() for manifest in self.completed))
@@ -199,23 +239,41 @@ class CheckpointCoordinator:
             if now_ms - pending.triggered_ms >= self.settings.timeout_ms:
                 self._give_up(pending, f"it took longer than {self.settings.timeout_ms} ms")
         due = self._next_at_ms is not None and now_ms >= self._next_at_ms
-        if due and self._running and len(self._pending) < self.settings.concurrent_max:
+        free = len(self._pending) < self.settings.concurrent_max and not self.savepoint_awaited
+        if due and self._running and free:
             assert self.settings.interval_ms is not None
             self._next_at_ms = now_ms + self.settings.interval_ms
             self.trigger()
 
-    def trigger(self, full: bool = False, then: Callable[[Manifest | None], None] | None = None) -> int:
-        """Begin a checkpoint now. `then` hears how it ended: of its manifest, or None if it was given up."""
+    def ask(self, wanted: Wanted) -> None:
+        """Take this one as soon as nothing else is under way."""
+        self._wanted.append(wanted)
+        self._begin_wanted()
+
+    def trigger(self, wanted: Wanted | None = None) -> int:
+        """Begin a checkpoint now. Returns its number."""
+        wanted = wanted or Wanted(lambda outcome: None)
         assert self._running, "no attempt is running"
         self._last_id += 1
         checkpoint_id = self._last_id
         states = {state_id: packed(state) for state_id, state in self._enumerator_states().items()}
-        pending = Pending(checkpoint_id, self._now_ms(), states, set(self._tasks))
-        pending.then = then
+        pending = Pending(checkpoint_id, self._now_ms(), states, set(self._tasks), wanted)
         self._pending[checkpoint_id] = pending
+        if wanted.savepoint:
+            self._savepoints.add(checkpoint_id)
+        trigger = TriggerCheckpoint(checkpoint_id, pending.triggered_ms, wanted.full, wanted.savepoint, wanted.stop)
         for vertex, subtask in self._sources:
-            self._deliver(vertex, subtask, TriggerCheckpoint(checkpoint_id, pending.triggered_ms, full))
+            self._deliver(vertex, subtask, trigger)
         return checkpoint_id
+
+    def _begin_wanted(self) -> None:
+        if self._wanted and self._running and not self._pending:
+            self.trigger(self._wanted.popleft())
+
+    @property
+    def savepoint_awaited(self) -> bool:
+        """Whether somebody waits for a savepoint: no checkpoint is to begin before it is complete."""
+        return bool(self._wanted) or any(pending.wanted.savepoint for pending in self._pending.values())
 
     # What tasks tell.
 
@@ -223,9 +281,10 @@ class CheckpointCoordinator:
         self, task: Subtask, checkpoint_id: int, state: SubtaskState, commits: list[tuple[int, list[Any]]]
     ) -> None:
         """A task has taken its part."""
-        files = files_of(state.operators.values())
-        self._known |= files
-        self._latest[task] = files
+        if checkpoint_id not in self._savepoints:
+            files = files_of(state.operators.values())
+            self._known |= files
+            self._latest[task] = files
         prepared: list[Commit] = [(sink, task[1], committables) for sink, committables in commits]
         pending = self._pending.get(checkpoint_id)
         if pending is None:
@@ -255,16 +314,40 @@ class CheckpointCoordinator:
     def _complete(self, pending: Pending) -> None:
         commits = self._commits_up_to(pending)
         manifest = self._manifest(pending, commits)
+        savepoint = pending.wanted.savepoint
         try:
-            self._storage.publish(manifest)
+            (self._storage.savepoint(savepoint) if savepoint else self._storage).publish(manifest)
         except OSError as error:
             self._give_up(pending, f"its manifest could not be written: {error}")
             return
+        if savepoint:
+            self._savepoint_complete(pending, manifest, commits)
+        else:
+            self._checkpoint_complete(pending, manifest, commits)
+        self._begin_wanted()
+
+    def _savepoint_complete(self, pending: Pending, manifest: Manifest, commits: list[Commit]) -> None:
+        del self._pending[pending.checkpoint_id]
+        if pending.wanted.stop or self.settings.interval_ms is None:
+            # The job goes back to nothing that was before.
+            self._carried.clear()
+            self._commit_all(pending, commits)
+        else:
+            self._carried += [(pending.checkpoint_id, commit) for commit in pending.commits]
+        pending.wanted.then(manifest)
+
+    def _commit_all(self, pending: Pending, commits: list[Commit]) -> None:
+        self.committed_id = pending.checkpoint_id
+        for sink, subtask, committables in commits:
+            self._commit(sink, subtask, committables)
+        self._tell_all(CheckpointComplete(pending.checkpoint_id))
+
+    def _checkpoint_complete(self, pending: Pending, manifest: Manifest, commits: list[Commit]) -> None:
         for older in self._older(pending):
             # Subsumed: this one holds all that it would have held.
             del self._pending[older.checkpoint_id]
             self._tell_all(AbortCheckpoint(older.checkpoint_id))
-            self._answer(older, None)
+            older.wanted.then(CheckpointError(f"checkpoint {pending.checkpoint_id} was complete before it"))
         del self._pending[pending.checkpoint_id]
         self._carried = [(number, commit) for number, commit in self._carried if number > pending.checkpoint_id]
         self._failures = 0
@@ -272,13 +355,11 @@ class CheckpointCoordinator:
         self.history.append(CheckpointReport(manifest))
         if self._next_at_ms is not None:
             self._next_at_ms = max(self._next_at_ms, self._now_ms() + self.settings.pause_ms)
-        for sink, subtask, committables in commits:
-            self._commit(sink, subtask, committables)
-        self._tell_all(CheckpointComplete(pending.checkpoint_id))
+        self._commit_all(pending, commits)
         while len(self.completed) > self.settings.retained:
             self._storage.discard(self.completed.pop(0))
         self._collect_garbage()
-        self._answer(pending, manifest)
+        pending.wanted.then(manifest)
 
     def _commits_up_to(self, pending: Pending) -> list[Commit]:
         """What sinks have prepared until this checkpoint, in order, also for earlier ones that never completed."""
@@ -294,18 +375,22 @@ class CheckpointCoordinator:
     def _give_up(self, pending: Pending, reason: str) -> None:
         del self._pending[pending.checkpoint_id]
         self._carried += [(pending.checkpoint_id, commit) for commit in pending.commits]
-        self._failures += 1
         self._tell_all(AbortCheckpoint(pending.checkpoint_id))
+        if pending.wanted.savepoint:
+            # Whoever asked for it is told; the job does not depend on it.
+            self._storage.savepoint(pending.wanted.savepoint).remove()
+        else:
+            self._count_failure(pending, reason)
+        pending.wanted.then(CheckpointError(reason))
+        self._begin_wanted()
+
+    def _count_failure(self, pending: Pending, reason: str) -> None:
+        self._failures += 1
         if self._failures > self.settings.failures_tolerated and self.error is None:
             self.error = CheckpointError(
                 f"checkpoint {pending.checkpoint_id} failed: {reason}. {self._failures} in a row are more than "
                 f"execution.checkpointing.tolerable-failed-checkpoints ({self.settings.failures_tolerated}) allows"
             )
-        self._answer(pending, None)
-
-    def _answer(self, pending: Pending, manifest: Manifest | None) -> None:
-        if pending.then is not None:
-            pending.then(manifest)
 
     def _tell_all(self, event: Event) -> None:
         for vertex, subtask in sorted(self._tasks):
@@ -340,6 +425,7 @@ class CheckpointCoordinator:
             reports,
             pending.enumerators,
             by_sink,
+            savepoint=bool(pending.wanted.savepoint),
         )
 
     def _collect_garbage(self) -> None:

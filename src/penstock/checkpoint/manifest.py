@@ -61,6 +61,7 @@ class Manifest(msgspec.Struct, frozen=True):
     commits: dict[str, list[str]] = {}
     """state id of a sink -> (subtask, committables), each for itself."""
     version: int = VERSION
+    savepoint: bool = False
 
     def files(self) -> set[str]:
         """The paths of all files that hold its state."""

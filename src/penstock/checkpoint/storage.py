@@ -13,38 +13,109 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pyarrow import fs
 
+from penstock.checkpoint.columns import ParquetColumnWriter, read_columns
 from penstock.checkpoint.manifest import Manifest, decode, encode, is_relative
 from penstock.common.errors import CheckpointError
+from penstock.state.handles import KeyedFile
+from penstock.state.schema import TableSchema
+from penstock.state.tables import Entries, Places
 
 METADATA = "_metadata"
 _CHECKPOINT = re.compile(r"chk-(\d+)$")
 
 
-class DirectoryStorage:
-    """The directory of one job's checkpoints."""
+class StateFiles:
+    """State files below a directory, by paths that are relative to it or absolute."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self._system, self._root = file_system_of(directory)
         self._made: set[str] = set()
 
-    # Manifests.
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+        system, full = (self._system, self._path(path)) if is_relative(path) else file_system_of(path)
+        with system.open_input_file(full) as file:
+            data: bytes = file.read_at(length, offset)
+            return data
 
-    def publish(self, manifest: Manifest) -> str:
-        """Write the manifest, in one piece; returns the directory of the checkpoint."""
-        directory = f"chk-{manifest.checkpoint_id}"
-        path = self._path(f"{directory}/{METADATA}")
+    def create(self, name: str, shared: bool) -> FileWriter:
+        """A new state file. Its name begins with the number of its checkpoint."""
+        path = self._place_of(name, shared)
+        full = self._path(path)
+        self._make_parent(full)
+        return FileWriter(self._system, full, path)
+
+    def create_columns(
+        self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
+    ) -> ParquetColumnWriter:
+        """A new Parquet file."""
+        return ParquetColumnWriter(self.create(name, shared=False), table, schema, keyed_by_first, pickled)
+
+    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
+        """The rows of these key groups."""
+        return read_columns(self.read, file, groups)
+
+    def _place_of(self, name: str, shared: bool) -> str:
+        raise NotImplementedError
+
+    def _write_manifest(self, path: str, manifest: Manifest) -> None:
+        """Write it in one piece: all of it is there, or nothing."""
         self._make_parent(path)
         unfinished = f"{path}.unfinished"
         with self._system.open_output_stream(unfinished) as stream:
             stream.write(encode(manifest))
         self._sync(unfinished)
         self._system.move(unfinished, path)
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+    def _make_parent(self, path: str) -> None:
+        parent = path.rpartition("/")[0]
+        if parent not in self._made:
+            self._system.create_dir(parent, recursive=True)
+            self._made.add(parent)
+
+    def _sync(self, path: str) -> None:
+        if isinstance(self._system, fs.LocalFileSystem):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+class SavepointStorage(StateFiles):
+    """The directory of one savepoint. It holds all that the savepoint needs, and may be moved."""
+
+    def publish(self, manifest: Manifest) -> str:
+        """Write the manifest; returns the directory."""
+        self._write_manifest(self._path(METADATA), manifest)
+        return self.directory
+
+    def remove(self) -> None:
+        """The savepoint was given up."""
+        with contextlib.suppress(OSError):
+            self._system.delete_dir(self._root)
+
+    def _place_of(self, name: str, shared: bool) -> str:
+        return name
+
+
+class DirectoryStorage(StateFiles):
+    """The directory of one job's checkpoints."""
+
+    def publish(self, manifest: Manifest) -> str:
+        """Write the manifest, in one piece; returns the directory of the checkpoint."""
+        directory = f"chk-{manifest.checkpoint_id}"
+        path = self._path(f"{directory}/{METADATA}")
+        self._write_manifest(path, manifest)
         return f"{self.directory}/{directory}"
 
     def discard(self, manifest: Manifest) -> None:
@@ -81,30 +152,12 @@ class DirectoryStorage:
         if found and not needed:
             self._system.delete_dir(self._root)
 
-    # State files.
+    def savepoint(self, directory: str) -> SavepointStorage:
+        """Where a savepoint is kept."""
+        return SavepointStorage(directory)
 
-    def create(self, name: str, shared: bool) -> FileWriter:
-        """A new state file. The name begins with the number of its checkpoint."""
-        path = f"shared/{name}" if shared else f"chk-{name.partition('-')[0]}/{name}"
-        full = self._path(path)
-        self._make_parent(full)
-        return FileWriter(self._system, full, path)
-
-    def read(self, path: str, offset: int, length: int) -> bytes:
-        """A part of a file."""
-        system, full = (self._system, self._path(path)) if is_relative(path) else file_system_of(path)
-        with system.open_input_file(full) as file:
-            data: bytes = file.read_at(length, offset)
-            return data
-
-    def _path(self, path: str) -> str:
-        return f"{self._root}/{path}"
-
-    def _make_parent(self, path: str) -> None:
-        parent = path.rpartition("/")[0]
-        if parent not in self._made:
-            self._system.create_dir(parent, recursive=True)
-            self._made.add(parent)
+    def _place_of(self, name: str, shared: bool) -> str:
+        return f"shared/{name}" if shared else f"chk-{name.partition('-')[0]}/{name}"
 
     def _remove_if_empty(self, directory: str) -> None:
         path = self._path(directory)
@@ -112,14 +165,6 @@ class DirectoryStorage:
             if not self._system.get_file_info(fs.FileSelector(path)):
                 self._system.delete_dir(path)
                 self._made.discard(path)
-
-    def _sync(self, path: str) -> None:
-        if isinstance(self._system, fs.LocalFileSystem):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
 
 
 class FileWriter:

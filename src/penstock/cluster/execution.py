@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
-from penstock.runtime.events import AssignSplits, Cancel, Close, Event, NoMoreSplits
+from penstock.runtime.events import AssignSplits, Cancel, Close, Drain, Event, NoMoreSplits
 from penstock.runtime.source import Source, SplitEnumerator
 
 Subtask = tuple[int, int]
@@ -114,6 +114,22 @@ class Execution:
     def _close_all(self) -> None:
         if self.status is JobStatus.RUNNING:
             self._tell_all(Close())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether all tasks are running."""
+        return self.status is JobStatus.RUNNING
+
+    def drain(self) -> None:
+        """Let all sources end here."""
+        for vertex in self._enumerators:
+            for _, subtask in sorted(task for task in self._tasks if task[0] == vertex):
+                self._deliver(vertex, subtask, Drain())
+
+    def stop(self) -> None:
+        """Close all tasks though their data has not ended: they emit nothing any more."""
+        self._closing = True
+        self._close_all()
 
     @property
     def takes_checkpoints(self) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings
@@ -31,6 +33,8 @@ class JobCheckpoints:
         self, graph: JobGraph, job_id: str, configuration: Configuration, directory: str, temporary: bool = False
     ) -> None:
         self.directory = directory
+        self._job_id = job_id
+        self._savepoints = configuration.get(options.SAVEPOINT_DIRECTORY)
         self._temporary = temporary
         get = configuration.get
         self._graph = graph
@@ -59,10 +63,26 @@ class JobCheckpoints:
         self._origin: Manifest | None = None
         self._retention = get(options.CHECKPOINT_RETENTION)
 
+    @property
+    def periodic(self) -> bool:
+        """Whether the job takes checkpoints by itself, and goes back to them."""
+        return self.coordinator.settings.interval_ms is not None
+
+    def savepoint_directory(self, base: str | None) -> str:
+        """A directory for a new savepoint, below `base` or what is configured. Raises ConfigurationError."""
+        base = base or self._savepoints
+        if base is None:
+            raise ConfigurationError(f"where to? Name a directory, or set {options.SAVEPOINT_DIRECTORY.key}")
+        if "://" not in base:
+            base = str(Path(base).expanduser().absolute())
+        return f"{base.rstrip('/')}/savepoint-{self._job_id[:6]}-{uuid.uuid4().hex[:12]}"
+
     def start_from(self, path: str) -> None:
         """The job starts from a checkpoint of another run. Raises CheckpointError if that does not fit this program."""
-        directory = path.rstrip("/").removesuffix(f"/{METADATA}").rpartition("/")[0]
-        self._origin = located(read_manifest(path), directory)
+        manifest = read_manifest(path)
+        directory = path.rstrip("/").removesuffix(f"/{METADATA}")
+        # The files of a checkpoint may be shared by those beside it.
+        self._origin = located(manifest, directory if manifest.savepoint else directory.rpartition("/")[0])
         assign(self._origin, self._outlines, own=False, allow_non_restored=self._allow_non_restored)
         self.coordinator.start_from(self._origin)
 
@@ -113,15 +133,13 @@ class JobCheckpoints:
             shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def checkpoints_of(graph: JobGraph, job_id: str, configuration: Configuration, is_local: bool) -> JobCheckpoints | None:
-    """The checkpoints that a job is to take, and the one that it starts from; None if it has to do with none.
+def checkpoints_of(graph: JobGraph, job_id: str, configuration: Configuration, is_local: bool) -> JobCheckpoints:
+    """The checkpoints that a job is to take, and the one that it starts from.
 
     Raises ConfigurationError if they need a directory that the executors see, and none is set; CheckpointError if the
     checkpoint to start from is not there or does not fit the program.
     """
     path = configuration.get(options.STATE_RECOVERY_PATH)
-    if configuration.get(options.CHECKPOINT_INTERVAL) is None and path is None:
-        return None
     base = configuration.get(options.CHECKPOINT_DIRECTORY)
     checkpoints = _in_directory(graph, job_id, configuration, base, is_local)
     if path == LATEST:
@@ -138,7 +156,8 @@ def _in_directory(
 ) -> JobCheckpoints:
     if base is not None:
         return JobCheckpoints(graph, job_id, configuration, f"{base.rstrip('/')}/{job_id}")
-    if is_local:
+    if is_local or configuration.get(options.CHECKPOINT_INTERVAL) is None:
+        # Without an interval nothing is written there: savepoints have directories of their own.
         return JobCheckpoints(graph, job_id, configuration, tempfile.mkdtemp(prefix="penstock-checkpoints-"), True)
     raise ConfigurationError(
         f"checkpoints need a directory that the driver and all executors see: set {options.CHECKPOINT_DIRECTORY.key} "

@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from penstock.cluster.job_checkpoints import JobCheckpoints
 from penstock.cluster.job_metrics import JobMetrics
 from penstock.cluster.outlines import vertex_of_sinks
 from penstock.cluster.restarts import restart_strategy
+from penstock.cluster.savepoints import Savepoints
 from penstock.cluster.uncommitted import Uncommitted
 from penstock.common import options
 from penstock.common.configuration import Configuration
@@ -40,6 +42,7 @@ from penstock.control.messages import (
     Register,
     Results,
     SlotFailed,
+    SourceDrained,
     SplitRequested,
     SplitsAssigned,
     SplitsExhausted,
@@ -57,6 +60,7 @@ from penstock.runtime.events import (
     Cancel,
     CheckpointComplete,
     Close,
+    Drain,
     Event,
     NoMoreSplits,
     TriggerCheckpoint,
@@ -76,7 +80,7 @@ Deploy = Callable[[int, Restored], PipelinedQuery]
 
 
 class JobManager:
-    """One job, through all its attempts. `checkpoints` None: it takes none, and starts again from the beginning."""
+    """One job, through all its attempts."""
 
     def __init__(
         self,
@@ -84,7 +88,7 @@ class JobManager:
         takers: dict[int, ResultTaker],
         configuration: Configuration,
         host: str,
-        checkpoints: JobCheckpoints | None = None,
+        checkpoints: JobCheckpoints,
     ) -> None:
         self._graph = graph
         self._takers = takers
@@ -100,6 +104,7 @@ class JobManager:
         self.server = ControlServer(host)
         self._query: PipelinedQuery | None = None
         self._query_checked_ms = 0
+        self._savepoints = Savepoints(checkpoints, lambda: self.execution, self._fail)
         self._begin_attempt()
         self.over = threading.Event()
         self.error: BaseException | None = None
@@ -107,20 +112,18 @@ class JobManager:
         self._taker_error: Exception | None = None
         self._ended = False
         self._results: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        if checkpoints is not None:
-            checkpoints.commit = self._commit
+        checkpoints.commit = self._commit
 
     def _begin_attempt(self) -> None:
         """All that belongs to one attempt, anew."""
         self._attempt += 1
-        checkpoints = self._checkpoints
         self.execution = Execution(
             self._slots,
             sources_of(self._graph),
             self._deliver,
             _now_ms,
-            checkpoints.enumerator_states() if checkpoints is not None else None,
-            self._last_checkpoint if checkpoints is not None else None,
+            self._checkpoints.enumerator_states(),
+            self._savepoints.last_checkpoint,
         )
         self._identities: dict[SlotId, bytes] = {}
         self._undelivered: dict[SlotId, list[FromJobManager]] = {}
@@ -143,8 +146,7 @@ class JobManager:
     def _deploy_attempt(self) -> None:
         attempt = self._attempt
         try:
-            restored = self._checkpoints.restored() if self._checkpoints is not None else {}
-            query = self._deploy(attempt, restored)
+            query = self._deploy(attempt, self._checkpoints.restored())
             if self._ended or attempt != self._attempt:
                 # It failed while it was being started, and nobody waits for it any more.
                 query.stop()
@@ -165,7 +167,25 @@ class JobManager:
 
     def checkpoint_reports(self) -> list[CheckpointReport]:
         """The newest completed checkpoints, oldest first."""
-        return list(self._checkpoints.coordinator.history) if self._checkpoints is not None else []
+        return list(self._checkpoints.coordinator.history)
+
+    def savepoint(self, directory: str | None) -> Future[str]:
+        """Take a savepoint below a directory, or below the configured one. The future is given its path."""
+        answer: Future[str] = Future()
+        self._ask(answer, lambda: self._savepoints.take(directory, answer))
+        return answer
+
+    def stop(self, directory: str | None, drain: bool) -> Future[str]:
+        """Stop the job with a savepoint; `drain`: event time goes to its end first."""
+        answer: Future[str] = Future()
+        self._ask(answer, lambda: self._savepoints.stop(directory, drain, answer))
+        return answer
+
+    def _ask(self, answer: Future[str], call: Callable[[], None]) -> None:
+        if self._ended:
+            answer.set_exception(JobError("the job has ended"))
+        else:
+            self.server.call_soon(call)
 
     def cancel(self) -> None:
         """Ask all tasks to stop; those that do not in time are killed with their workers."""
@@ -198,7 +218,7 @@ class JobManager:
         self.execution.registered(slot)
         if self.execution.status is JobStatus.FAILING:
             self._give_grace()
-        if self.execution.status is JobStatus.RUNNING and self._checkpoints is not None:
+        if self.execution.status is JobStatus.RUNNING:
             self._checkpoints.attempt_began(self._attempt, self._deliver, self.execution.enumerator_states)
 
     def _on_heartbeat(self, slot: SlotId, message: Heartbeat) -> None:
@@ -211,31 +231,28 @@ class JobManager:
         taker = self._takers.get(message.sink_id)
         if taker is None:
             return
-        if self._checkpoints is not None and taker.exactly_once:
+        if self._checkpoints.periodic and taker.exactly_once:
             task = (self._vertex_of_sink[message.sink_id], message.slot)
             self._uncommitted.add(task, message.sink_id, message.values, message.after_checkpoint)
         else:
             self._results.put(lambda: taker.take(message.slot, pickle.loads(message.values)))
 
     def _on_acknowledged(self, slot: SlotId, message: CheckpointAcknowledged) -> None:
-        assert self._checkpoints is not None
         coordinator, task = self._checkpoints.coordinator, (message.vertex, message.slot)
-        before = coordinator.latest
+        before = coordinator.committed_id
         commits = pickle.loads(message.commits) if message.commits else []
         coordinator.acknowledged(task, message.checkpoint_id, message.state, commits)
-        if coordinator.latest is not before:
+        if coordinator.committed_id != before:
             for sink, subtask, values in self._uncommitted.complete(message.checkpoint_id):
                 self._commit(sink, subtask, pickle.loads(values))
         self._check_coordinator()
 
     def _on_declined(self, slot: SlotId, message: CheckpointDeclined) -> None:
-        assert self._checkpoints is not None
         task = (message.vertex, message.slot)
         self._checkpoints.coordinator.declined(task, message.checkpoint_id, message.reason)
         self._check_coordinator()
 
     def _check_coordinator(self) -> None:
-        assert self._checkpoints is not None
         error, self._checkpoints.coordinator.error = self._checkpoints.coordinator.error, None
         if error is not None:
             self._fail(error)
@@ -244,14 +261,6 @@ class JobManager:
         taker = self._takers.get(sink)
         if taker is not None:
             self._results.put(lambda: taker.commit(subtask, values))
-
-    def _last_checkpoint(self, close: Callable[[], None]) -> None:
-        """All data has ended: one more checkpoint commits what is left."""
-        assert self._checkpoints is not None
-        if self.execution.status is JobStatus.RUNNING:
-            self._checkpoints.coordinator.trigger(
-                then=lambda done: close() if done is not None else self._last_checkpoint(close)
-            )
 
     def _on_data_ended(self, slot: SlotId, message: TaskDataEnded) -> None:
         self.execution.data_ended(message.vertex, message.slot)
@@ -285,7 +294,7 @@ class JobManager:
                 self._restart()
             return
         self._guarded(self.execution.tick)
-        if self._checkpoints is not None and self.execution.status is JobStatus.RUNNING:
+        if self.execution.status is JobStatus.RUNNING:
             if self.execution.takes_checkpoints:
                 self._guarded(self._checkpoints.coordinator.tick)
             self._check_coordinator()
@@ -304,8 +313,8 @@ class JobManager:
         if self._query is not None:
             self._query.stop()
         self.execution.close()
-        if self._checkpoints is not None:
-            self._checkpoints.coordinator.attempt_ended()
+        self._savepoints.attempt_ended()
+        self._checkpoints.coordinator.attempt_ended()
         error = self.execution.error
         may_restart = self.execution.status is JobStatus.FAILED and not isinstance(error, _NEVER_AGAIN)
         delay_ms = self._restarts.delay_ms(now_ms) if may_restart and not self._cancelled else None
@@ -362,8 +371,7 @@ class JobManager:
     def _end(self) -> None:
         """All is said: stop the query, the server and the enumerators, in this order, then wake who waits."""
         self._ended = True
-        if self._checkpoints is not None:
-            self._checkpoints.job_ended(self.execution.status)
+        self._checkpoints.job_ended(self.execution.status)
         self.server.stop()
         self._results.put(None)
 
@@ -431,7 +439,11 @@ def _message(attempt: int, vertex: int, event: Event) -> FromJobManager:
     if isinstance(event, NoMoreSplits):
         return SplitsExhausted(attempt, vertex)
     if isinstance(event, TriggerCheckpoint):
-        return CheckpointTriggered(attempt, vertex, event.checkpoint_id, event.timestamp_ms, event.full)
+        return CheckpointTriggered(
+            attempt, vertex, event.checkpoint_id, event.timestamp_ms, event.full, event.savepoint, event.stop
+        )
+    if isinstance(event, Drain):
+        return SourceDrained(attempt, vertex)
     if isinstance(event, AbortCheckpoint):
         return CheckpointGivenUp(attempt, vertex, event.checkpoint_id)
     if isinstance(event, CheckpointComplete):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +16,7 @@ from penstock.cluster.job_metrics import JobMetrics
 from penstock.common import options
 from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.configuration import Configuration
-from penstock.common.errors import JobCancelledError
+from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
@@ -71,12 +72,11 @@ def submit(
             str(job_id),
             attempt,
             exactly_once=exactly_once,
-            checkpointing=checkpoints is not None,
+            checkpointing=checkpoints.periodic,
             restore=restored,
             **settings,
         )
-        directory = checkpoints.directory if checkpoints is not None else None
-        payloads = pack(levels, manager.server.address, heartbeat_ms, directory)
+        payloads = pack(levels, manager.server.address, heartbeat_ms, checkpoints.directory)
         return deploy(spark, graph.name, graph.widths, payloads)
 
     manager.run(start)
@@ -110,6 +110,12 @@ class _PipelinedRun:
 
     def cancel(self) -> None:
         self._manager.cancel()
+
+    def savepoint(self, directory: str | None) -> Future[str]:
+        return self._manager.savepoint(directory)
+
+    def stop(self, directory: str | None, drain: bool) -> Future[str]:
+        return self._manager.stop(directory, drain)
 
     def wait(self) -> BaseException | None:
         self._manager.over.wait()
@@ -145,6 +151,14 @@ class _BatchedRun:
         if self._spark is not None and not self._over.is_set():
             self.status = JobStatus.CANCELLING
             self._spark.sparkContext.cancelJobGroup(self._group)
+
+    def savepoint(self, directory: str | None) -> Future[str]:
+        answer: Future[str] = Future()
+        answer.set_exception(JobError("a job in batch mode has no savepoints: Spark runs lost tasks again"))
+        return answer
+
+    def stop(self, directory: str | None, drain: bool) -> Future[str]:
+        return self.savepoint(directory)
 
     def wait(self) -> BaseException | None:
         self._over.wait()

@@ -34,6 +34,12 @@ class JobRun(Protocol):
     def cancel(self) -> None:
         """Ask it to stop."""
 
+    def savepoint(self, directory: str | None) -> Future[str]:
+        """Take a savepoint; the future is given its path."""
+
+    def stop(self, directory: str | None, drain: bool) -> Future[str]:
+        """Stop it with a savepoint; the future is given its path."""
+
     def wait(self) -> BaseException | None:
         """Wait for its end; the error with which it ended, if any."""
 
@@ -58,6 +64,22 @@ class JobClient:
         """Stop the job; done when it has stopped. A job that has ended stays as it is."""
         self._run.cancel()
         return _later(self._wait)
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        """Take a savepoint below a directory, or below `execution.checkpointing.savepoint-dir`; gives its path.
+
+        The job goes on. The future raises CheckpointError if the savepoint failed, JobError if the job is not running.
+        """
+        return CompletableFuture(self._run.savepoint(savepoint_directory))
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture[str]:
+        """Stop the job with a savepoint; gives its path. Sources emit nothing after it, what came before is committed.
+
+        `advance_to_end_of_event_time`: first all windows and event-time timers fire, for a job that is not to go on.
+        """
+        return CompletableFuture(self._run.stop(savepoint_directory, advance_to_end_of_event_time))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """The result, once the job has ended; JobError or JobCancelledError if it did not end well."""

@@ -151,6 +151,14 @@ class CheckpointTriggered(ToSlot, frozen=True, tag=True):
     checkpoint_id: int
     timestamp_ms: int
     full: bool
+    savepoint: str
+    stop: bool
+
+
+class SourceDrained(ToSlot, frozen=True, tag=True):
+    """To a source: read no more, as if the data had ended."""
+
+    vertex: int
 
 
 class CheckpointGivenUp(ToSlot, frozen=True, tag=True):
@@ -179,6 +187,7 @@ FromJobManager = (
     SplitsAssigned
     | SplitsExhausted
     | CheckpointTriggered
+    | SourceDrained
     | CheckpointGivenUp
     | CheckpointCompleted
     | CloseTasks

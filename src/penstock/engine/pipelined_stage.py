@@ -33,6 +33,7 @@ from penstock.control.messages import (
     Register,
     Results,
     SlotFailed,
+    SourceDrained,
     SplitRequested,
     SplitsAssigned,
     SplitsExhausted,
@@ -59,6 +60,7 @@ from penstock.runtime.events import (
     Close,
     DataEnded,
     Decline,
+    Drain,
     Finished,
     NoMoreSplits,
     RequestSplit,
@@ -103,11 +105,9 @@ class SlotHost:
         self._interrupt = Interrupt()
         self._waiting: tuple[str, int] | None = None
         watch_for_hangup(self._interrupt.soon)
-        self._snapshots: SnapshotThread | None = None
-        self._storage = DirectoryStorage(payload.checkpoints) if payload.checkpoints is not None else None
-        if self._storage is not None:
-            self._snapshots = SnapshotThread(self._storage, self._inbox.ring)
-        assert payload.control is not None
+        assert payload.control is not None and payload.checkpoints is not None
+        self._storage = DirectoryStorage(payload.checkpoints)
+        self._snapshots = SnapshotThread(self._storage, self._inbox.ring)
         self._client = ControlClient(payload.control, self._on_message, self._heartbeat, payload.heartbeat_ms)
 
     def run(self) -> Iterator[pa.RecordBatch]:
@@ -153,7 +153,6 @@ class SlotHost:
         slot = Slot(self._level, self._index, str(os.getpid()), _now_ms, time.monotonic_ns)
         self._slot = slot
         if self._level.restore:
-            assert self._storage is not None
             slot.restore(self._storage)
         slot.open()
         self._client.send(Register(self._level.attempt, self._level.level, self._index, platform.node(), os.getpid()))
@@ -165,7 +164,7 @@ class SlotHost:
             self._handle(self._client.received.popleft())
         if self._discarding or self._slot is None:
             return False
-        while self._snapshots is not None and self._snapshots.answers:
+        while self._snapshots.answers:
             self._slot.handle(*self._snapshots.answers.popleft())
         with self._interrupt.allowed():
             busy = self._slot.step()
@@ -187,8 +186,12 @@ class SlotHost:
         elif isinstance(message, SplitsExhausted):
             slot.handle(message.vertex, NoMoreSplits())
         elif isinstance(message, CheckpointTriggered):
-            trigger = TriggerCheckpoint(message.checkpoint_id, message.timestamp_ms, message.full)
+            trigger = TriggerCheckpoint(
+                message.checkpoint_id, message.timestamp_ms, message.full, message.savepoint, message.stop
+            )
             slot.handle(message.vertex, trigger)
+        elif isinstance(message, SourceDrained):
+            slot.handle(message.vertex, Drain())
         elif isinstance(message, CheckpointGivenUp):
             slot.handle(message.vertex, AbortCheckpoint(message.checkpoint_id))
         elif isinstance(message, CheckpointCompleted):
@@ -216,7 +219,6 @@ class SlotHost:
             elif isinstance(effect, RequestSplit):
                 self._client.send(SplitRequested(*where, effect.vertex))
             elif isinstance(effect, WriteSnapshot):
-                assert self._snapshots is not None
                 self._snapshots.write(effect.vertex, effect.snapshot)
             elif isinstance(effect, Acknowledge):
                 commits = pickle.dumps(effect.commits, protocol=5) if effect.commits else b""

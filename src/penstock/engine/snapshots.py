@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from penstock.checkpoint.storage import SavepointStorage
 from penstock.runtime.events import SnapshotFailed, SnapshotWritten
 from penstock.runtime.snapshot import TaskSnapshot
 from penstock.state.files import StateStorage
@@ -41,8 +42,9 @@ class SnapshotThread:
 
     def _write(self, snapshot: TaskSnapshot) -> SnapshotWritten | SnapshotFailed:
         began_ns = time.monotonic_ns()
-        writing = snapshot.write(self._storage)
         try:
+            storage = SavepointStorage(snapshot.savepoint) if snapshot.savepoint else self._storage
+            writing = snapshot.write(storage)
             while True:
                 next(writing)
                 time.sleep(0)

@@ -15,7 +15,8 @@ Flink docs, "Stateful Stream Processing"; State Management paper, 3.2.
 
     (*) aligning n, and all live channels have delivered n: snapshot n, last = n, replay, idle.
     replay: set-aside items go through this table again, in order; barriers may be among them, so it is a loop over
-    a queue, not a recursion. AT_LEAST_ONCE sets nothing aside, so several checkpoints are counted at once, each by id.
+    a queue, not a recursion. AT_LEAST_ONCE sets nothing aside, so several checkpoints are counted at once, each by id;
+    savepoints are aligned in that mode, too.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class ExactlyOnceAlignment:
         self._aside.clear()
 
 
-class AtLeastOnceAlignment:
+class AtLeastOnceAlignment(ExactlyOnceAlignment):
     """Barriers are counted, nothing is set aside: what overtakes a barrier is in the snapshot and comes again."""
 
     def __init__(
@@ -119,43 +120,35 @@ class AtLeastOnceAlignment:
         snapshot: Callable[[CheckpointBarrier], None],
         decline: Callable[[int], None],
     ) -> None:
-        self._live = set(channels)
-        self._deliver = deliver
-        self._snapshot = snapshot
-        self._decline = decline
+        super().__init__(channels, deliver, snapshot, decline)
         self._pending: dict[int, tuple[CheckpointBarrier, set[Hashable]]] = {}
-        self._aborted: set[int] = set()
-        self.last = 0
-        self.set_aside = 0
-        self.current: CheckpointBarrier | None = None
-
-    def receive(self, channel: Hashable, item: Any) -> None:
-        """The next item of a channel."""
-        if isinstance(item, CheckpointBarrier):
-            n = item.checkpoint_id
-            if n > self.last and n not in self._aborted:
-                self._pending.setdefault(n, (item, set()))[1].add(channel)
-                self._complete()
-            return
-        self._deliver(channel, item)
-        if isinstance(item, EndOfInput):
-            self._live.discard(channel)
-            self._complete()
+        self._last_counted = 0
 
     def abort(self, checkpoint_id: int) -> None:
-        """The coordinator gave this checkpoint up."""
         self._pending.pop(checkpoint_id, None)
-        if checkpoint_id > self.last:
-            self._aborted.add(checkpoint_id)
+        super().abort(checkpoint_id)
 
-    def _complete(self) -> None:
+    def _barrier(self, channel: Hashable, barrier: CheckpointBarrier) -> None:
+        if barrier.savepoint:
+            super()._barrier(channel, barrier)
+            return
+        n = barrier.checkpoint_id
+        if n > self._last_counted and n not in self._aborted:
+            self._pending.setdefault(n, (barrier, set()))[1].add(channel)
+            self._count()
+
+    def _complete_if_all_arrived(self) -> None:
+        super()._complete_if_all_arrived()
+        self._count()
+
+    def _count(self) -> None:
         for n in sorted(self._pending):
-            barrier, arrived = self._pending[n]
-            if self._live <= arrived:
+            # One of those before may have been a newer one's.
+            if n in self._pending and self._live <= self._pending[n][1]:
                 for older in [m for m in self._pending if m < n]:
                     self._decline(older)
                     del self._pending[older]
-                del self._pending[n]
+                barrier, _ = self._pending.pop(n)
                 self._snapshot(barrier)
-                self.last = n
+                self._last_counted = n
                 self._aborted = {m for m in self._aborted if m > n}

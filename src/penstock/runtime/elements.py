@@ -26,9 +26,12 @@ class CheckpointBarrier(Element, frozen=True, gc=False):
 
     checkpoint_id: int
     timestamp_ms: int
-    aligned: bool = True
     full: bool = False
     """Whether all state is to be written, not only what has changed."""
+    savepoint: str = ""
+    """The directory of a savepoint; empty: this is a checkpoint."""
+    stop: bool = False
+    """Whether the job stops here: after this nothing more is read, and no timer fires."""
 
 
 class EndOfData(Element, frozen=True, gc=False):

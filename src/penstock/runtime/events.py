@@ -38,6 +38,14 @@ class TriggerCheckpoint(Event, frozen=True, gc=False):
     timestamp_ms: int
     full: bool = False
     """Write all state, not only what has changed."""
+    savepoint: str = ""
+    """The directory of a savepoint; empty: it is a checkpoint."""
+    stop: bool = False
+    """Emit nothing after the barrier: the job stops with this savepoint."""
+
+
+class Drain(Event, frozen=True, gc=False):
+    """To sources: read no more, as if the data had ended here. Event time goes to its end."""
 
 
 class CheckpointComplete(Event, frozen=True, gc=False):

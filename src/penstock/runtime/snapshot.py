@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
-from penstock.state.files import StateStorage, read_items, restore_keyed, write_keyed, write_lists
+from penstock.state.files import StateStorage, read_items, restore_keyed, write_columns, write_keyed, write_lists
 from penstock.state.handles import (
     KeyedFile,
     ListsFile,
@@ -42,11 +42,13 @@ class KeyedChain:
 
     def __init__(self) -> None:
         self.files: list[KeyedFile] = []
+        self.broken_off = False
+        """Whether changes have gone into a savepoint, and so into none of the files."""
 
     @property
     def next_is_full(self) -> bool:
         """Whether it is time to write all: the changes since have become as much as the state, or too many files."""
-        if not self.files or len(self.files) >= _CHAIN_FILES_MAX:
+        if self.broken_off or not self.files or len(self.files) >= _CHAIN_FILES_MAX:
             return True
         return sum(file.bytes for file in self.files[1:]) > self.files[0].bytes * self.growth_max
 
@@ -54,14 +56,42 @@ class KeyedChain:
 class OperatorSnapshot:
     """What one operator froze."""
 
-    def __init__(self, state_id: str, operator: Operator, chain: KeyedChain, full: bool) -> None:
+    def __init__(self, state_id: str, operator: Operator, chain: KeyedChain, full: bool, savepoint: bool) -> None:
         self.state_id = state_id
         self.chain = chain
-        self.full = full or chain.next_is_full
+        self.full = full or savepoint or chain.next_is_full
+        if self.full:
+            chain.broken_off = savepoint
         self.tables: dict[str, FrozenTable] = {
             name: table.freeze(self.full) for name, table in operator.keyed_tables().items()
         }
+        self.schemas = operator.keyed_schemas()
         self.lists: list[tuple[str, Redistribution, list[Any]]] = operator.lists()
+
+    def write(self, name: str, storage: StateStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
+        """As a checkpoint holds it: what has changed, or all, in one file."""
+        keyed: list[KeyedFile] = []
+        if self.tables:
+            schemas = {table: str(schema) for table, schema in self.schemas.items()}
+            keyed = [(yield from write_keyed(storage, f"{name}-keyed", self.tables, key_groups, schemas))]
+        return OperatorState(keyed, (yield from self._write_lists(name, storage)))
+
+    def write_savepoint(
+        self, name: str, storage: StateStorage, key_groups: KeyGroups
+    ) -> Generator[None, None, OperatorState]:
+        """As a savepoint holds it: each table for itself, as Parquet."""
+        keyed = []
+        for number, (table_name, table) in enumerate(self.tables.items()):
+            schema = self.schemas.get(table_name)
+            file = yield from write_columns(
+                storage, f"{name}-{number}.parquet", (table_name, table), key_groups, schema
+            )
+            if file is not None:
+                keyed.append(file)
+        return OperatorState(keyed, (yield from self._write_lists(name, storage)))
+
+    def _write_lists(self, name: str, storage: StateStorage) -> Generator[None, None, ListsFile | None]:
+        return (yield from write_lists(storage, f"{name}-lists", self.lists)) if self.lists else None
 
     def release(self) -> None:
         """The frozen tables are not read any more."""
@@ -72,8 +102,12 @@ class OperatorSnapshot:
 class TaskSnapshot:
     """What one task froze for one checkpoint."""
 
-    def __init__(self, checkpoint_id: int, name: str, operators: list[OperatorSnapshot], key_groups: KeyGroups) -> None:
+    def __init__(
+        self, checkpoint_id: int, name: str, operators: list[OperatorSnapshot], key_groups: KeyGroups, savepoint: str
+    ) -> None:
         self.checkpoint_id = checkpoint_id
+        self.savepoint = savepoint
+        """The directory of the savepoint to which it belongs; empty: to a checkpoint."""
         self.figures = SnapshotFigures()
         self._name = name
         self._operators = operators
@@ -84,16 +118,10 @@ class TaskSnapshot:
         """Write it, a millisecond's work at a time. Returns the files written, without those of earlier snapshots."""
         states: dict[str, OperatorState] = {}
         for index, operator in enumerate(self._operators):
-            name = f"{self._name}-{index}"
-            keyed: list[KeyedFile] = []
-            if operator.tables:
-                file = yield from write_keyed(storage, f"{name}-keyed", operator.tables, self._key_groups)
-                keyed = [file]
-            lists: ListsFile | None = None
-            if operator.lists:
-                lists = yield from write_lists(storage, f"{name}-lists", operator.lists)
-            if keyed or lists is not None:
-                states[operator.state_id] = OperatorState(keyed, lists)
+            write = operator.write_savepoint if self.savepoint else operator.write
+            state = yield from write(f"{self._name}-{index}", storage, self._key_groups)
+            if state.keyed or state.lists is not None:
+                states[operator.state_id] = state
         return SubtaskState(states)
 
     def written(self, files: SubtaskState) -> SubtaskState | None:
@@ -102,7 +130,7 @@ class TaskSnapshot:
         broken = False
         for operator in self._operators:
             operator.release()
-            if not operator.tables:
+            if not operator.tables or self.savepoint:
                 continue
             chain = operator.chain
             file = states[operator.state_id].keyed[0]
@@ -121,7 +149,7 @@ class TaskSnapshot:
         """In the task's thread: nothing of it counts. What was frozen is in no file, so the next one writes all."""
         for operator in self._operators:
             operator.release()
-            operator.chain.files = []
+            operator.chain.broken_off = True
 
 
 def _bytes_of(state: OperatorState) -> int:
@@ -134,8 +162,12 @@ def restore_operator(
     """Put state back, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
     read = 0
     for files in restored.chains:
-        names = {table.name for file in files for table in file.tables}
-        tables = {name: table for name in names if (table := operator.restored_table(name)) is not None}
+        schemas = {table.name: table.schema for file in files for table in file.tables}
+        tables = {
+            name: table
+            for name, schema in schemas.items()
+            if (table := operator.restored_table(name, schema)) is not None
+        }
         read += restore_keyed(storage, files, groups, tables)
     if restored.goes_on and len(restored.chains) == 1:
         chain.files = restored.chains[0]
@@ -182,15 +214,15 @@ class Snapshots:
                 assert isinstance(operator, SinkOperator)
                 self._prepared.append((operator.sink_id, committables))
 
-    def freeze(self, checkpoint_id: int, full: bool) -> TaskSnapshot:
+    def freeze(self, checkpoint_id: int, full: bool, savepoint: str) -> TaskSnapshot:
         """Freeze all operators, now."""
         frozen = [
-            OperatorSnapshot(node.state_id, node.operator, files, full)
+            OperatorSnapshot(node.state_id, node.operator, files, full, bool(savepoint))
             for node, files in zip(self._chain.nodes, self._files, strict=True)
         ]
         info = self._info
         name = f"{checkpoint_id}-{info.vertex_id}-{info.subtask}-{info.attempt}"
-        snapshot = TaskSnapshot(checkpoint_id, name, frozen, self._key_groups)
+        snapshot = TaskSnapshot(checkpoint_id, name, frozen, self._key_groups, savepoint)
         self._under_way[checkpoint_id] = snapshot, self._prepared
         self._prepared = []
         return snapshot

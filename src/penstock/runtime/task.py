@@ -46,6 +46,7 @@ from penstock.runtime.events import (
     Close,
     DataEnded,
     Decline,
+    Drain,
     Effect,
     Event,
     Finished,
@@ -90,6 +91,9 @@ class Task:
     _folding = False
     _aligning_since_ns: int | None = None
     _last_checkpoint = 0
+    _given_up = 0
+    _stopped_at: int | None = None
+    """The savepoint with which the job stops: nothing is read and no timer fires after it, unless it is given up."""
 
     def __init__(
         self,
@@ -229,7 +233,7 @@ class Task:
         if self._work or self.chain.paused:
             return True
         source = self._source
-        if source is None or source.ended or self.state is not TaskState.RUNNING:
+        if source is None or source.ended or self.state is not TaskState.RUNNING or self._stopped_at is not None:
             return False
         return source.poll_at_ms is not None and source.poll_at_ms <= self._now_ms()
 
@@ -239,9 +243,11 @@ class Task:
             return None
         if self._folding:
             return self._now_ms()
-        times = [self._flush_at_ms, self.chain.wake_at_ms() if self.state is TaskState.RUNNING else None]
-        if self._source is not None and self.state is TaskState.RUNNING:
-            times.append(self._source.poll_at_ms)
+        times = [self._flush_at_ms]
+        if self.state is TaskState.RUNNING and self._stopped_at is None:
+            times.append(self.chain.wake_at_ms())
+            if self._source is not None:
+                times.append(self._source.poll_at_ms)
         return min((at for at in times if at is not None), default=None)
 
     def take_effects(self) -> list[Effect]:
@@ -279,11 +285,24 @@ class Task:
 
     def _trigger_checkpoint(self, event: TriggerCheckpoint) -> None:
         assert self._source is not None
-        barrier = CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, full=event.full)
+        barrier = CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, event.full, event.savepoint, event.stop)
         self._work.append((self._take_snapshot, barrier, (0, 0)))
+
+    def _drain(self, event: Drain) -> None:
+        self._work.append((self._end_early, None, None))
+
+    def _end_early(self, _: None, __: None) -> None:
+        source = self._source
+        assert source is not None
+        if not source.ended and self.state is TaskState.RUNNING:
+            source.ended = True
+            self._work.append((self._source_ended, source, None))
 
     def _abort_checkpoint(self, event: AbortCheckpoint) -> None:
         self._alignment.abort(event.checkpoint_id)
+        self._given_up = max(self._given_up, event.checkpoint_id)
+        if self._stopped_at == event.checkpoint_id:
+            self._stopped_at = None
         if self._alignment.current is None:
             self._aligning_since_ns = None
 
@@ -425,7 +444,9 @@ class Task:
         for edge in self._edges:
             edge.element(barrier)
             edge.flush()
-        snapshot = self._snapshots.freeze(barrier.checkpoint_id, barrier.full)
+        if barrier.stop and barrier.checkpoint_id > self._given_up:
+            self._stopped_at = barrier.checkpoint_id
+        snapshot = self._snapshots.freeze(barrier.checkpoint_id, barrier.full, barrier.savepoint)
         aligned_ms, set_aside = alignment
         snapshot.figures = SnapshotFigures(aligned_ms, (self._clock() - began_ns) / 1e6, set_aside=set_aside)
         self._effect(WriteSnapshot(self.vertex.id, self.info.subtask, snapshot))
@@ -455,7 +476,7 @@ class Task:
     # What time brings.
 
     def _do_due(self, now_ms: int) -> None:
-        if self.state is TaskState.RUNNING and not self.chain.paused:
+        if self.state is TaskState.RUNNING and self._stopped_at is None and not self.chain.paused:
             for operator in self.chain.due(now_ms):
                 self._work.appendleft((self._fire, operator, now_ms))
 
@@ -463,7 +484,7 @@ class Task:
         operator.processing_time(now_ms)
 
     def _poll(self, source: SourceOperator) -> None:
-        if self.state is not TaskState.RUNNING or source.ended:
+        if self.state is not TaskState.RUNNING or source.ended or self._stopped_at is not None:
             return
         now_ms, go_on = self._now_ms(), self._budget.go_on
         if self._latency_interval_ms and now_ms >= self._latency_at_ms:
@@ -518,6 +539,7 @@ _HANDLERS: dict[type[Event], Callable[[Task, Any], None]] = {
     NoMoreSplits: Task._no_more_splits,
     InputEnded: Task._input_ended,
     TriggerCheckpoint: Task._trigger_checkpoint,
+    Drain: Task._drain,
     AbortCheckpoint: Task._abort_checkpoint,
     CheckpointComplete: Task._checkpoint_complete,
     SnapshotWritten: Task._snapshot_written,

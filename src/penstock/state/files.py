@@ -11,10 +11,11 @@ import io
 import pickle
 import zlib
 from collections import defaultdict
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Protocol
 
 from penstock.common.errors import CheckpointError
+from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import (
     KeyedFile,
     ListInFile,
@@ -24,7 +25,10 @@ from penstock.state.handles import (
     TableInFile,
 )
 from penstock.state.key_groups import KeyGroups
-from penstock.state.tables import PIECE_ENTRIES, FrozenTable, Table
+from penstock.state.schema import TableSchema
+from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places, Table
+
+_ROWS_AT_ONCE = 2_048
 
 
 class StateWriter(Protocol):
@@ -42,6 +46,27 @@ class StateWriter(Protocol):
         """Remove it."""
 
 
+class NotTypedError(Exception):
+    """A column can't hold a value as its type says. Caught by whoever writes: the column is pickled then."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(column)
+        self.column = column
+
+
+class ColumnWriter(Protocol):
+    """A Parquet file of one table that is being written, by key group."""
+
+    def write(self, groups: list[int], places: Places, values: Entries) -> None:
+        """Append rows. Raises NotTypedError: the file is no use then."""
+
+    def close(self) -> KeyedFile:
+        """Make it durable."""
+
+    def abort(self) -> None:
+        """Remove it."""
+
+
 class StateStorage(Protocol):
     """Where snapshots are kept: what a host hands to its tasks. Raises OSError where the store fails."""
 
@@ -51,9 +76,24 @@ class StateStorage(Protocol):
     def read(self, path: str, offset: int, length: int) -> bytes:
         """A part of a file."""
 
+    def create_columns(
+        self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
+    ) -> ColumnWriter:
+        """A new Parquet file, typed as far as `schema` or the values themselves tell types, but for `pickled`.
+
+        `keyed_by_first`: places are tuples that begin with the key.
+        """
+
+    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
+        """The rows of these key groups, some at a time, and how many bytes were read for them."""
+
 
 def write_keyed(
-    storage: StateStorage, name: str, tables: dict[str, FrozenTable], key_groups: KeyGroups
+    storage: StateStorage,
+    name: str,
+    tables: dict[str, FrozenTable],
+    key_groups: KeyGroups,
+    schemas: dict[str, str] | None = None,
 ) -> Generator[None, None, KeyedFile]:
     """Write tables, sorted by key group. The handle is what the generator returns."""
     by_group: dict[int, list[tuple[int, list[Any], list[Any]]]] = defaultdict(list)
@@ -77,8 +117,63 @@ def write_keyed(
     except BaseException:
         writer.abort()
         raise
-    named = [TableInFile(name, table.full) for name, table in tables.items()]
+    named = [TableInFile(name, table.full, (schemas or {}).get(name, "")) for name, table in tables.items()]
     return KeyedFile(writer.path, position, named, sections)
+
+
+def write_columns(
+    storage: StateStorage,
+    name: str,
+    table: tuple[str, FrozenTable],
+    key_groups: KeyGroups,
+    schema: TableSchema | None,
+) -> Generator[None, None, KeyedFile | None]:
+    """Write all of one table in the form of savepoints: a Parquet file, sorted by key group. None: it is empty."""
+    table_name, frozen = table
+    by_group: dict[int, list[tuple[int, list[Any], list[Any]]]] = defaultdict(list)
+    yield from _sort_by_group([frozen], key_groups, by_group)
+    present: dict[int, dict[Any, Any]] = {}
+    for group in sorted(by_group):
+        newest: dict[Any, Any] = {}
+        for _, places, values in by_group.pop(group):
+            newest.update(zip(places, values, strict=True))
+        entries = {place: value for place, value in newest.items() if value is not None}
+        if entries:
+            present[group] = entries
+        yield
+    pickled: set[str] = set()
+    while present:
+        writer = storage.create_columns(name, table_name, schema, frozen.keyed_by_first, pickled)
+        try:
+            yield from _write_rows(writer, present)
+            return writer.close()
+        except NotTypedError as error:
+            # From the beginning, since all rows of a column have one type.
+            writer.abort()
+            pickled.add(error.column)
+        except BaseException:
+            writer.abort()
+            raise
+    return None
+
+
+def _write_rows(writer: ColumnWriter, present: dict[int, dict[Any, Any]]) -> Generator[None, None, None]:
+    groups: list[int] = []
+    places: list[Any] = []
+    values: list[Any] = []
+    for group, entries in present.items():
+        groups += [group] * len(entries)
+        places += entries
+        values += entries.values()
+        whole = len(places) // _ROWS_AT_ONCE * _ROWS_AT_ONCE
+        for start in range(0, whole, _ROWS_AT_ONCE):
+            stop = start + _ROWS_AT_ONCE
+            writer.write(groups[start:stop], places[start:stop], values[start:stop])
+            yield
+        del groups[:whole], places[:whole], values[:whole]
+    if places:
+        writer.write(groups, places, values)
+        yield
 
 
 def _sort_by_group(
@@ -136,6 +231,12 @@ def restore_keyed(storage: StateStorage, chain: list[KeyedFile], groups: range, 
     last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
     read = 0
     for index, file in enumerate(chain):
+        if file.columns:
+            if (table := tables.get(file.tables[0].name)) is not None:
+                for places, values, size in storage.read_columns(file, groups):
+                    table.restore(places, values)
+                    read += size
+            continue
         takers = [tables.get(table.name) if index >= last_full.get(table.name, 0) else None for table in file.tables]
         if not any(taker is not None for taker in takers):
             continue
@@ -144,7 +245,7 @@ def restore_keyed(storage: StateStorage, chain: list[KeyedFile], groups: range, 
                 stream = io.BytesIO(read_section(storage, file.path, section))
                 read += section.length
                 while stream.tell() < section.length:
-                    number, places, values = pickle.load(stream)
+                    number, places, values = StateUnpickler(stream).load_complete()
                     taker = takers[number]
                     if taker is not None:
                         taker.restore(places, values)
@@ -153,7 +254,7 @@ def restore_keyed(storage: StateStorage, chain: list[KeyedFile], groups: range, 
 
 def read_items(storage: StateStorage, path: str, part: ListInFile) -> list[Any]:
     """The items of a list. Raises CheckpointError if the file is missing or damaged."""
-    return [pickle.loads(read_section(storage, path, section)) for section in part.items]
+    return [StateUnpickler(io.BytesIO(read_section(storage, path, section))).load_complete() for section in part.items]
 
 
 def read_section(storage: StateStorage, path: str, section: Section) -> bytes:

@@ -27,6 +27,8 @@ class TableInFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     name: str
     full: bool
+    schema: str = ""
+    """Kind and type of the state, for tables that users' functions have named."""
 
 
 class KeyedFile(msgspec.Struct, frozen=True):
@@ -36,6 +38,8 @@ class KeyedFile(msgspec.Struct, frozen=True):
     bytes: int
     tables: list[TableInFile]
     sections: list[Section]
+    columns: bool = False
+    """Whether it is a Parquet file of one table: then a section's offset is a row group, its length counts rows."""
 
 
 class Redistribution(enum.Enum):

@@ -30,6 +30,7 @@ from penstock.state.interfaces import (
     ValueState,
 )
 from penstock.state.layers import LayeredTable
+from penstock.state.schema import TableSchema, check_schema, schema_of
 from penstock.state.tables import Table
 
 NO_NAMESPACE: Any = None
@@ -40,19 +41,23 @@ T = TypeVar("T", bound=Table)
 class HeapKeyedBackend:
     """All keyed state of one operator in one subtask. `key` (and `namespace`) say whose state is meant."""
 
-    __slots__ = ("_descriptors", "_states", "key", "namespace", "tables")
+    __slots__ = ("_descriptors", "_restored_schemas", "_states", "key", "namespace", "schemas", "tables")
 
     def __init__(self) -> None:
         self.key: Any = None
         self.namespace: Any = NO_NAMESPACE
         self.tables: dict[str, Table] = {}
+        self.schemas: dict[str, TableSchema] = {}
+        """Kinds and types of the tables that users' functions have named."""
+        self._restored_schemas: dict[str, str] = {}
         self._descriptors: dict[str, StateDescriptor] = {}
         self._states: dict[tuple[str, bool], State] = {}
 
     def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
         """The state that `descriptor` names, of the current key, and of the current namespace too if `namespaced`.
 
-        Raises ProgramError if the name is in use for a state of another kind.
+        Raises ProgramError if the name is in use for a state of another kind, CheckpointError if what was restored is
+        of another kind or type.
         """
         name = descriptor.get_name()
         if descriptor._ttl_config is not None and descriptor._ttl_config.is_enabled():
@@ -65,7 +70,10 @@ class HeapKeyedBackend:
             )
         state = self._states.get((name, namespaced))
         if state is None:
-            table = self.layered(f"{WINDOW_PREFIX}{name}" if namespaced else name, namespaced)
+            table_name = f"{WINDOW_PREFIX}{name}" if namespaced else name
+            schema = self.schemas[table_name] = schema_of(descriptor)
+            check_schema(name, self._restored_schemas.get(table_name, ""), schema)
+            table = self.layered(table_name, namespaced)
             make = _KINDS[type(descriptor)]
             state = self._states[name, namespaced] = make(self, table, descriptor, namespaced)
         return state
@@ -78,8 +86,9 @@ class HeapKeyedBackend:
         assert isinstance(table, LayeredTable)
         return table
 
-    def restored_table(self, name: str) -> Table:
-        """The table of that name, for what a snapshot has of it."""
+    def restored_table(self, name: str, schema: str) -> Table:
+        """The table of that name, for what a snapshot has of it, and as what: `state` refuses to give it as another."""
+        self._restored_schemas[name] = schema
         table = self.tables.get(name)
         return table if table is not None else self.layered(name, name.startswith(WINDOW_PREFIX))
 

@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
-from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings, VertexOutline
+from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings, VertexOutline, Wanted
 from penstock.checkpoint.manifest import unpacked
+from penstock.common.errors import CheckpointError
 from penstock.runtime.events import AbortCheckpoint, CheckpointComplete, TriggerCheckpoint
 from penstock.state.handles import KeyedFile, OperatorState, SnapshotFigures, SubtaskState
 from penstock.testing.simulator.storage import MemoryStorage
@@ -171,9 +172,9 @@ def test_an_attempt_that_ends_takes_its_checkpoints_with_it() -> None:
     n = job.coordinator.trigger()
     job.acknowledge(n, (COUNT, 0), commits=[(SINK, ["a"])])
     answers: list = []
-    last = job.coordinator.trigger(then=answers.append)
+    last = job.coordinator.trigger(Wanted(answers.append))
     job.coordinator.attempt_ended()
-    assert answers == [None]
+    assert isinstance(answers[0], CheckpointError) and len(answers) == 1
     job.coordinator.attempt_began(1, lambda *event: job.told.append(event), dict)
     again = job.coordinator.trigger()
     assert again > last

@@ -14,6 +14,7 @@ from penstock.state.heap import HeapKeyedBackend
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.state.schema import TableSchema
     from penstock.state.tables import Table
 
 
@@ -87,8 +88,11 @@ class KeyedOperator(Operator):
     def keyed_tables(self) -> dict[str, Table]:
         return self.backend.tables
 
-    def restored_table(self, name: str) -> Table:
-        return self.backend.restored_table(name)
+    def keyed_schemas(self) -> dict[str, TableSchema]:
+        return self.backend.schemas
+
+    def restored_table(self, name: str, schema: str) -> Table:
+        return self.backend.restored_table(name, schema)
 
     def fold(self) -> bool:
         return self.backend.fold(_FOLDED_ENTRIES)

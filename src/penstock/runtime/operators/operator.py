@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.common.output_tag import OutputTag
     from penstock.runtime.context import OperatorContext
     from penstock.state.handles import Redistribution
+    from penstock.state.schema import TableSchema
     from penstock.state.tables import Table
 
 Values = list[Any]
@@ -93,7 +94,11 @@ class Operator:
         """Its keyed state, by name."""
         return {}
 
-    def restored_table(self, name: str) -> Table | None:
+    def keyed_schemas(self) -> dict[str, TableSchema]:
+        """Kinds and types of those tables that users' functions have named."""
+        return {}
+
+    def restored_table(self, name: str, schema: str) -> Table | None:
         """Where a snapshot's keyed state of that name goes, before `open`; None: the operator has none."""
         return None
 

@@ -30,6 +30,7 @@ class TimeWindow(tuple[int, int], Window):
     """
 
     __slots__ = ()
+    _fields = ("start", "end")
 
     def __new__(cls, start: int, end: int) -> TimeWindow:
         """The window from `start` (inclusive) to `end` (exclusive)."""

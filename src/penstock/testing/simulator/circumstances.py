@@ -41,6 +41,10 @@ class Circumstances:
     retained: int = 1
     """How many completed checkpoints are kept."""
     cancel_at_step: int | None = None
+    savepoint_at_steps: tuple[int, ...] = ()
+    """When the user takes a savepoint."""
+    stop_rate: float = 0.0
+    """How likely it is that the job stops with one, and is started from it, perhaps with other parallelisms."""
     jump_rate: float = 0.01
     """How often the clock jumps while there is something to do, against one for each thing that could be done."""
 
@@ -75,6 +79,8 @@ class Circumstances:
             rescale_rate=random.choice([0.0, 0.5, 1.0]),
             retained=random.choice([1, 1, 2, 5]),
             cancel_at_step=random.randint(0, 400) if random.random() < 0.06 else None,
+            savepoint_at_steps=_savepoints(random),
+            stop_rate=random.choice([0.0, 0.5, 1.0]),
         )
 
     def budget(self, clock: Clock) -> Budget:
@@ -92,6 +98,12 @@ def _crashes(random: Random) -> tuple[int, ...]:
     if random.random() < 0.6:
         return ()
     return tuple(sorted(random.randint(0, 900) for _ in range(random.randint(1, 4))))
+
+
+def _savepoints(random: Random) -> tuple[int, ...]:
+    if random.random() < 0.7:
+        return ()
+    return tuple(sorted(random.randint(0, 900) for _ in range(random.randint(1, 3))))
 
 
 class TightBudget(Budget):

@@ -28,6 +28,7 @@ from penstock.state.files import StateStorage
 from penstock.testing.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.testing.simulator.clock import Clock
 from penstock.testing.simulator.network import SlotId
+from penstock.testing.simulator.storage import MemoryStorage
 
 
 class Registered(NamedTuple):
@@ -70,7 +71,7 @@ class SlotHost:
         clock: Clock,
         circumstances: Circumstances,
         world: World,
-        storage: StateStorage,
+        storage: MemoryStorage,
     ) -> None:
         self.id = slot_id
         self.slot: Slot | None = None
@@ -190,9 +191,12 @@ class SlotHost:
                 self._world.sent(self.id, row)
         for effect in slot.take_effects():
             if isinstance(effect, WriteSnapshot):
-                self._writes.append((effect, effect.snapshot.write(self._storage)))
+                self._writes.append((effect, effect.snapshot.write(self._storage_of(effect.snapshot.savepoint))))
             else:
                 self._world.report(self.id, effect)
+
+    def _storage_of(self, savepoint: str) -> StateStorage:
+        return self._storage.savepoint(savepoint) if savepoint else self._storage
 
     def _guarded(self, do: Callable[[], None]) -> None:
         try:

@@ -11,18 +11,20 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings
+from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings, Outcome, Wanted
+from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.restore import Restored, assign, enumerator_states
 from penstock.cluster.execution import Execution
 from penstock.cluster.job_manager import slots_of, sources_of
 from penstock.cluster.outlines import outlines_of, sink_state_ids, source_state_ids
 from penstock.cluster.uncommitted import Uncommitted
-from penstock.common.errors import TaskLostError
+from penstock.common.errors import CheckpointError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level
 from penstock.runtime.buffer import decode_header
 from penstock.runtime.events import (
+    AbortCheckpoint,
     Acknowledge,
     CheckpointComplete,
     DataEnded,
@@ -84,6 +86,10 @@ class Simulation:
         self.coordinator = self._coordinator()
         self._rescaled = rescaled
         self._checkpoints_left = list(circumstances.checkpoint_at_steps)
+        self._savepoints_left = list(circumstances.savepoint_at_steps)
+        self._origin: str | None = None
+        """The savepoint from which the job was started."""
+        self.stops = 0
         self._crashes_left = list(circumstances.crash_at_steps)
         self._began_at_step: dict[int, int] = {}
         self._idle_jumps = 0
@@ -94,7 +100,12 @@ class Simulation:
             "simulated",
             "simulated",
             outlines_of(self._graph),
-            CheckpointSettings(failures_tolerated=1_000_000, retained=self.circumstances.retained),
+            CheckpointSettings(
+                # When they begin is chance's choice; that there is an interval says that the job goes back to them.
+                interval_ms=1 if self.circumstances.checkpointing else None,
+                failures_tolerated=1_000_000,
+                retained=self.circumstances.retained,
+            ),
             self.storage,
             self.clock.now_ms,
             self._commit,
@@ -106,10 +117,13 @@ class Simulation:
         graph, circumstances = self._graph, self.circumstances
         outlines = outlines_of(graph)
         manifest = self.storage.latest()
+        own = manifest is not None
+        if manifest is None and self._origin is not None:
+            manifest = self.storage.savepoints[self._origin]
         restored: Restored = {}
         states: dict[int, Any] = {}
         if manifest is not None:
-            restored = assign(manifest, outlines, own=True, allow_non_restored=False)
+            restored = assign(manifest, outlines, own=own, allow_non_restored=False)
             by_id = enumerator_states(manifest)
             states = {vertex: by_id[state_id] for vertex, state_id in source_state_ids(graph).items()}
         self.execution = Execution(
@@ -120,6 +134,7 @@ class Simulation:
             states,
             self._last_checkpoint if circumstances.checkpointing else None,
         )
+        self._stopped_with: str | None = None
         self._network = Network(circumstances.channel_rows)
         self._control = ControlMessages()
         self._uncommitted = Uncommitted()
@@ -169,9 +184,12 @@ class Simulation:
         while True:
             while not self.execution.over:
                 self.step()
-            if not self._may_restart():
+            if self._may_restart():
+                self._restart()
+            elif self._stopped_with is not None and self.execution.status is JobStatus.FINISHED:
+                self._start_from_savepoint(self._stopped_with)
+            else:
                 break
-            self._restart()
         if self.execution.status is JobStatus.FINISHED:
             for host in self.hosts.values():
                 assert host.slot is not None
@@ -190,11 +208,28 @@ class Simulation:
         self._cuts_before = self.cuts
         self.restarts += 1
         self.trace.add("JobManager", f"attempt {self.restarts}")
-        if not self.storage.manifests:
+        if not self.storage.manifests and self._origin is None:
             # From the beginning: what came out of an attempt without a checkpoint never counted.
             assert not self.results or not self.circumstances.checkpointing
         if self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate:
             self._rescale()
+        self._begin_attempt()
+
+    def _start_from_savepoint(self, directory: str) -> None:
+        """The user starts a new job from the savepoint with which the one before has stopped."""
+        self.trace.add("user", f"starts from {directory}")
+        self.execution.close()
+        self.coordinator.attempt_ended()
+        self.coordinator.drop_all()
+        self._began_at_step.clear()
+        self._cuts_before = self.cuts
+        self.restarts += 1
+        self.stops += 1
+        self._origin = directory
+        if self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate:
+            self._graph = self._rescaled(self.random)
+        self.coordinator = self._coordinator()
+        self.coordinator.start_from(self.storage.savepoints[directory])
         self._begin_attempt()
 
     def _rescale(self) -> None:
@@ -232,6 +267,9 @@ class Simulation:
         while self._checkpoints_left and self._checkpoints_left[0] <= steps:
             self._checkpoints_left.pop(0)
             self.trigger_checkpoint()
+        while self._savepoints_left and self._savepoints_left[0] <= steps:
+            self._savepoints_left.pop(0)
+            self.take_savepoint()
         late = [n for n, began in self._began_at_step.items() if steps - began > _CHECKPOINT_STEPS_MAX]
         for n in late:
             # What an alignment set aside waits for a barrier that may have been lost: the timeout frees it.
@@ -258,12 +296,28 @@ class Simulation:
 
     def trigger_checkpoint(self) -> int | None:
         """Tell the sources to begin a checkpoint, if the job is running. Returns its number."""
-        if not self.execution.takes_checkpoints:
+        if not self.execution.takes_checkpoints or self.coordinator.savepoint_awaited:
             return None
-        n = self.coordinator.trigger(full=self.random.random() < 0.1)
+        n = self.coordinator.trigger(Wanted(_nobody, full=self.random.random() < 0.1))
         self.trace.add("JobManager", f"trigger checkpoint {n}")
-        self._began_at_step[n] = self.trace.steps
         return n
+
+    def take_savepoint(self) -> None:
+        """The user asks for a savepoint, and perhaps for the job to stop with it."""
+        if not self.execution.takes_checkpoints or not self.circumstances.checkpointing:
+            return
+        directory, stop = f"/savepoint-{self.trace.steps}", self.random.random() < self.circumstances.stop_rate
+
+        def done(outcome: Outcome) -> None:
+            self.trace.add("user", f"{directory}: {outcome if isinstance(outcome, CheckpointError) else 'complete'}")
+            if isinstance(outcome, Manifest):
+                self._began_at_step.pop(outcome.checkpoint_id, None)
+            if stop and isinstance(outcome, Manifest):
+                self._stopped_with = directory
+                self.execution.stop()
+
+        self.trace.add("user", f"asks for {directory}{' and stops' * stop}")
+        self.coordinator.ask(Wanted(done, directory, stop))
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """Tell all tasks that a checkpoint is given up."""
@@ -275,18 +329,26 @@ class Simulation:
         """All data has ended: one more checkpoint commits what is left."""
         if self.execution.status is not JobStatus.RUNNING:
             return
-        n = self.coordinator.trigger(then=lambda done: close() if done is not None else self._last_checkpoint(close))
-        self.trace.add("JobManager", f"last checkpoint {n}")
-        self._began_at_step[n] = self.trace.steps
+
+        def done(outcome: Outcome) -> None:
+            if isinstance(outcome, CheckpointError):
+                self._last_checkpoint(close)
+            else:
+                close()
+
+        self.trace.add("JobManager", "asks for the last checkpoint")
+        self.coordinator.ask(Wanted(done))
 
     def _commit(self, sink: int, subtask: int, committables: list[Any]) -> None:
         self.results.setdefault((sink, subtask), []).extend(committables)
 
     def _deliver(self, vertex: int, subtask: int, event: Event) -> None:
         lossy = self.trace.steps < _HEALED_AT_STEP
-        if lossy and isinstance(event, TriggerCheckpoint) and self.random.random() < self.circumstances.trigger_lost:
-            return
-        if isinstance(event, CheckpointComplete):
+        if isinstance(event, TriggerCheckpoint):
+            self._began_at_step[event.checkpoint_id] = self.trace.steps
+            if lossy and self.random.random() < self.circumstances.trigger_lost:
+                return
+        elif isinstance(event, (CheckpointComplete, AbortCheckpoint)):
             self._began_at_step.pop(event.checkpoint_id, None)
         self._control.to_slot((self._graph.vertices[vertex].level, subtask), Told(vertex, event))
 
@@ -388,9 +450,9 @@ class Simulation:
         elif isinstance(message, Acknowledge):
             self.acknowledged.append(message)
             task = (message.vertex, message.subtask)
-            complete = self.coordinator.latest
+            committed = self.coordinator.committed_id
             self.coordinator.acknowledged(task, message.checkpoint_id, message.state, message.commits)
-            if self.coordinator.latest is not complete:
+            if self.coordinator.committed_id != committed:
                 if self.trace.steps < _HEALED_AT_STEP and self.random.random() < self.circumstances.crash_rate:
                     self._crashes_left.insert(0, self.trace.steps + self.random.choice([0, 5, 20, 60]))
                 for sink, subtask, values in self._uncommitted.complete(message.checkpoint_id):
@@ -433,6 +495,10 @@ class Simulation:
         self.clock.advance_to(now_ms)
         self.execution.tick()
         self.trace.add("clock", why)
+
+
+def _nobody(outcome: Outcome) -> None:
+    """Nobody waits for that checkpoint."""
 
 
 def _name(slot: SlotId) -> str:

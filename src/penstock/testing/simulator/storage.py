@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from random import Random
 
-from penstock.checkpoint.manifest import Manifest, decode, encode
+from penstock.checkpoint.columns import ParquetColumnWriter, read_columns
+from penstock.checkpoint.manifest import Manifest, decode, encode, located
+from penstock.state.handles import KeyedFile
+from penstock.state.schema import TableSchema
+from penstock.state.tables import Entries, Places
 
 
 class MemoryStorage:
@@ -14,6 +18,7 @@ class MemoryStorage:
     def __init__(self, random: Random, failure_rate: float) -> None:
         self.files: dict[str, bytes] = {}
         self.manifests: dict[int, bytes] = {}
+        self.savepoints: dict[str, Manifest] = {}
         self._random = random
         self._failure_rate = failure_rate
 
@@ -27,6 +32,20 @@ class MemoryStorage:
         if path not in self.files:
             raise FileNotFoundError(path)
         return self.files[path][offset : offset + length]
+
+    def create_columns(
+        self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
+    ) -> ParquetColumnWriter:
+        """A new Parquet file."""
+        return ParquetColumnWriter(MemoryWriter(self, name), table, schema, keyed_by_first, pickled)
+
+    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
+        """The rows of these key groups."""
+        return read_columns(self.read, file, groups)
+
+    def savepoint(self, directory: str) -> MemorySavepoint:
+        """Where a savepoint is kept."""
+        return MemorySavepoint(self, directory)
 
     def publish(self, manifest: Manifest) -> str:
         """Keep a manifest, as what it would be on disk. What it refers to must be there."""
@@ -48,7 +67,7 @@ class MemoryStorage:
     def sweep(self, checkpoints: Iterable[Manifest]) -> None:
         """Forget what these checkpoints do not need."""
         needed = {path for manifest in checkpoints for path in manifest.files()}
-        self.files = {path: data for path, data in self.files.items() if path in needed}
+        self.files = {path: data for path, data in self.files.items() if path in needed or path.startswith("/")}
         self.manifests = {manifest.checkpoint_id: self.manifests[manifest.checkpoint_id] for manifest in checkpoints}
 
     def latest(self) -> Manifest | None:
@@ -71,8 +90,9 @@ class MemoryStorage:
 class MemoryWriter:
     """A file that is being written."""
 
-    def __init__(self, storage: MemoryStorage, path: str) -> None:
+    def __init__(self, storage: MemoryStorage, path: str, directory: str = "") -> None:
         self.path = path
+        self._where = f"{directory}/{path}" if directory else path
         self._storage = storage
         self._data: list[bytes] = []
 
@@ -84,7 +104,47 @@ class MemoryWriter:
     def close(self) -> None:
         """Give it its name."""
         self._storage.maybe_fail()
-        self._storage.files[self.path] = b"".join(self._data)
+        self._storage.files[self._where] = b"".join(self._data)
 
     def abort(self) -> None:
         """Nothing is kept."""
+
+
+class MemorySavepoint:
+    """A savepoint: its files are in the storage's memory, below its directory."""
+
+    def __init__(self, storage: MemoryStorage, directory: str) -> None:
+        self._storage = storage
+        self._directory = directory
+
+    def create(self, name: str, shared: bool) -> MemoryWriter:
+        """A new file, by its name in the savepoint."""
+        return MemoryWriter(self._storage, name, self._directory)
+
+    def create_columns(
+        self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
+    ) -> ParquetColumnWriter:
+        """A new Parquet file, by its name in the savepoint."""
+        return ParquetColumnWriter(self.create(name, shared=False), table, schema, keyed_by_first, pickled)
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+        return self._storage.read(path, offset, length)
+
+    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
+        """The rows of these key groups."""
+        return read_columns(self.read, file, groups)
+
+    def publish(self, manifest: Manifest) -> str:
+        """Keep the manifest, as what it would be on disk."""
+        self._storage.maybe_fail()
+        whole = located(decode(encode(manifest), self._directory), self._directory)
+        missing = whole.files() - self._storage.files.keys()
+        assert not missing, f"{self._directory} refers to files that are not there: {missing}"
+        self._storage.savepoints[self._directory] = whole
+        return self._directory
+
+    def remove(self) -> None:
+        """It was given up."""
+        files = self._storage.files
+        self._storage.files = {path: files[path] for path in files if not path.startswith(f"{self._directory}/")}

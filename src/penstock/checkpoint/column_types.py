@@ -1,0 +1,174 @@
+"""How a column of Python values is kept in Parquet: by its declared type, by what all its values are, or pickled.
+
+Whatever is read back must be what was written, types of nested values included: what a typed column would change, it
+refuses.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import importlib
+import io
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.common.typeinfo import (
+    ListTypeInfo,
+    MapTypeInfo,
+    PickledBytesTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+    Types,
+)
+from penstock.common.types import Row
+from penstock.state.gained_fields import StateUnpickler
+
+TYPE_KEY = b"penstock.type"
+"""In the metadata of a field: the type of its values. Without it, they are pickles."""
+
+_PLAIN: dict[type, TypeInformation] = {
+    str: Types.STRING(),
+    int: Types.LONG(),
+    float: Types.DOUBLE(),
+    bool: Types.BOOLEAN(),
+    bytes: Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    datetime.date: Types.SQL_DATE(),
+    datetime.datetime: Types.SQL_TIMESTAMP(),
+}
+_WIDER = {pa.int8(): pa.int64(), pa.int16(): pa.int64(), pa.int32(): pa.int64(), pa.float32(): pa.float64()}
+"""Python's numbers are wider than many a declared type: a savepoint cuts nothing off."""
+
+
+def field_for(name: str, declared: TypeInformation | None, values: Sequence[Any]) -> pa.Field:
+    """A field for a column that begins with `values`: of the declared type, or of the one that all of them have."""
+    type_ = declared
+    if type_ is None or isinstance(type_, PickledBytesTypeInfo):
+        type_ = inferred(values)
+    arrow = type_.to_arrow() if type_ is not None else None
+    if type_ is None or arrow is None:
+        return pickled_field(name)
+    text = base64.b64encode(pickle.dumps(type_, protocol=5))
+    return pa.field(name, _widened(arrow), metadata={TYPE_KEY: text})
+
+
+def pickled_field(name: str) -> pa.Field:
+    """A field of pickles."""
+    return pa.field(name, pa.large_binary())
+
+
+def to_column(field: pa.Field, values: Sequence[Any]) -> pa.Array | None:
+    """Values as a column; None if the column would not give back what they are."""
+    type_ = type_of(field)
+    if type_ is None:
+        return pa.array([pickle.dumps(value, protocol=5) for value in values], field.type)
+    try:
+        column = pa.array([type_.to_internal_type(value) for value in values], field.type)
+    except (pa.ArrowException, TypeError, ValueError, AttributeError, KeyError, OverflowError):
+        return None
+    return column if _same(list(values), _typed_values(column, type_)) else None
+
+
+def from_column(field: pa.Field, column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values again."""
+    type_ = type_of(field)
+    if type_ is None:
+        return [StateUnpickler(io.BytesIO(data)).load_complete() for data in column.to_pylist()]
+    return _typed_values(column, type_)
+
+
+def type_of(field: pa.Field) -> TypeInformation | None:
+    """The type of a field's values, or None: they are pickles."""
+    text = (field.metadata or {}).get(TYPE_KEY)
+    if text is None:
+        return None
+    type_: TypeInformation = _TypeUnpickler(io.BytesIO(base64.b64decode(text))).load()
+    return type_
+
+
+def inferred(values: Sequence[Any]) -> TypeInformation | None:
+    """The type that all values have, or None if there is no such type."""
+    kinds = set(map(type, values)) - {type(None)}
+    if not kinds:
+        return Types.STRING()
+    if len(kinds) > 1:
+        return None
+    (kind,) = kinds
+    present = [value for value in values if value is not None]
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind is list:
+        element = inferred([element for value in present for element in value])
+        return None if element is None else ListTypeInfo(element)
+    if kind is dict:
+        key = inferred([key for value in present for key in value])
+        of_value = inferred([entry for value in present for entry in value.values()])
+        return None if key is None or of_value is None else MapTypeInfo(key, of_value)
+    if issubclass(kind, tuple) or kind is Row:
+        return _inferred_fields(kind, present)
+    return None
+
+
+def _inferred_fields(kind: type, values: list[Any]) -> TypeInformation | None:
+    first = values[0]
+    if any(len(value) != len(first) for value in values):
+        return None
+    types = [inferred([value[position] for value in values]) for position in range(len(first))]
+    known = [type_ for type_ in types if type_ is not None]
+    if not first or len(known) < len(types):
+        return None
+    if kind is tuple:
+        return TupleTypeInfo(known)
+    names = getattr(first, "_fields", None)
+    if kind is Row:
+        return RowTypeInfo(known, names)
+    return RowTypeInfo(known, names, kind) if names is not None else None
+
+
+def _typed_values(column: pa.Array | pa.ChunkedArray, type_: TypeInformation) -> list[Any]:
+    arrow = column.type
+    if pa.types.is_date32(arrow):
+        column = column.cast(pa.int32())
+    elif pa.types.is_temporal(arrow):
+        column = column.cast(pa.int64())
+    return list(map(type_.from_internal_type, column.to_pylist()))
+
+
+def _widened(arrow: pa.DataType) -> pa.DataType:
+    if pa.types.is_map(arrow):
+        return pa.map_(_widened(arrow.key_type), _widened(arrow.item_type))
+    if pa.types.is_list(arrow):
+        return pa.list_(_widened(arrow.value_type))
+    if pa.types.is_struct(arrow):
+        return pa.struct([pa.field(field.name, _widened(field.type)) for field in arrow])
+    return _WIDER.get(arrow, arrow)
+
+
+def _same(before: Any, after: Any) -> bool:
+    """Equal, and of the same types all the way down."""
+    if type(before) is not type(after):
+        return False
+    if isinstance(before, (list, tuple)):
+        return len(before) == len(after) and all(map(_same, before, after))
+    if isinstance(before, dict):
+        return _same(list(before.items()), list(after.items()))
+    if isinstance(before, Row):
+        return before == after and _same(list(before), list(after)) and before._fields == after._fields
+    if isinstance(before, float):
+        return before == after or (before != before and after != after)
+    return bool(before == after)
+
+
+class _TypeUnpickler(pickle.Unpickler):
+    """Reads a TypeInformation. A record class that can't be imported here is left out: its values are Rows then."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            importlib.import_module(module)
+            return super().find_class(module, name)
+        except (ImportError, AttributeError):
+            return None

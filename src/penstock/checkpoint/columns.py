@@ -1,0 +1,193 @@
+"""Savepoints' keyed state as Parquet: one file for each table and subtask, sorted by key group.
+
+    key_group  key  [namespace, or timestamp and namespace]  value
+
+Every page has a checksum. Row groups are what is read: a subtask reads those that hold its key groups.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.checkpoint.column_types import field_for, from_column, pickled_field, to_column
+from penstock.common.errors import CheckpointError
+from penstock.state.files import NotTypedError, StateWriter
+from penstock.state.handles import KeyedFile, Section, TableInFile
+from penstock.state.schema import TableSchema
+from penstock.state.tables import Entries, Places
+
+_ROW_GROUP_ROWS = 32_768
+_PLACE_COLUMNS = {2: ["key", "namespace"], 3: ["key", "timestamp", "namespace"]}
+VALUE = "value"
+
+
+class ReadPart(Protocol):
+    """Reads `length` bytes of the file `path` from `offset` on."""
+
+    def __call__(self, path: str, offset: int, length: int) -> bytes: ...
+
+
+class ParquetColumnWriter:
+    """Writes one table. `pickled` names columns that have turned out not to be of one type."""
+
+    def __init__(
+        self, writer: StateWriter, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
+    ) -> None:
+        self._sink = _Sink(writer)
+        self._writer = writer
+        self._table = table
+        self._schema = schema
+        self._keyed_by_first = keyed_by_first
+        self._pickled = pickled
+        self._parquet: pq.ParquetWriter | None = None
+        self._fields: list[pa.Field] = []
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+        self._row_groups = 0
+        self._sections: dict[tuple[int, int], int] = {}
+
+    def write(self, groups: list[int], places: Places, values: Entries) -> None:
+        """Append rows. Raises NotTypedError: the file is no use then."""
+        columns = self._columns(places, values)
+        if self._parquet is None:
+            self._begin(columns)
+        arrays = [pa.array(groups, pa.int32())]
+        for field, (name, column) in zip(self._fields, columns.items(), strict=True):
+            array = to_column(field, column)
+            if array is None:
+                raise NotTypedError(name)
+            arrays.append(array)
+        assert self._parquet is not None
+        self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._parquet.schema))
+        self._waiting_rows += len(groups)
+        for group in groups:
+            where = group, self._row_groups
+            self._sections[where] = self._sections.get(where, 0) + 1
+        if self._waiting_rows >= _ROW_GROUP_ROWS:
+            self._write_row_group()
+
+    def close(self) -> KeyedFile:
+        """Make it durable."""
+        self._write_row_group()
+        assert self._parquet is not None, "a table without entries has no file"
+        self._parquet.close()
+        self._writer.close()
+        sections = [Section(group, row_group, rows, 0) for (group, row_group), rows in sorted(self._sections.items())]
+        text = str(self._schema) if self._schema is not None else ""
+        return KeyedFile(self._writer.path, self._sink.size, [TableInFile(self._table, True, text)], sections, True)
+
+    def abort(self) -> None:
+        """Remove it."""
+        self._writer.abort()
+
+    def _columns(self, places: Places, values: Entries) -> dict[str, list[Any]]:
+        if not self._keyed_by_first:
+            return {"key": places, VALUE: values}
+        parts = [list(part) for part in zip(*places, strict=True)]
+        return {**dict(zip(_PLACE_COLUMNS[len(parts)], parts, strict=True)), VALUE: values}
+
+    def _begin(self, columns: dict[str, list[Any]]) -> None:
+        declared = {VALUE: self._schema.type} if self._schema is not None else {}
+        self._fields = [
+            pickled_field(name) if name in self._pickled else field_for(name, declared.get(name), column)
+            for name, column in columns.items()
+        ]
+        metadata = {"penstock.table": self._table, "penstock.schema": str(self._schema or "")}
+        schema = pa.schema([pa.field("key_group", pa.int32()), *self._fields], metadata=metadata)
+        self._parquet = pq.ParquetWriter(self._sink, schema, write_page_checksum=True, compression="zstd")
+
+    def _write_row_group(self) -> None:
+        if self._waiting:
+            assert self._parquet is not None
+            self._parquet.write_table(pa.Table.from_batches(self._waiting), row_group_size=self._waiting_rows)
+            self._waiting.clear()
+            self._waiting_rows = 0
+            self._row_groups += 1
+
+
+def read_columns(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
+    """The rows of these key groups, a row group at a time, and how many bytes were read for them.
+
+    Raises CheckpointError if the file is missing or damaged.
+    """
+    wanted = sorted({section.offset for section in file.sections if section.group in groups})
+    if not wanted:
+        return
+    stored = _StoredFile(read, file)
+    try:
+        parquet = pq.ParquetFile(stored, page_checksum_verification=True)
+        for row_group in wanted:
+            table = parquet.read_row_group(row_group)
+            size, stored.bytes_read = stored.bytes_read, 0
+            yield *_rows_of(table, groups), size
+    except FileNotFoundError as error:
+        raise CheckpointError(f"the savepoint file {file.path} is missing") from error
+    except (OSError, pa.ArrowException) as error:
+        raise CheckpointError(f"the savepoint file {file.path} is damaged: {error}") from error
+
+
+def _rows_of(table: pa.Table, groups: range) -> tuple[Places, Entries]:
+    of_rows = table.column("key_group").to_pylist()
+    rows = [row for row, group in enumerate(of_rows) if group in groups]
+    if len(rows) < len(of_rows):
+        table = table.take(rows)
+    columns = {field.name: from_column(field, table.column(field.name)) for field in list(table.schema)[1:]}
+    values = columns.pop(VALUE)
+    parts = list(columns.values())
+    return (parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))), values
+
+
+class _Sink(io.RawIOBase):
+    """What the Parquet writer writes into."""
+
+    def __init__(self, writer: StateWriter) -> None:
+        self._writer = writer
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._writer.write(bytes(data))
+        self.size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self.size
+
+
+class _StoredFile(io.RawIOBase):
+    """What the Parquet reader reads from. `bytes_read` counts."""
+
+    def __init__(self, read: ReadPart, file: KeyedFile) -> None:
+        self._read_part = read
+        self._path = file.path
+        self._size = file.bytes
+        self._position = 0
+        self.bytes_read = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = self._size - self._position
+        data = self._read_part(self._path, self._position, left if size is None or size < 0 else min(size, left))
+        self._position += len(data)
+        self.bytes_read += len(data)
+        return data

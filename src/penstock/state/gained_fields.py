@@ -1,0 +1,71 @@
+"""Reading pickles of dataclasses that have gained fields since: what is missing gets its default.
+
+Pickle puts back the attributes that an object had when it was written, without a word of those that its class has now.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from typing import Any, BinaryIO
+
+from penstock.common.errors import CheckpointError
+
+
+class StateUnpickler(pickle.Unpickler):
+    """Remembers which dataclasses it has met; `load_complete` gives their instances what they lack."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__(stream)
+        self._met: set[type] = set()
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Called by pickle for each class that it meets."""
+        found = super().find_class(module, name)
+        if isinstance(found, type) and dataclasses.is_dataclass(found):
+            self._met.add(found)
+        return found
+
+    def load_complete(self) -> Any:
+        """The next object. Raises CheckpointError for a class that has gained a field without a default."""
+        value = self.load()
+        if self._met:
+            _complete(value, set())
+        return value
+
+
+def _complete(value: Any, seen: set[int]) -> None:
+    # By a list of what is still to be looked at: state may be nested deeper than Python's stack.
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        kind = type(one)
+        if kind in (list, tuple, set, frozenset):
+            waiting.extend(one)
+        elif kind is dict:
+            waiting.extend(one)
+            waiting.extend(one.values())
+        elif dataclasses.is_dataclass(one) and kind is not type and id(one) not in seen:
+            seen.add(id(one))
+            waiting.extend(_completed(one))
+
+
+def _completed(one: Any) -> list[Any]:
+    values = []
+    for field in dataclasses.fields(one):
+        try:
+            values.append(getattr(one, field.name))
+        except AttributeError:
+            object.__setattr__(one, field.name, _default(type(one), field))
+    return values
+
+
+def _default(kind: type, field: dataclasses.Field[Any]) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    raise CheckpointError(
+        f"the dataclass {kind.__qualname__} has gained the field '{field.name}' since its state was written: give the "
+        "field a default"
+    )

@@ -1,0 +1,60 @@
+"""What a snapshot says of the kind and type of a state, so that it is not read back as something else.
+
+A state may be read back as what it was. A dataclass may have gained fields, if these have defaults. Source: Flink docs,
+"State Schema Evolution".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+from penstock.common.composite_types import ListTypeInfo, MapTypeInfo, RowTypeInfo
+from penstock.common.errors import CheckpointError
+from penstock.common.typeinfo import TypeInformation
+from penstock.state.descriptors import StateDescriptor
+
+
+class TableSchema(NamedTuple):
+    """`kind` is the descriptor's: value, list, map, reducing, aggregating; `type` that of what a key has."""
+
+    kind: str
+    type: TypeInformation
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.type!r}"
+
+
+def schema_of(descriptor: StateDescriptor) -> TableSchema:
+    """The schema of a state."""
+    return TableSchema(type(descriptor).__name__.removesuffix("StateDescriptor").lower(), descriptor.type_info)
+
+
+def check_schema(name: str, found: str, wanted: TableSchema) -> None:
+    """Raises CheckpointError if a state of schema `found` can't be read as `wanted`."""
+    if found and found not in (str(wanted), str(TableSchema(wanted.kind, _as_before(wanted.type, found)))):
+        raise CheckpointError(
+            f"the state '{name}' was written as {found}, the program declares it as {wanted}. Declare it as it was, "
+            "or give the new state another name"
+        )
+
+
+def _as_before(now: TypeInformation, found: str) -> TypeInformation:
+    """The type without those fields of dataclasses that have defaults and are not in what was found."""
+    if isinstance(now, ListTypeInfo):
+        return ListTypeInfo(_as_before(now.elem_type, found))
+    if isinstance(now, MapTypeInfo):
+        return MapTypeInfo(_as_before(now._key_type_info, found), _as_before(now._value_type_info, found))
+    if not isinstance(now, RowTypeInfo) or not dataclasses.is_dataclass(now.record_class):
+        return now
+    new = {field.name for field in dataclasses.fields(now.record_class) if _has_default(field)}
+    kept = [
+        (name, _as_before(type_, found))
+        for name, type_ in zip(now.get_field_names(), now.get_field_types(), strict=True)
+        if name not in new or f"{name}: " in found
+    ]
+    return RowTypeInfo([type_ for _, type_ in kept], [name for name, _ in kept], now.record_class)
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
