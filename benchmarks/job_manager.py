@@ -18,6 +18,7 @@ import zmq
 
 from benchmarks.latency import through_exchanges
 from benchmarks.measurement import tell
+from penstock.cluster.job_checkpoints import checkpoints_of
 from penstock.cluster.job_manager import JobManager, slots_of
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
@@ -103,11 +104,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     arguments = parser.parse_args()
     graph = job_graph(arguments.subtasks // _LEVELS)
-    manager = JobManager(graph, {}, Configuration(), "127.0.0.1", attempt=0)
+    checkpoints = checkpoints_of(graph, "measured", Configuration(), is_local=True)
+    manager = JobManager(graph, {}, Configuration(), "127.0.0.1", checkpoints)
     spawn = multiprocessing.get_context("spawn")
     end = spawn.Event()
     slots = spawn.Process(target=play_slots, args=(manager.server.address, slots_of(graph), end))
-    manager.run(lambda: SimpleNamespace(is_active=True, failure=lambda: None, stop=lambda: None))  # type: ignore[arg-type,return-value]
+    manager.run(lambda attempt, restored: SimpleNamespace(is_active=True, failure=lambda: None, stop=lambda: None))  # type: ignore[arg-type,return-value]
     slots.start()
     # From the first that registers to the last.
     _wait(lambda: len(manager.execution.missing) < arguments.subtasks)

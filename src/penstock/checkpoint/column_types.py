@@ -42,6 +42,12 @@ _PLAIN: dict[type, TypeInformation] = {
 }
 _WIDER = {pa.int8(): pa.int64(), pa.int16(): pa.int64(), pa.int32(): pa.int64(), pa.float32(): pa.float64()}
 """Python's numbers are wider than many a declared type: a savepoint cuts nothing off."""
+_NUMBERS = {
+    pa.date32(): pa.int32(),
+    pa.time64("us"): pa.int64(),
+    pa.timestamp("us"): pa.int64(),
+    pa.timestamp("us", "UTC"): pa.int64(),
+}
 
 
 def field_for(name: str, declared: TypeInformation | None, values: Sequence[Any]) -> pa.Field:
@@ -53,7 +59,7 @@ def field_for(name: str, declared: TypeInformation | None, values: Sequence[Any]
     if type_ is None or arrow is None:
         return pickled_field(name)
     text = base64.b64encode(pickle.dumps(type_, protocol=5))
-    return pa.field(name, _widened(arrow), metadata={TYPE_KEY: text})
+    return pa.field(name, _replaced(arrow, _WIDER), metadata={TYPE_KEY: text})
 
 
 def pickled_field(name: str) -> pa.Field:
@@ -130,22 +136,19 @@ def _inferred_fields(kind: type, values: list[Any]) -> TypeInformation | None:
 
 
 def _typed_values(column: pa.Array | pa.ChunkedArray, type_: TypeInformation) -> list[Any]:
-    arrow = column.type
-    if pa.types.is_date32(arrow):
-        column = column.cast(pa.int32())
-    elif pa.types.is_temporal(arrow):
-        column = column.cast(pa.int64())
-    return list(map(type_.from_internal_type, column.to_pylist()))
+    # Dates and times as the numbers that they are underneath: what the type converts from.
+    return list(map(type_.from_internal_type, column.cast(_replaced(column.type, _NUMBERS)).to_pylist()))
 
 
-def _widened(arrow: pa.DataType) -> pa.DataType:
+def _replaced(arrow: pa.DataType, by: dict[pa.DataType, pa.DataType]) -> pa.DataType:
+    """A type whose innermost types are replaced."""
     if pa.types.is_map(arrow):
-        return pa.map_(_widened(arrow.key_type), _widened(arrow.item_type))
+        return pa.map_(_replaced(arrow.key_type, by), _replaced(arrow.item_type, by))
     if pa.types.is_list(arrow):
-        return pa.list_(_widened(arrow.value_type))
+        return pa.list_(_replaced(arrow.value_type, by))
     if pa.types.is_struct(arrow):
-        return pa.struct([pa.field(field.name, _widened(field.type)) for field in arrow])
-    return _WIDER.get(arrow, arrow)
+        return pa.struct([pa.field(field.name, _replaced(field.type, by)) for field in arrow])
+    return by.get(arrow, arrow)
 
 
 def _same(before: Any, after: Any) -> bool:
@@ -160,7 +163,7 @@ def _same(before: Any, after: Any) -> bool:
         return before == after and _same(list(before), list(after)) and before._fields == after._fields
     if isinstance(before, float):
         return before == after or (before != before and after != after)
-    return bool(before == after)
+    return bool(before == after and getattr(before, "fold", 0) == getattr(after, "fold", 0))
 
 
 class _TypeUnpickler(pickle.Unpickler):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from penstock.cli import demo
+from penstock.cli import demo, jobs
 from penstock.cli.explain import explain
 from penstock.cli.run import run
 from penstock.cli.version import version
@@ -20,6 +20,7 @@ Start here:
   penstock explain job.py                   what would run, and how many slots it needs
   penstock run job.py                       run it on this machine
   penstock run -p 4 job.py --day monday     four subtasks of each operator; --day is the job's own
+  penstock list                             what runs; then savepoint, stop, cancel, checkpoints JOB
 
 \b
 Settings (-D KEY=VALUE, or in the job by env.configure), with their defaults:
@@ -45,6 +46,11 @@ app = typer.Typer(
 )
 app.command(context_settings=_PROGRAM_FIRST)(run)
 app.command(context_settings=_PROGRAM_FIRST)(explain)
+app.command("list")(jobs.list_jobs)
+app.command()(jobs.savepoint)
+app.command()(jobs.stop)
+app.command()(jobs.cancel)
+app.command()(jobs.checkpoints)
 app.command(help=demo.ABOUT)(demo.demo)
 app.command()(version)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointReport
 from penstock.checkpoint.restore import Restored
+from penstock.cluster.commands import obey
 from penstock.cluster.execution import Execution, SlotId
 from penstock.cluster.job_checkpoints import JobCheckpoints
 from penstock.cluster.job_metrics import JobMetrics
@@ -36,6 +37,7 @@ from penstock.control.messages import (
     CheckpointGivenUp,
     CheckpointTriggered,
     CloseTasks,
+    Command,
     FromJobManager,
     FromSlot,
     Heartbeat,
@@ -106,6 +108,7 @@ class JobManager:
         self._query_checked_ms = 0
         self._savepoints = Savepoints(checkpoints, lambda: self.execution, self._fail)
         self._begin_attempt()
+        self.on_end: Callable[[], None] = lambda: None
         self.over = threading.Event()
         self.error: BaseException | None = None
         self.killed_slots: list[SlotId] = []
@@ -204,6 +207,9 @@ class JobManager:
     # The server's thread.
 
     def _on_message(self, identity: bytes, message: FromSlot) -> None:
+        if isinstance(message, Command):
+            obey(self, message, lambda answer: self.server.call_soon(lambda: self.server.send(identity, answer)))
+            return
         if message.attempt != self._attempt:
             return
         slot = (message.level, message.slot)
@@ -371,6 +377,7 @@ class JobManager:
     def _end(self) -> None:
         """All is said: stop the query, the server and the enumerators, in this order, then wake who waits."""
         self._ended = True
+        self.on_end()
         self._checkpoints.job_ended(self.execution.status)
         self.server.stop()
         self._results.put(None)

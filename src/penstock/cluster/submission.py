@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from concurrent.futures import Future
@@ -13,6 +14,7 @@ from penstock.checkpoint.restore import Restored
 from penstock.cluster.job_checkpoints import checkpoints_of
 from penstock.cluster.job_manager import JobManager, sources_of
 from penstock.cluster.job_metrics import JobMetrics
+from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common import options
 from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.configuration import Configuration
@@ -79,6 +81,9 @@ def submit(
         payloads = pack(levels, manager.server.address, heartbeat_ms, checkpoints.directory)
         return deploy(spark, graph.name, graph.widths, payloads)
 
+    registry = JobRegistry()
+    manager.on_end = lambda: registry.remove(str(job_id))
+    registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), manager.server.address))
     manager.run(start)
     run = _PipelinedRun(manager)
     return JobClient(job_id, run)

@@ -6,6 +6,8 @@ for this job alone, so a pickle here comes from the job itself.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from penstock.state.handles import SubtaskState
@@ -112,6 +114,14 @@ class SlotFailed(ToJobManager, frozen=True, tag=True):
     message: str
 
 
+class Command(msgspec.Struct, frozen=True, tag=True):
+    """Another process of the user asks something of the job. `directory`: where a savepoint goes."""
+
+    verb: Literal["status", "checkpoints", "savepoint", "stop", "cancel"]
+    directory: str | None = None
+    drain: bool = False
+
+
 FromSlot = (
     Register
     | Heartbeat
@@ -122,6 +132,7 @@ FromSlot = (
     | CheckpointAcknowledged
     | CheckpointDeclined
     | SlotFailed
+    | Command
 )
 
 
@@ -183,6 +194,13 @@ class CancelTasks(ToSlot, frozen=True, tag=True):
     """Stop, close the functions, and discard all input from now on."""
 
 
+class Answered(ToSlot, frozen=True, tag=True):
+    """To whoever sent a Command: what has come of it, or why it could not be done."""
+
+    done: bool
+    text: str
+
+
 FromJobManager = (
     SplitsAssigned
     | SplitsExhausted
@@ -192,6 +210,7 @@ FromJobManager = (
     | CheckpointCompleted
     | CloseTasks
     | CancelTasks
+    | Answered
 )
 
 encoder = msgspec.msgpack.Encoder()

@@ -1,0 +1,148 @@
+"""The commands that reach a running job: list, savepoint, stop, cancel, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.common.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.cluster.registry import RunningJob
+    from penstock.control.messages import Command
+
+_ANSWER_SECONDS = 5.0
+
+Job = Annotated[
+    str, typer.Argument(metavar="JOB", show_default=False, help="Id of the job, the beginning of it, or its name.")
+]
+Directory = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DIR]", show_default=False, help="Below which it is kept: execution.checkpointing.savepoint-dir."
+    ),
+]
+
+
+def list_jobs() -> None:
+    """Show the jobs that run on this machine: id, since when, status, name."""
+    from datetime import datetime
+
+    from penstock.cluster.registry import JobRegistry
+    from penstock.control.messages import Command
+
+    jobs = JobRegistry().jobs()
+    for job in jobs:
+        since = datetime.fromtimestamp(job.started_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
+        try:
+            status = _answer(job, Command("status"), _ANSWER_SECONDS)
+        except PenstockError:
+            status = "(no answer)"
+        typer.echo(f"{job.job_id}  {since}  {status:<11} {job.name}")
+    if not jobs:
+        typer.echo("no job runs on this machine", err=True)
+
+
+def savepoint(job: Job, directory: Directory = None) -> None:
+    """Take a savepoint of a running job, and print its path. The job goes on.
+
+    penstock savepoint flights s3://bucket/savepoints
+    penstock run -s s3://bucket/savepoints/savepoint-… -p 8 job.py
+    """
+    _tell(lambda: _ask(job, "savepoint", directory))
+
+
+def stop(
+    job: Job,
+    directory: Directory = None,
+    with_savepoint: Annotated[
+        bool, typer.Option("--savepoint", help="With a savepoint: always the case, for a stop without one is a cancel.")
+    ] = True,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="First let event time go to its end, so that all windows and timers fire.")
+    ] = False,
+) -> None:
+    """Stop a running job with a savepoint, and print its path. What came before the savepoint is committed.
+
+    penstock stop flights /data/savepoints
+    penstock run -s /data/savepoints/savepoint-… job.py
+    """
+    _tell(lambda: _ask(job, "stop", directory, drain))
+
+
+def cancel(job: Job) -> None:
+    """Stop a running job at once. What has not been committed is lost, unless a checkpoint is retained."""
+    _tell(lambda: _ask(job, "cancel"))
+
+
+def checkpoints(job: Job) -> None:
+    """Show the last checkpoints of a running job, with their figures; times are those of the slowest subtask."""
+    import json
+
+    def show() -> str:
+        reports = json.loads(_ask(job, "checkpoints"))
+        return "\n".join(_table(reports)) if reports else "no checkpoint is complete yet"
+
+    _tell(show)
+
+
+def _table(reports: list[dict[str, Any]]) -> list[str]:
+    lines = ["   id  triggered  duration  alignment   sync     async    written      total"]
+    from datetime import datetime
+
+    for report in reports:
+        at = datetime.fromtimestamp(report["triggered_ms"] / 1000).strftime("%H:%M:%S")
+        lines.append(
+            f"{report['checkpoint_id']:5}   {at} {report['duration_ms']:6} ms {report['alignment_ms']:7.1f} ms "
+            f"{report['sync_ms']:5.1f} ms {report['async_ms']:6.0f} ms {_size(report['written_bytes']):>9} "
+            f"{_size(report['total_bytes']):>10}"
+        )
+    newest = reports[-1]
+    lines.append(f"\nsubtasks of checkpoint {newest['checkpoint_id']}:")
+    for one in newest["subtasks"]:
+        figures = one["figures"]
+        lines.append(
+            f"                          {figures['alignment_ms']:7.1f} ms {figures['sync_ms']:5.1f} ms "
+            f"{figures['async_ms']:6.0f} ms {_size(figures['written']):>9} {_size(figures['total']):>10}  "
+            f"{one['vertex']} ({one['subtask'] + 1}){' ended' * one['ended']}"
+        )
+    return lines
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False) -> str:
+    from pathlib import Path
+
+    from penstock.cluster.registry import JobRegistry
+    from penstock.control.messages import Command
+
+    if directory is not None and "://" not in directory:
+        # The job has another working directory.
+        directory = str(Path(directory).expanduser().absolute())
+    wait_s = None if verb in ("savepoint", "stop") else _ANSWER_SECONDS
+    return _answer(JobRegistry().find(job), Command(verb, directory, drain), wait_s)
+
+
+def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
+    from penstock.control.commands import ask
+
+    return ask(job.address, command, timeout_s)
+
+
+def _tell(call: Callable[[], str]) -> None:
+    try:
+        text = call()
+    except PenstockError as error:
+        typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from None
+    if text:
+        typer.echo(text)
