@@ -1,0 +1,103 @@
+"""A running job reached from another terminal: list, checkpoints, savepoint, stop, and a start from what was saved."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+JOB = """
+    from penstock.common import Types, WatermarkStrategy
+    from penstock.connectors.data_generator import DataGeneratorSource
+    from penstock.connectors.rate_limiter import RateLimiterStrategy
+    from penstock.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    source = DataGeneratorSource(lambda i: i, 10_000_000, RateLimiterStrategy.per_second(500))
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+    numbers.key_by(lambda v: v % 2).reduce(max).uid("highest").print()
+    env.execute("highest")
+"""
+_SECONDS = 120
+
+
+def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "penstock.cli.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
+
+
+def start(tmp_path: Path, log: Path, *options: str) -> subprocess.Popen[str]:
+    job = tmp_path / "job.py"
+    job.write_text(textwrap.dedent(JOB))
+    command = [sys.executable, "-m", "penstock.cli.main", "run", "-p", "2", *options, str(job)]
+    with log.open("w") as file:
+        return subprocess.Popen(command, stdout=file, stderr=file, text=True)
+
+
+def until(running: subprocess.Popen[str], log: Path, wanted: str) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while wanted not in log.read_text():
+        assert running.poll() is None and time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A registry of the test's own, beside what else is kept in the cache."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "penstock")
+    (tmp_path / "cache" / "penstock").mkdir(parents=True)
+    for entry in home.glob("*"):
+        if entry.name != "jobs":
+            (tmp_path / "cache" / "penstock" / entry.name).symlink_to(entry)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield tmp_path / "cache" / "penstock" / "jobs"
+
+
+def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
+    """A job in production could neither be saved nor stopped, other than by killing it."""
+    first = start(tmp_path, tmp_path / "log", "-D", "execution.checkpointing.interval=300ms")
+    until(first, tmp_path / "log", "999")
+    (entry,) = registry.glob("*.json")
+    assert entry.stat().st_mode & 0o077 == 0, "the keys of the job are for its user alone"
+
+    listed = penstock("list").stdout
+    assert "RUNNING" in listed and listed.rstrip().endswith("highest")
+    shown = penstock("checkpoints", "highest").stdout
+    assert "alignment" in shown and "subtasks of checkpoint" in shown, shown
+    saved = penstock("savepoint", listed[:8], str(tmp_path / "savepoints"))
+    assert saved.returncode == 0, saved.stderr
+    path = Path(saved.stdout.strip())
+    assert path.parent == tmp_path / "savepoints" and (path / "_metadata").is_file()
+    assert first.poll() is None, "the job goes on"
+    nowhere = penstock("savepoint", "highest")
+    assert nowhere.returncode == 1 and "execution.checkpointing.savepoint-dir" in nowhere.stderr
+    stopped = penstock("stop", "highest", "--savepoint", str(tmp_path / "savepoints"))
+    assert stopped.returncode == 0, stopped.stderr
+    assert first.wait(_SECONDS) == 0, (tmp_path / "log").read_text()
+    assert not [*registry.glob("*.json")]
+
+    second = start(tmp_path, tmp_path / "log2", "-s", stopped.stdout.strip())
+    highest = max(int(line.split()[-1]) for line in (tmp_path / "log").read_text().splitlines() if line[-1:].isdigit())
+    until(second, tmp_path / "log2", str(highest + 500))
+    assert "\n1> 1\n" not in (tmp_path / "log2").read_text(), "it went on where it was"
+    cancelled = penstock("cancel", "highest")
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert second.wait(_SECONDS) == 1
+    assert "was cancelled" in (tmp_path / "log2").read_text()
+
+
+def test_jobs_that_are_not_there(registry: Path) -> None:
+    """A command to a job that has ended would wait, or show a traceback."""
+    for command in ("savepoint", "stop", "cancel", "checkpoints"):
+        answer = penstock(command, "nobody")
+        assert answer.returncode == 1
+        assert answer.stderr.startswith("penstock.JobError: no job 'nobody' runs on this machine"), answer.stderr
+    assert "no job runs on this machine" in penstock("list").stderr
