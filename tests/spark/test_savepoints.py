@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,9 @@ from tests.spark.test_lost_workers import visible
 from penstock.common import Encoder, JobStatus, Time, Types, WatermarkStrategy
 from penstock.connectors.data_generator import DataGeneratorSource
 from penstock.connectors.rate_limiter import RateLimiterStrategy
+from penstock.datastream import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
 from penstock.datastream.connectors.file_system import FileSink
-from penstock.datastream.functions import KeyedProcessFunction, RuntimeContext
+from penstock.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 
@@ -191,3 +193,56 @@ def test_a_savepoint_that_can_not_be_taken(tmp_path: Path) -> None:
     client.get_job_execution_result().result()
     complete(rows(tmp_path / "out"))
     assert "the job has ended" in failure_of(client.trigger_savepoint(str(tmp_path)).result)
+
+
+class Gathers(MapFunction, CheckpointedFunction):
+    """Knows the numbers that it has seen, in a list for each way to deal them out anew; tells of them at the start."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        states = context.get_operator_state_store()
+        self.split = states.get_list_state(ListStateDescriptor("split", Types.LONG()))
+        self.union = states.get_union_list_state(ListStateDescriptor("union", Types.LONG()))
+        self.rules = states.get_broadcast_state(MapStateDescriptor("rules", Types.STRING(), Types.LONG()))
+        self.seen: list[int] = []
+        found = list(self.split), sorted(self.union), dict(self.rules.items())
+        self.found: Any = found if context.is_restored() else None
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.split.add_all(self.seen)
+        self.union.add_all(self.seen)
+        self.rules["checkpoint"] = context.get_checkpoint_id()
+        self.seen = []
+
+    def map(self, value: int) -> str:
+        self.seen.append(value)
+        found, self.found = self.found, None
+        return f"{value}" if found is None else f"{value} {found}"
+
+
+def test_operator_state_is_dealt_out_anew(tmp_path: Path) -> None:
+    """Buffers and offsets that functions keep would be lost, or held twice, after a rescale."""
+
+    def gather(parallelism: int, numbers: int, settings: dict[str, str]) -> tuple[Any, Path]:
+        out = tmp_path / f"out{parallelism}"
+        env = environment(STREAMING, parallelism, settings)
+        source = DataGeneratorSource(lambda i: i, numbers, RateLimiterStrategy.per_second(300))
+        gathered = env.from_source(source, NONE, "numbers").uid("numbers").rebalance().map(Gathers()).uid("gathers")
+        gathered.sink_to(FileSink.for_row_format(out, Encoder.simple_string_encoder()).build()).uid("files")
+        return env.execute_async("gathers"), out
+
+    def lines(out: Path) -> list[str]:
+        return [line for path in visible(out) for line in path.read_text().splitlines()]
+
+    first, out = gather(2, 100_000, {"execution.checkpointing.interval": "200 ms"})
+    wait_until(lambda: len(lines(out)) > 200, "nothing comes out")
+    path = first.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    first.get_job_execution_result().result()
+    seen = sorted(map(int, lines(out)))
+    second, out = gather(3, 100_000, {"execution.checkpointing.interval": "200 ms", **from_path(path)})
+    wait_until(lambda: sum("(" in line for line in lines(out)) == 3, "not all three have begun")
+    second.cancel().result()
+    found = [ast.literal_eval(line.partition(" ")[2]) for line in lines(out) if "(" in line]
+    assert sorted(number for split, _, _ in found for number in split) == seen
+    assert min(len(split) for split, _, _ in found) >= len(seen) // 3, "in turn"
+    assert all(union == seen for _, union, _ in found)
+    assert len({tuple(rules.items()) for _, _, rules in found}) == 1

@@ -2,6 +2,12 @@
 
 from penstock.common.job_client import JobClient
 from penstock.datastream.checkpoint_config import CheckpointConfig
+from penstock.datastream.checkpointed_functions import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.collected import CloseableIterator
 from penstock.datastream.data_stream import DataStream, DataStreamSink
@@ -34,6 +40,8 @@ from penstock.datastream.timerservice import TimerService
 __all__ = [
     "AggregateFunction",
     "CheckpointConfig",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "CheckpointingMode",
     "CloseableIterator",
     "DataStream",
@@ -42,6 +50,8 @@ __all__ = [
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
     "JobClient",
     "KeySelector",
     "KeyedProcessFunction",

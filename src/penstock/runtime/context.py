@@ -12,9 +12,11 @@ from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.runtime.budget import Budget
 from penstock.runtime.counters import OperatorCounters
 from penstock.state.key_groups import KeyGroups
+from penstock.state.operator_state import HeapOperatorStates
 
 if TYPE_CHECKING:
     from penstock.runtime.metrics import MetricGroup
+    from penstock.runtime.operators.function import UserFunction
     from penstock.state.interfaces import (
         AggregatingState,
         KeyedStateStore,
@@ -70,6 +72,9 @@ class OperatorContext:
         self.key_groups = key_groups
         self.request_split = request_split
         self.deliver_result = deliver_result
+        self.operator_states = HeapOperatorStates()
+        self.functions: list[UserFunction] = []
+        """The user's functions that are open: they may keep operator state, and hear of checkpoints."""
 
     def user_error(
         self,

@@ -214,8 +214,11 @@ class Snapshots:
                 assert isinstance(operator, SinkOperator)
                 self._prepared.append((operator.sink_id, committables))
 
-    def freeze(self, checkpoint_id: int, full: bool, savepoint: str) -> TaskSnapshot:
+    def freeze(self, checkpoint_id: int, timestamp_ms: int, full: bool, savepoint: str) -> TaskSnapshot:
         """Freeze all operators, now."""
+        for operator in self._chain.operators:
+            for function in operator.context.functions:
+                function.snapshot_state(operator.context, checkpoint_id, timestamp_ms)
         frozen = [
             OperatorSnapshot(node.state_id, node.operator, files, full, bool(savepoint))
             for node, files in zip(self._chain.nodes, self._files, strict=True)

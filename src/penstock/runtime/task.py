@@ -446,7 +446,7 @@ class Task:
             edge.flush()
         if barrier.stop and barrier.checkpoint_id > self._given_up:
             self._stopped_at = barrier.checkpoint_id
-        snapshot = self._snapshots.freeze(barrier.checkpoint_id, barrier.full, barrier.savepoint)
+        snapshot = self._snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, barrier.full, barrier.savepoint)
         aligned_ms, set_aside = alignment
         snapshot.figures = SnapshotFigures(aligned_ms, (self._clock() - began_ns) / 1e6, set_aside=set_aside)
         self._effect(WriteSnapshot(self.vertex.id, self.info.subtask, snapshot))

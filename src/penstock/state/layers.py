@@ -53,8 +53,8 @@ class LayeredTable(Table):
         for layer in reversed(self._frozen):
             value = layer.get(place, _ABSENT)
             if value is not _ABSENT:
-                return _unshared(value)
-        return _unshared(self._base.get(place))
+                return unshared(value)
+        return unshared(self._base.get(place))
 
     def get(self, place: Any) -> Any:
         """The value, or None."""
@@ -164,7 +164,7 @@ class LayeredTable(Table):
         return done or 1
 
 
-def _unshared(value: Any) -> Any:
+def unshared(value: Any) -> Any:
     """The value itself if nothing in it can be changed, else a copy: a snapshot under way must not see the change."""
     if type(value) in _ATOMIC:
         return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.runtime.checkpointed import FunctionInitializationContext, FunctionSnapshotContext
 from penstock.runtime.context import RuntimeContext
 from penstock.runtime.metrics import MetricGroup
 
@@ -36,12 +37,34 @@ class UserFunction:
     def open(self, context: OperatorContext, state: KeyedStateStore | None = None) -> None:
         """Call the user's `open`, if there is one."""
         self.metrics = MetricGroup(context.counters)
+        context.functions.append(self)
+        self._call_if_there(
+            context,
+            "initialize_state",
+            lambda: FunctionInitializationContext(context.operator_states, state, context.operator_states.is_restored),
+        )
         opener = None if self.is_plain else getattr(self.instance, "open", None)
         if opener is not None:
             try:
                 opener(RuntimeContext(context.info, self.metrics, state))
             except Exception as error:
                 raise context.user_error(error, self.named("open")) from error
+
+    def snapshot_state(self, context: OperatorContext, checkpoint_id: int, timestamp_ms: int) -> None:
+        """Let the function put its operator state in order, if it keeps any."""
+        self._call_if_there(context, "snapshot_state", lambda: FunctionSnapshotContext(checkpoint_id, timestamp_ms))
+
+    def checkpoint_complete(self, context: OperatorContext, checkpoint_id: int) -> None:
+        """Tell the function, if it wants to hear."""
+        self._call_if_there(context, "notify_checkpoint_complete", lambda: checkpoint_id)
+
+    def _call_if_there(self, context: OperatorContext, method: str, argument: Callable[[], Any]) -> None:
+        call = None if self.is_plain else getattr(self.instance, method, None)
+        if call is not None:
+            try:
+                call(argument())
+            except Exception as error:
+                raise context.user_error(error, self.named(method)) from error
 
     def close(self, context: OperatorContext) -> None:
         """Call the user's `close`, if there is one."""

@@ -104,13 +104,16 @@ class Operator:
 
     def lists(self) -> list[tuple[str, Redistribution, list[Any]]]:
         """Its operator state: lists by name, and how their items are shared out after a restart."""
-        return []
+        return self.context.operator_states.lists()
 
     def restore_lists(self, lists: dict[str, list[Any]]) -> None:
         """Operator state from a snapshot, before `open`."""
+        self.context.operator_states.restore(lists)
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         """Checkpoint `checkpoint_id` is complete."""
+        for function in self.context.functions:
+            function.checkpoint_complete(self.context, checkpoint_id)
 
     def fold(self) -> bool:
         """Do a little of the work that a snapshot has left behind. False: there is none."""

@@ -295,6 +295,12 @@ class InKeyContext:
         self.function = function
         self.kind = kind
 
+    def __getattr__(self, name: str) -> Any:
+        # What the function has beside its own methods: it may keep operator state, or hear of checkpoints.
+        if name in ("initialize_state", "snapshot_state", "notify_checkpoint_complete"):
+            return getattr(self.function.instance, name)
+        raise AttributeError(name)
+
     def open(self, runtime_context: Any) -> None:
         opener = getattr(self.function.instance, "open", None)
         if opener is not None:

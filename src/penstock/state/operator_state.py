@@ -1,0 +1,128 @@
+"""Operator state on the heap: lists and dicts that belong to a subtask, not to a key. Small, and written whole.
+
+Source: Flink docs, "Working with State", Operator State; "The Broadcast State Pattern".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from penstock.common.errors import ProgramError
+from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
+from penstock.state.handles import Redistribution
+from penstock.state.interfaces import BroadcastState, ListState, OperatorStateStore
+from penstock.state.layers import unshared
+
+
+class HeapOperatorStates(OperatorStateStore):
+    """All operator state of one operator in one subtask."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, tuple[Redistribution, _OperatorList | _Broadcast]] = {}
+        self._restored: dict[str, list[Any]] = {}
+        self.is_restored = False
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._list(state_descriptor, Redistribution.SPLIT)
+
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._list(state_descriptor, Redistribution.UNION)
+
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        name = state_descriptor.get_name()
+        if name not in self._states:
+            entries = dict(self._restored.pop(name, ()))
+            self._states[name] = Redistribution.BROADCAST, _Broadcast(entries)
+        state = self._known(name, Redistribution.BROADCAST)
+        assert isinstance(state, _Broadcast)
+        return state
+
+    def lists(self) -> list[tuple[str, Redistribution, list[Any]]]:
+        """What a snapshot holds: nothing that is done later can be seen in it."""
+        return [
+            (name, how, [unshared(item) for item in state.content()]) for name, (how, state) in self._states.items()
+        ]
+
+    def restore(self, lists: dict[str, list[Any]]) -> None:
+        """What a snapshot held; states take it when they are asked for."""
+        self._restored = lists
+        self.is_restored = True
+
+    def _list(self, descriptor: ListStateDescriptor, redistribution: Redistribution) -> ListState[Any]:
+        name = descriptor.get_name()
+        if name not in self._states:
+            self._states[name] = redistribution, _OperatorList(self._restored.pop(name, []))
+        state = self._known(name, redistribution)
+        assert isinstance(state, _OperatorList)
+        return state
+
+    def _known(self, name: str, wanted: Redistribution) -> _OperatorList | _Broadcast:
+        redistribution, state = self._states[name]
+        if redistribution is not wanted:
+            raise ProgramError(
+                f"the operator state '{name}' is asked for as {wanted.value} and as {redistribution.value}: give them "
+                "different names"
+            )
+        return state
+
+
+class _OperatorList(ListState[Any]):
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+
+    def content(self) -> list[Any]:
+        return self._items
+
+    def get(self) -> Iterable[Any]:
+        return iter(list(self._items))
+
+    def add(self, value: Any) -> None:
+        self._items.append(value)
+
+    def update(self, values: Iterable[Any]) -> None:
+        self._items = list(values)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        self._items.extend(values)
+
+    def clear(self) -> None:
+        self._items = []
+
+
+class _Broadcast(BroadcastState[Any, Any]):
+    def __init__(self, entries: dict[Any, Any]) -> None:
+        self._entries = entries
+
+    def content(self) -> list[Any]:
+        return list(self._entries.items())
+
+    def get(self, key: Any) -> Any:
+        return self._entries.get(key)
+
+    def contains(self, key: Any) -> bool:
+        return key in self._entries
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        return iter(list(self._entries.items()))
+
+    def keys(self) -> Iterator[Any]:
+        return iter(list(self._entries))
+
+    def values(self) -> Iterator[Any]:
+        return iter(list(self._entries.values()))
+
+    def is_empty(self) -> bool:
+        return not self._entries
+
+    def put(self, key: Any, value: Any) -> None:
+        self._entries[key] = value
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        self._entries.update(dict_value)
+
+    def remove(self, key: Any) -> None:
+        self._entries.pop(key, None)
+
+    def clear(self) -> None:
+        self._entries.clear()
