@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Sequence
+from typing import IO, Any
 
 import msgspec
 
@@ -107,6 +108,38 @@ class Encoder(ABC):
     def json_encoder() -> Encoder:
         """JSON, a line each. Rows become objects by their names, or arrays; dates and decimals become strings."""
         return _JsonEncoder()
+
+
+class BulkWriter(ABC):
+    """Writes one file whose format does not let records be appended one by one: columns, footers."""
+
+    @abstractmethod
+    def add_element(self, element: Any) -> None:
+        """Take one value. It may be held back."""
+
+    def add_elements(self, elements: Sequence[Any]) -> None:
+        """Take several, in order. Override it where that is cheaper than one by one."""
+        for element in elements:
+            self.add_element(element)
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Write what is held back, as far as the format allows."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write all that is left, footer included. The stream is closed by whoever opened it."""
+
+    def discard(self) -> None:
+        """Called instead of `finish` where the file is given up: release what is open. The stream is still open."""
+
+
+class BulkWriterFactory(ABC):
+    """Makes a BulkWriter for each file. Pickled to the workers: holds settings, nothing open."""
+
+    @abstractmethod
+    def create(self, stream: IO[bytes]) -> BulkWriter:
+        """A writer onto an empty file."""
 
 
 class _StringEncoder(Encoder):
