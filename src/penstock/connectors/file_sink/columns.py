@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow
 
+from penstock.common.record_fields import fields_of
 from penstock.common.type_hints import from_hint
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row
@@ -102,30 +103,6 @@ class ColumnBuffer:
             fitting = self._batch_bytes * batch.num_rows // max(1, batch.nbytes)
             self._batch_records = max(1, min(_BATCH_RECORDS_MAX, fitting))
             self._values = [[] for _ in self._columns.names]
-
-
-def fields_of(record: Any, names: tuple[str, ...]) -> Sequence[Any]:
-    """The values of a record's fields, in the order of `names`.
-
-    By name where the record has names, else by position. Raises ValueError or TypeError if they do not fit.
-    """
-    if isinstance(record, dict):
-        return [record.get(name) for name in names]
-    if isinstance(record, Row):
-        fields = record._fields
-        if fields is not None:
-            return list(record) if fields == names else record.get_fields_by_names(names)
-    elif not isinstance(record, (tuple, list)) or hasattr(record, "_fields"):
-        try:
-            return [getattr(record, name) for name in names]
-        except AttributeError as error:
-            raise TypeError(
-                f"a record with the fields {', '.join(names)} is expected, got {record!r}: {error}"
-            ) from None
-    values = list(record)
-    if len(values) != len(names):
-        raise ValueError(f"a record with the fields {', '.join(names)} is expected, got {record!r}")
-    return values
 
 
 def _arrow_schema(row_type: RowTypeInfo) -> pyarrow.Schema:
