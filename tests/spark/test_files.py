@@ -19,9 +19,12 @@ from penstock.common.errors import UserFunctionError
 from penstock.common.time import Duration
 from penstock.connectors.data_generator import DataGeneratorSource
 from penstock.connectors.file_system import BulkFormat, FileSource, StreamFormat
+from penstock.connectors.number_sequence import NumberSequenceSource
 from penstock.connectors.rate_limiter import RateLimiterStrategy
 from penstock.datastream import RuntimeExecutionMode
 from penstock.datastream.connectors.file_system import FileSink, OutputFileConfig
+from penstock.datastream.formats.parquet import ParquetBulkWriters
+from penstock.testing.conformance.source import read_all
 
 pytestmark = pytest.mark.spark
 NONE = WatermarkStrategy.no_watermarks()
@@ -77,6 +80,27 @@ def test_from_files_to_files(mode: RuntimeExecutionMode, tmp_path: Path) -> None
     assert files and all(path.name.startswith("rows") and path.suffix == ".txt" for path in files)
     lines = sorted(line for path in files for line in path.read_text().splitlines())
     assert lines == sorted(f"{name} {i}" for name in sources(tmp_path) for i, _, _ in ROWS)
+    left = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path not in files]
+    assert not left, "nothing unfinished is left"
+
+
+@in_both_modes
+def test_to_parquet(mode: RuntimeExecutionMode, tmp_path: Path) -> None:
+    """The next job would meet files without a footer, or miss the rows that were still in memory."""
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    factory = ParquetBulkWriters.for_records(schema, row_group_records=100)
+    checkpoints = {"execution.checkpointing.interval": "100 ms"} if mode is STREAMING else {}
+    env = environment(mode, 2, checkpoints)
+    numbers = env.from_source(NumberSequenceSource(0, 1_999), NONE, "numbers")
+    numbers.map(lambda n: {"id": n, "name": f"name {n}"}).sink_to(
+        FileSink.for_bulk_format(tmp_path / "out", factory).build()
+    )
+    env.execute()
+
+    source = FileSource.for_bulk_file_format(BulkFormat.parquet_format(), tmp_path / "out").build()
+    assert sorted(record["id"] for record in read_all(source, 2)) == [*range(2_000)]
+    files = visible(tmp_path / "out")
+    assert {pq.ParquetFile(path).schema_arrow.field("name").type for path in files} == {pa.string()}
     left = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path not in files]
     assert not left, "nothing unfinished is left"
 

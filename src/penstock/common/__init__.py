@@ -10,6 +10,8 @@ from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from penstock.common.serialization import (
+    BulkWriter,
+    BulkWriterFactory,
     ByteArraySchema,
     DeserializationSchema,
     Encoder,
@@ -23,6 +25,8 @@ from penstock.common.types import Row, RowKind
 from penstock.common.watermark_strategy import WatermarkStrategy
 
 __all__ = [
+    "BulkWriter",
+    "BulkWriterFactory",
     "ByteArraySchema",
     "CompletableFuture",
     "ConfigOption",

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import datetime
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import IO, Any
 
 import msgspec
 
+from penstock.common.record_fields import fields_of
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
 
@@ -108,6 +114,58 @@ class Encoder(ABC):
         """JSON, a line each. Rows become objects by their names, or arrays; dates and decimals become strings."""
         return _JsonEncoder()
 
+    @staticmethod
+    def csv_encoder(
+        columns: Sequence[str] | None = None,
+        *,
+        delimiter: str = ",",
+        quote_char: str | None = '"',
+        escape_char: str | None = None,
+        null_value: str = "",
+        charset_name: str = "UTF-8",
+    ) -> Encoder:
+        """Comma-separated values, a record each: dicts, Rows, tuples, or objects with attributes. No header.
+
+        `columns`: names of the fields to write, in order; left out, records must be Rows, tuples or lists, and all
+        their fields are written. Values are quoted where they must be; `quote_char` None: never, and what would need
+        it is an error unless there is an `escape_char`. True is `true`, dates are ISO 8601, lists and dicts JSON, bytes
+        base64. `null_value`: what stands for None. Raises TypeError or ValueError for names or characters that can't
+        be.
+        """
+        return _CsvEncoder(columns, (delimiter, quote_char, escape_char), null_value, charset_name)
+
+
+class BulkWriter(ABC):
+    """Writes one file whose format does not let records be appended one by one: columns, footers."""
+
+    @abstractmethod
+    def add_element(self, element: Any) -> None:
+        """Take one value. It may be held back."""
+
+    def add_elements(self, elements: Sequence[Any]) -> None:
+        """Take several, in order. Override it where that is cheaper than one by one."""
+        for element in elements:
+            self.add_element(element)
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Write what is held back, as far as the format allows."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write all that is left, footer included. The stream is closed by whoever opened it."""
+
+    def discard(self) -> None:
+        """Called instead of `finish` where the file is given up: release what is open. The stream is still open."""
+
+
+class BulkWriterFactory(ABC):
+    """Makes a BulkWriter for each file. Pickled to the workers: holds settings, nothing open."""
+
+    @abstractmethod
+    def create(self, stream: IO[bytes]) -> BulkWriter:
+        """A writer onto an empty file."""
+
 
 class _StringEncoder(Encoder):
     def __init__(self, charset_name: str) -> None:
@@ -130,6 +188,74 @@ def _json_form(value: Any) -> Any:
 
 # Outside of the encoder, which is pickled.
 _JSON = msgspec.json.Encoder(enc_hook=_json_form, decimal_format="string")
+
+
+_CsvCharacters = tuple[str, str | None, str | None]
+"""Delimiter, quote, escape."""
+_CSV_AS_IT_IS = frozenset({str, int, float, Decimal})
+
+
+class _CsvEncoder(Encoder):
+    def __init__(
+        self, columns: Sequence[str] | None, characters: _CsvCharacters, null_value: str, charset_name: str
+    ) -> None:
+        if isinstance(columns, str) or (columns is not None and not columns):
+            raise TypeError(f"columns must be a list of names, or None, got {columns!r}")
+        _csv_line(characters)  # raises TypeError for characters that can't separate or quote
+        self._columns = None if columns is None else tuple(columns)
+        self._characters = characters
+        self._null_value = null_value
+        self._charset = _known_charset(charset_name)
+
+    def encode(self, value: Any) -> bytes:
+        if self._columns is not None:
+            fields = fields_of(value, self._columns)
+        elif isinstance(value, (Row, tuple, list)):
+            fields = list(value)
+        else:
+            raise TypeError(f"a CSV record by position is a Row, tuple or list; name the columns for {value!r}")
+        null = self._null_value
+        texts = [
+            null if field is None else field if type(field) in _CSV_AS_IT_IS else _csv_form(field) for field in fields
+        ]
+        try:
+            return _csv_line(self._characters)(texts).encode(self._charset)
+        except csv.Error as error:
+            raise ValueError(f"{value!r} can't be written as CSV: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _csv_line(characters: _CsvCharacters) -> Callable[[Sequence[Any]], str]:
+    """The function from fields to a line. Outside of the encoder, which is pickled."""
+    delimiter, quote_char, escape_char = characters
+    writer = csv.writer(
+        _Echo(),
+        delimiter=delimiter,
+        quotechar=quote_char,
+        escapechar=escape_char,
+        quoting=csv.QUOTE_NONE if quote_char is None else csv.QUOTE_MINIMAL,
+        lineterminator="\n",
+    )
+    return writer.writerow  # It returns what `write` of its file returns.
+
+
+class _Echo:
+    """A file that hands back what is written to it."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def _csv_form(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (Row, list, tuple, dict)):
+        return _JSON.encode(value).decode()
+    if isinstance(value, bytes):
+        return _JSON.encode(value).decode()[1:-1]
+    return str(value)
 
 
 def _known_charset(name: str) -> str:

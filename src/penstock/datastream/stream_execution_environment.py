@@ -207,9 +207,20 @@ class StreamExecutionEnvironment:
         source = CollectionSource(list(collection))
         strategy = WatermarkStrategy.no_watermarks()
         stream: DataStream[T] = self.from_source(source, strategy, "Collection Source", type_info)
-        stream._transformation.parallelism = 1
-        stream._transformation.parallelism_fixed = "a collection is read in order, by one subtask"
-        return stream
+        return _by_one_subtask(stream, "a collection is read in order, by one subtask")
+
+    def socket_text_stream(self, host: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream[str]:
+        """A stream of the texts that a server sends, cut at `delimiter`, from one subtask. Ends when the server does.
+
+        Where a connection is lost, or not to be had, up to `max_retry` more attempts are made, 500 ms apart (-1: no
+        limit). With checkpoints a text is handed on when one that holds it is complete, and then exactly once:
+        see SocketTextSource. Raises TypeError or ValueError for arguments that can't be. In Java: `socketTextStream`.
+        """
+        from penstock.connectors.socket_text import SocketTextSource
+
+        source = SocketTextSource(host, port, delimiter, max_retry)
+        stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Socket Stream")
+        return _by_one_subtask(stream, "a socket is read by one subtask")
 
     # Running.
 
@@ -309,6 +320,12 @@ class StreamExecutionEnvironment:
         batched = mode is RuntimeExecutionMode.BATCH or (mode is RuntimeExecutionMode.AUTOMATIC and not unbounded)
         name = job_name or self._configuration.get(options.PIPELINE_NAME) or "penstock job"
         return JobGraph(name, graph, batched)
+
+
+def _by_one_subtask(stream: DataStream[T], reason: str) -> DataStream[T]:
+    stream._transformation.parallelism = 1
+    stream._transformation.parallelism_fixed = reason
+    return stream
 
 
 class _PrintLater(PrintTaker):

@@ -31,6 +31,10 @@ class SinkContext(Protocol):
     def attempt(self) -> str:
         """Names this run of this subtask, unique over all jobs: part of the name of what is not yet committed."""
 
+    @property
+    def checkpointing(self) -> bool:
+        """Whether the job takes checkpoints, so that the writer will hear of one that is complete."""
+
     def now_ms(self) -> int:
         """Processing time in milliseconds."""
 
@@ -68,6 +72,16 @@ class SinkWriter(ABC, Generic[T]):
         """Picklable committables for what was written since the last call; [] if the sink commits nothing."""
         return []
 
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """What the writer must be given back after a failure. Called after `prepare_commit` of the same checkpoint.
+
+        Picklable items that do not change any more. After a restart each goes to one subtask, by `Sink.restore_writer`.
+        """
+        return []
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Checkpoint `checkpoint_id` is complete: the job will not go back to an earlier one by itself."""
+
     def close(self) -> None:
         """Release what is open. Called once, also after a failure: what was not committed must not become visible."""
 
@@ -89,6 +103,10 @@ class Sink(ABC, Generic[T]):
     @abstractmethod
     def create_writer(self, context: SinkContext) -> SinkWriter[T]:
         """A writer for one subtask."""
+
+    def restore_writer(self, context: SinkContext, state: list[Any]) -> SinkWriter[T]:
+        """A writer for a subtask that is given back items of `SinkWriter.snapshot_state`, of one writer or several."""
+        raise NotImplementedError(f"{type(self).__name__} cannot go on from a snapshot")
 
     def create_committer(self) -> Committer | None:
         """A committer, or None if nothing needs a commit."""

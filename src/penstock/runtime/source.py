@@ -79,6 +79,10 @@ class ReaderContext(Protocol):
     def parallelism(self) -> int:
         """Number of subtasks of the source."""
 
+    @property
+    def checkpointing(self) -> bool:
+        """Whether the job takes checkpoints, so that the reader will hear of one that is complete."""
+
     def now_ms(self) -> int:
         """Processing time in milliseconds."""
 
@@ -113,6 +117,9 @@ class SourceReader(ABC, Generic[T]):
     @abstractmethod
     def no_more_splits(self) -> None:
         """The enumerator has nothing left for this subtask."""
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        """The next `snapshot_state` is for this checkpoint. For readers that act on its completion."""
 
     @abstractmethod
     def snapshot_state(self) -> list[Any]:

@@ -88,6 +88,31 @@ def test_encoders_write_one_line_a_value() -> None:
         encoder.encode(object())
 
 
+def test_csv_of_any_record() -> None:
+    """A spreadsheet would show values in the wrong columns, or cut at a comma."""
+    encoder = pickle.loads(pickle.dumps(Encoder.csv_encoder(["id", "name"])))
+    for record in ({"name": 'a,"b"', "id": 1, "more": 2}, Row(id=1, name='a,"b"'), Row(1, 'a,"b"'), (1, 'a,"b"')):
+        assert encoder.encode(record) == b'1,"a,""b"""\n'
+    moment = datetime.datetime(2013, 1, 1, 5, 15)
+    values = (None, True, moment, moment.date(), Decimal("1.10"), 0.5, ["a", Row(x=1)], b"\x00", "é")
+    assert Encoder.csv_encoder(delimiter=";", null_value="-", charset_name="latin-1").encode(values) == (
+        b'-;true;2013-01-01T05:15:00;2013-01-01;1.10;0.5;"[""a"",{""x"":1}]";AA==;\xe9\n'
+    )
+
+
+def test_csv_that_can_not_be_is_refused() -> None:
+    """A delimiter inside of a value would shift all columns after it."""
+    assert Encoder.csv_encoder(quote_char=None, escape_char="\\").encode(("a,b",)) == b"a\\,b\n"
+    with pytest.raises(ValueError, match="can't be written as CSV"):
+        Encoder.csv_encoder(quote_char=None).encode(("a,b",))
+    with pytest.raises(TypeError, match="name the columns"):
+        Encoder.csv_encoder().encode({"id": 1})
+    with pytest.raises(TypeError, match="list of names"):
+        Encoder.csv_encoder("id")
+    with pytest.raises(TypeError, match="delimiter"):
+        Encoder.csv_encoder(delimiter="::")
+
+
 def test_the_void_namespace_takes_no_byte() -> None:
     """State without a window would not be found again."""
     stream = io.BytesIO()

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from penstock.common.errors import SourceError
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
+from penstock.connectors.file_sink import FileSink
 from penstock.connectors.file_system import CsvReaderFormat, CsvSchema, FileSource, StreamFormat
+from penstock.datastream.formats.csv import CsvBulkWriters
+from penstock.testing.conformance.sink import SimpleSinkContext
 from penstock.testing.conformance.source import check_source, read_all
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -160,3 +163,31 @@ def test_a_file_with_a_header_only_or_nothing_is_empty(tmp_path):
     write(tmp_path / "b.csv", "x,y\n")
     write(tmp_path / "c.csv", "x,y")
     assert read_all(csv_source(tmp_path, types={"x": int}), 2) == []
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_what_csv_bulk_writers_write_is_read_back(tmp_path, header):
+    """A job could not read what the one before it has written with the same schema."""
+    builder = CsvSchema.builder().add_string_column("name").add_number_column("delay").add_boolean_column("late")
+    builder.add_array_column("stops", "|").set_column_separator(";").set_null_value("-").set_use_header(header)
+    schema = builder.build()
+    records = [
+        {"name": 'J;F "K"', "delay": 5, "late": True, "stops": ["a", "b"]},
+        {"name": None, "delay": None, "late": None, "stops": None},
+        Row(name="two\nlines", delay=-1, late=False, stops=["c"]),
+    ]
+    sink = FileSink.for_bulk_format(tmp_path, CsvBulkWriters.for_schema(schema)).build()
+    writer = sink.create_writer(SimpleSinkContext())
+    writer.write_chunk(records[:1], None)
+    writer.write_chunk(records[1:], None)
+    sink.create_committer().commit(writer.prepare_commit())
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), tmp_path).build()
+    assert read_all(source, 1) == [Row(**(r if isinstance(r, dict) else r.as_dict())) for r in records]
+    (path,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert path.read_text().startswith("name;delay;late;stops\n") == header
+
+
+def test_csv_bulk_writers_need_columns():
+    """The file would consist of empty lines."""
+    with pytest.raises(ValueError, match="no columns"):
+        CsvBulkWriters.for_schema(CsvSchema.builder().build())

@@ -33,13 +33,14 @@ def test_the_source_that_is_shown(examples, tmp_path):
     check_source(lambda: examples.TableSource(path, "flights"))
 
 
-def test_the_sink_that_is_shown(examples, tmp_path):
-    """Everybody's first sink is a copy of this one, with its mistakes."""
+@pytest.mark.parametrize("name", ["TableSink", "StagedTableSink"])
+def test_the_sinks_that_are_shown(examples, tmp_path, name):
+    """Everybody's first sink is a copy of one of these, with its mistakes."""
     paths = []
 
     def make_sink():
         paths.append(str(tmp_path / f"{len(paths)}.db"))
-        sink = examples.TableSink(paths[-1])
+        sink = getattr(examples, name)(paths[-1])
         sink.validate()
         return sink
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.common.errors import UserFunctionError
-from penstock.runtime.operators.sink import CollectOperator, SinkOperator
+from penstock.runtime.operators.sink import WRITER, CollectOperator, SinkOperator
 from penstock.runtime.sink import Sink, SinkWriter
+from penstock.state.handles import Redistribution
 
 
 class Recording(Sink):
@@ -89,6 +90,76 @@ def test_a_failure_of_the_sink_names_its_operator(rig, method: str) -> None:
 def test_a_writer_that_was_never_made_is_not_closed(rig) -> None:
     """The first failure would be hidden by a second one."""
     SinkOperator("Sink", Recording(), 9).close()
+
+
+class Stateful(Sink):
+    """Its writer wants the records of each checkpoint back."""
+
+    def __init__(self) -> None:
+        self.restored: list = []
+        self.complete: list[int] = []
+
+    def create_writer(self, context):
+        self.context = context
+        return StatefulWriter(self)
+
+    def restore_writer(self, context, state):
+        self.restored = state
+        return self.create_writer(context)
+
+
+class StatefulWriter(SinkWriter):
+    def __init__(self, sink) -> None:
+        self.sink = sink
+        self.records: list = []
+
+    def write(self, value, timestamp):
+        self.records.append(value)
+
+    def prepare_commit(self):
+        self.records.append("prepared")
+        return []
+
+    def snapshot_state(self, checkpoint_id):
+        records, self.records = self.records, []
+        return [(checkpoint_id, record) for record in records]
+
+    def notify_checkpoint_complete(self, checkpoint_id):
+        self.sink.complete.append(checkpoint_id)
+
+
+def test_what_a_writer_wants_back_is_in_the_snapshot(rig) -> None:
+    """A transaction that was left open, or values not yet sent, would be forgotten with the worker."""
+    one = rig(SinkOperator("Sink: out", Stateful(), 9))
+    one.process("a")
+    assert one.operator.prepare_snapshot(4) == []
+    ((name, redistribution, items),) = one.operator.lists()
+    assert redistribution is Redistribution.SPLIT
+    assert items == [(4, "a"), (4, "prepared")]
+    assert one.operator.lists() == [], "no state, no file"
+
+    sink = Stateful()
+    restored = SinkOperator("Sink: out", sink, 9)
+    restored.restore_lists({name: items})
+    rig(restored)
+    assert sink.restored == items
+
+
+def test_a_writer_hears_of_complete_checkpoints(rig) -> None:
+    """What waits for them would never be sent."""
+    sink = Stateful()
+    one = rig(SinkOperator("Sink: out", sink, 9))
+    one.operator.checkpoint_complete(4)
+    assert sink.complete == [4]
+    assert not sink.context.checkpointing
+
+
+def test_a_sink_that_has_state_but_can_not_take_it_back(rig) -> None:
+    """The user would be told of a missing attribute, not of the missing method."""
+    restored = SinkOperator("Sink: out", Recording(), 9)
+    restored.restore_lists({WRITER: ["a"]})
+    with pytest.raises(UserFunctionError, match="Recording cannot go on from a snapshot"):
+        rig(restored)
 
 
 def test_collected_values_go_to_the_driver(rig) -> None:

@@ -206,6 +206,9 @@ class Script:
     def poll(self, max_records):
         return self.script.pop(0) if self.script else Nothing()
 
+    def prepare_snapshot(self, checkpoint_id):
+        self.prepared = checkpoint_id
+
     def snapshot_state(self):
         return [1, 2]
 
@@ -420,6 +423,7 @@ def test_a_source_begins_a_checkpoint_between_its_records() -> None:
     host.task._source.poll_at_ms = host.now_ms
     host.works()
     assert host.left() == [1, 2, CheckpointBarrier(7, 500)]
+    assert script.prepared == 7, "readers know which checkpoint their snapshot is for"
     assert [(type(effect), effect.checkpoint_id) for effect in host.asks()] == [(Acknowledge, 7)]
     assert host.flushed() == [3]
 

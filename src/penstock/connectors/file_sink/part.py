@@ -72,7 +72,7 @@ def hidden_name(final_name: str, attempt: str) -> str:
 
 
 class PartFile:
-    """A file being written."""
+    """A file being written. Abstract: `RowPart` and `BulkPart` say how records get into it."""
 
     def __init__(self, file_system: fs.FileSystem, inner_path: str, pending: PendingFile, now_ms: int) -> None:
         """`inner_path`: the pending path as `file_system` names it."""
@@ -82,12 +82,6 @@ class PartFile:
         self._stream = file_system.open_output_stream(inner_path, compression=None)
         self.size = 0
         self.created_ms = self.written_ms = now_ms
-
-    def write(self, data: bytes, now_ms: int) -> None:
-        """Append."""
-        self._stream.write(data)
-        self.size += len(data)
-        self.written_ms = now_ms
 
     def info(self) -> PartInfo:
         """What a rolling policy looks at."""

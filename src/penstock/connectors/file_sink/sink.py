@@ -1,22 +1,27 @@
-"""FileSink and its builder."""
+"""FileSink and its builders."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 from pyarrow import fs
 
 from penstock.common.errors import ProgramError
-from penstock.common.serialization import Encoder
+from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.connectors.file_sink.bucket import BucketAssigner
+from penstock.connectors.file_sink.bulk_writer import BulkFileWriter
 from penstock.connectors.file_sink.committer import FileCommitter
 from penstock.connectors.file_sink.part import OutputFileConfig
-from penstock.connectors.file_sink.rolling import RollingPolicy
+from penstock.connectors.file_sink.rolling import OnCheckpointRollingPolicy, RollingPolicy
+from penstock.connectors.file_sink.row_writer import RowFileWriter
 from penstock.connectors.file_sink.writer import FileWriter
 from penstock.connectors.file_system.storage import absolute, resolve
 from penstock.runtime.sink import Sink, SinkContext
+
+MakeWriter = Callable[[SinkContext, str, Any, RollingPolicy, OutputFileConfig], FileWriter[Any]]
 
 
 class FileSink(Sink[Any]):
@@ -29,15 +34,10 @@ class FileSink(Sink[Any]):
     """
 
     def __init__(
-        self,
-        base_path: str,
-        encode: Callable[[Any], bytes],
-        assigner: Any,
-        policy: RollingPolicy,
-        names: OutputFileConfig,
+        self, base_path: str, make_writer: MakeWriter, assigner: Any, policy: RollingPolicy, names: OutputFileConfig
     ) -> None:
         self._base_path = base_path
-        self._encode = encode
+        self._make_writer = make_writer
         self._assigner = assigner
         self._policy = policy
         self._names = names
@@ -52,9 +52,17 @@ class FileSink(Sink[Any]):
         """
         return RowFormatBuilder(base_path, encoder)
 
+    @staticmethod
+    def for_bulk_format(base_path: str | os.PathLike[str], writer_factory: BulkWriterFactory) -> BulkFormatBuilder:
+        """A builder for files whose records are gathered and written together, such as Parquet.
+
+        `writer_factory`: for instance `ParquetBulkWriters.for_row_type(...)` of `penstock.datastream.formats.parquet`.
+        """
+        return BulkFormatBuilder(base_path, writer_factory)
+
     def create_writer(self, context: SinkContext) -> FileWriter[Any]:
         """A writer for one subtask."""
-        return FileWriter(context, self._base_path, self._encode, self._assigner, self._policy, self._names)
+        return self._make_writer(context, self._base_path, self._assigner, self._policy, self._names)
 
     def create_committer(self) -> FileCommitter:
         """Publishes files by renaming them."""
@@ -67,42 +75,73 @@ class FileSink(Sink[Any]):
             raise ProgramError(f"FileSink: {self._base_path} is a file; expected a directory, or a path to make one at")
 
 
-class RowFormatBuilder:
-    """Settings of a FileSink; each method returns the builder. Default: buckets by hour, default rolling policy."""
+class _Builder:
+    """Settings that all formats have; each method returns the builder. Default: buckets by hour."""
 
-    def __init__(self, base_path: str | os.PathLike[str], encoder: Encoder | Callable[[Any], bytes]) -> None:
-        encode = encoder.encode if isinstance(encoder, Encoder) else encoder
-        if not callable(encode):
-            raise TypeError(f"expected an Encoder or a function from a record to bytes, got {encoder!r}")
+    def __init__(self, base_path: str | os.PathLike[str], make_writer: MakeWriter, policy: RollingPolicy) -> None:
         self._base_path = absolute(base_path)
-        self._encode = encode
+        self._make_writer = make_writer
         self._assigner: Any = BucketAssigner.date_time_bucket_assigner()
-        self._policy: RollingPolicy = RollingPolicy.default_rolling_policy()
+        self._policy = policy
         self._names = OutputFileConfig()
 
-    def with_bucket_assigner(self, bucket_assigner: Any) -> RowFormatBuilder:
+    def with_bucket_assigner(self, bucket_assigner: Any) -> Self:
         """A BucketAssigner, or any object with `get_bucket_id(element, context)`."""
         if not callable(getattr(bucket_assigner, "get_bucket_id", None)):
             raise TypeError(f"a bucket assigner needs a method get_bucket_id, got {bucket_assigner!r}")
         self._assigner = bucket_assigner
         return self
 
-    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> RowFormatBuilder:
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
         """When a file is closed and the next begun."""
         if not isinstance(rolling_policy, RollingPolicy):
             raise TypeError(f"expected a RollingPolicy, got {rolling_policy!r}")
         self._policy = rolling_policy
         return self
 
-    def with_bucket_check_interval(self, interval: int) -> RowFormatBuilder:
+    def with_bucket_check_interval(self, interval: int) -> Self:
         """Accepted for PyFlink's sake: here a file is closed when its time has come, not at the next check."""
         return self
 
-    def with_output_file_config(self, output_file_config: OutputFileConfig) -> RowFormatBuilder:
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
         """Prefix and suffix of file names."""
         self._names = output_file_config
         return self
 
     def build(self) -> FileSink:
         """The sink."""
-        return FileSink(self._base_path, self._encode, self._assigner, self._policy, self._names)
+        return FileSink(self._base_path, self._make_writer, self._assigner, self._policy, self._names)
+
+
+class RowFormatBuilder(_Builder):
+    """A FileSink of appended records. Default: buckets by hour, default rolling policy."""
+
+    def __init__(self, base_path: str | os.PathLike[str], encoder: Encoder | Callable[[Any], bytes]) -> None:
+        encode = encoder.encode if isinstance(encoder, Encoder) else encoder
+        if not callable(encode):
+            raise TypeError(f"expected an Encoder or a function from a record to bytes, got {encoder!r}")
+        super().__init__(base_path, partial(RowFileWriter, encode=encode), RollingPolicy.default_rolling_policy())
+
+
+class BulkFormatBuilder(_Builder):
+    """A FileSink of gathered records. Default: buckets by hour, files closed with each checkpoint."""
+
+    def __init__(self, base_path: str | os.PathLike[str], writer_factory: BulkWriterFactory) -> None:
+        if not isinstance(writer_factory, BulkWriterFactory):
+            raise TypeError(
+                f"expected a BulkWriterFactory such as ParquetBulkWriters.for_row_type(...), got {writer_factory!r}"
+            )
+        policy = RollingPolicy.on_checkpoint_rolling_policy()
+        super().__init__(base_path, partial(BulkFileWriter, factory=writer_factory), policy)
+
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
+        """An OnCheckpointRollingPolicy, or a class that extends it: what waits in memory has no size or age to go by.
+
+        Raises ValueError for any other. A `size_limit` counts bytes that have been written, and closes the file after
+        the chunk that reached it.
+        """
+        if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
+            raise ValueError(
+                f"bulk formats roll with checkpoints: expected OnCheckpointRollingPolicy, got {rolling_policy!r}"
+            )
+        return super().with_rolling_policy(rolling_policy)

@@ -1,11 +1,16 @@
-"""Writes the records of one subtask into part files, one open file for each bucket."""
+"""Writes the records of one subtask into part files, one open file for each bucket.
+
+What is here holds for all formats: names, buckets, rolling, what is handed over to be committed.
+"""
 
 from __future__ import annotations
 
 import posixpath
 import uuid
-from collections.abc import Callable
-from typing import Any, TypeVar
+from abc import abstractmethod
+from typing import Any, Generic, TypeVar
+
+from pyarrow import fs
 
 from penstock.connectors.file_sink.bucket import BasePathBucketAssigner, BucketContext
 from penstock.connectors.file_sink.part import OutputFileConfig, PartFile, PendingFile, hidden_name
@@ -13,11 +18,11 @@ from penstock.connectors.file_sink.rolling import RollingPolicy
 from penstock.connectors.file_system.storage import resolve
 from penstock.runtime.sink import SinkContext, SinkWriter
 
-T = TypeVar("T")
+Part = TypeVar("Part", bound=PartFile)
 
 
-class FileWriter(SinkWriter[T]):
-    """Encodes a chunk at a time. What it wrote is hidden until a committer renames it.
+class FileWriter(SinkWriter[Any], Generic[Part]):
+    """Takes a chunk at a time. What it wrote is hidden until a committer renames it.
 
     Names are unique over all runs of all jobs into one directory (the writer draws 48 random bits), so that no commit
     can overwrite what another has published.
@@ -27,7 +32,6 @@ class FileWriter(SinkWriter[T]):
         self,
         context: SinkContext,
         base_path: str,
-        encode: Callable[[T], bytes],
         assigner: Any,
         policy: RollingPolicy,
         names: OutputFileConfig,
@@ -35,34 +39,40 @@ class FileWriter(SinkWriter[T]):
         self._context = context
         self._base_path = base_path
         self._file_system, self._inner_base = resolve(base_path)
-        self._encode = encode
         self._assigner = assigner
         self._one_bucket = isinstance(assigner, BasePathBucketAssigner)
         self._policy = policy
         self._names = names
         self._writer_name = f"{context.subtask}-{uuid.uuid4().hex[:12]}"
         self._file_count = 0
-        self._open: dict[str, PartFile] = {}
+        self._open: dict[str, Part] = {}
         self._pending: list[PendingFile] = []
 
-    def write(self, value: T, timestamp: int | None) -> None:
+    @abstractmethod
+    def _append(self, bucket: str, records: list[Any], now_ms: int) -> None:
+        """Write records of one bucket, and close files that are full."""
+
+    @abstractmethod
+    def _open_part(self, file_system: fs.FileSystem, inner_path: str, pending: PendingFile, now_ms: int) -> Part:
+        """Begin a file."""
+
+    def write(self, value: Any, timestamp: int | None) -> None:
         """Write one record; `write_chunk` is the better way."""
         self.write_chunk([value], None if timestamp is None else [timestamp])
 
-    def write_chunk(self, values: list[T], timestamps: list[int] | None) -> None:
+    def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
         """Write a chunk: a bucket's records keep their order, and each bucket is written to once."""
         now_ms = self._context.now_ms()
-        encoded = list(map(self._encode, values))
         if self._one_bucket:
-            self._append("", encoded, now_ms)
+            self._append("", values, now_ms)
             return
         watermark = self._context.current_watermark()
         bucket_of = self._assigner.get_bucket_id
-        buckets: dict[str, list[bytes]] = {}
+        buckets: dict[str, list[Any]] = {}
         for index, value in enumerate(values):
             timestamp = None if timestamps is None else timestamps[index]
             bucket = bucket_of(value, BucketContext(timestamp, now_ms, watermark))
-            buckets.setdefault(bucket, []).append(encoded[index])
+            buckets.setdefault(bucket, []).append(value)
         for bucket, records in buckets.items():
             self._append(bucket, records, now_ms)
 
@@ -101,43 +111,24 @@ class FileWriter(SinkWriter[T]):
         while self._pending:
             self._file_system.delete_file(resolve(self._pending.pop().pending_path)[1])
 
-    def _append(self, bucket: str, records: list[bytes], now_ms: int) -> None:
-        limit = self._policy.size_limit()
-        data = b"".join(records)
-        part = self._open.get(bucket)
-        if limit is None or (part.size if part else 0) + len(data) < limit:
-            if data:
-                self._part(bucket, now_ms).write(data, now_ms)
-            return
-        batch: list[bytes] = []
-        size = part.size if part else 0
-        for record in records:
-            batch.append(record)
-            size += len(record)
-            if size >= limit:
-                self._part(bucket, now_ms).write(b"".join(batch), now_ms)
-                self._roll(bucket)
-                batch.clear()
-                size = 0
-        if batch:
-            self._part(bucket, now_ms).write(b"".join(batch), now_ms)
-
-    def _part(self, bucket: str, now_ms: int) -> PartFile:
+    def _part(self, bucket: str, now_ms: int) -> Part:
         return self._open.get(bucket) or self._begin(bucket, now_ms)
 
-    def _begin(self, bucket: str, now_ms: int) -> PartFile:
+    def _begin(self, bucket: str, now_ms: int) -> Part:
         path = bucket_path(bucket)
         name = f"{self._names.get_part_prefix()}-{self._writer_name}-{self._file_count}{self._names.get_part_suffix()}"
         self._file_count += 1
         hidden = posixpath.join(path, hidden_name(name, self._context.attempt))
         pending = PendingFile(_below(self._base_path, hidden), _below(self._base_path, posixpath.join(path, name)), 0)
         self._file_system.create_dir(_below(self._inner_base, path), recursive=True)
-        part = PartFile(self._file_system, _below(self._inner_base, hidden), pending, now_ms)
+        part = self._open_part(self._file_system, _below(self._inner_base, hidden), pending, now_ms)
         self._open[bucket] = part
         return part
 
     def _roll(self, bucket: str) -> None:
-        self._pending.append(self._open.pop(bucket).finish())
+        # Only then out of the open ones: a file that can't be finished is removed by `close`.
+        self._pending.append(self._open[bucket].finish())
+        del self._open[bucket]
 
 
 def bucket_path(bucket: object) -> str:

@@ -147,8 +147,8 @@ class ArrayConverter:
     def __init__(self, separator: str, element_type: Any) -> None:
         if not separator:
             raise ValueError("the separator of an array column is empty")
-        self._separator = separator
+        self.separator = separator
         self._convert: Callable[[str], Any] = converter(element_type)
 
     def __call__(self, text: str) -> list[Any]:
-        return list(map(self._convert, text.split(self._separator)))
+        return list(map(self._convert, text.split(self.separator)))

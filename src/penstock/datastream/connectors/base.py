@@ -3,6 +3,8 @@
 from penstock.connectors.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.split_enumerator import FixedSplitEnumerator, SharedSplitEnumerator
 from penstock.connectors.split_reader import Chunk, ChunkedSplitReader, SplitReader
+from penstock.connectors.two_phase_commit_sink import TwoPhaseCommitSink
+from penstock.connectors.write_ahead_sink import CheckpointCommitter, WriteAheadSink
 from penstock.runtime.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.runtime.source import (
     END_OF_INPUT,
@@ -20,6 +22,7 @@ from penstock.runtime.source import (
 __all__ = [
     "END_OF_INPUT",
     "Boundedness",
+    "CheckpointCommitter",
     "Chunk",
     "ChunkedSplitReader",
     "Committer",
@@ -38,4 +41,6 @@ __all__ = [
     "Split",
     "SplitEnumerator",
     "SplitReader",
+    "TwoPhaseCommitSink",
+    "WriteAheadSink",
 ]

@@ -1,6 +1,19 @@
-"""CSV files."""
+"""CSV files. To write records without a header: `penstock.common.serialization.Encoder.csv_encoder()`."""
 
+from penstock.connectors.file_sink.csv_writer import CsvWriterFactory
 from penstock.connectors.file_system.csv_format import CsvFormat
 from penstock.connectors.file_system.csv_schema import CsvReaderFormat, CsvSchema, CsvSchemaBuilder
 
-__all__ = ["CsvFormat", "CsvReaderFormat", "CsvSchema", "CsvSchemaBuilder"]
+__all__ = ["CsvBulkWriters", "CsvFormat", "CsvReaderFormat", "CsvSchema", "CsvSchemaBuilder"]
+
+
+class CsvBulkWriters:
+    """What `FileSink.for_bulk_format` takes to write CSV."""
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> CsvWriterFactory:
+        """Files of the schema's columns, with a header if `set_use_header` was called.
+
+        Records are dicts, Rows, tuples, or objects with attributes. Raises ValueError if the schema has no columns.
+        """
+        return CsvWriterFactory(schema)

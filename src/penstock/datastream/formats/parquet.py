@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pyarrow
+
 from penstock.common.typeinfo import RowTypeInfo
+from penstock.connectors.file_sink.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory
 from penstock.connectors.file_system.parquet_format import ParquetFormat
 
-__all__ = ["ParquetColumnarRowInputFormat", "ParquetFormat"]
+__all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFormat"]
 
 
 class ParquetColumnarRowInputFormat(ParquetFormat):
@@ -29,3 +34,40 @@ class ParquetColumnarRowInputFormat(ParquetFormat):
     def get_produced_type(self) -> RowTypeInfo:
         """The row type."""
         return self._row_type
+
+
+class ParquetBulkWriters:
+    """What `FileSink.for_bulk_format` takes to write Parquet.
+
+    Records are dicts, Rows, tuples, or objects with attributes.
+    """
+
+    @staticmethod
+    def for_row_type(
+        row_type: RowTypeInfo, hadoop_config: None = None, utc_timestamp: bool = False
+    ) -> ParquetWriterFactory:
+        """Columns of a `Types.ROW_NAMED`. Hadoop's configuration has no meaning here.
+
+        Timestamps are written as they stand; with `utc_timestamp` they are marked as being in UTC. Numbers without
+        bound (BIG_INT, BIG_DEC) are columns of text. Raises TypeError for a type that has no column: what is pickled.
+        """
+        return ParquetWriterFactory(row_type, utc_timestamp=utc_timestamp)
+
+    @staticmethod
+    def for_records(
+        record_type: RowTypeInfo | pyarrow.Schema | type[Any],
+        *,
+        compression: str | None = "snappy",
+        row_group_records: int = ROW_GROUP_RECORDS,
+        row_group_bytes: int = ROW_GROUP_BYTES,
+    ) -> ParquetWriterFactory:
+        """Columns of a pyarrow.Schema, of a dataclass or NamedTuple with type hints, or of a `Types.ROW_NAMED`.
+
+        See ParquetWriterFactory for the settings. Not in PyFlink.
+        """
+        return ParquetWriterFactory(
+            record_type,
+            compression=compression,
+            row_group_records=row_group_records,
+            row_group_bytes=row_group_bytes,
+        )

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.runtime.sink import Sink, SinkWriter
+from penstock.state.handles import Redistribution
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
+
+
+WRITER = "(sink) writer"
+"""Name of the state that holds what writers want to be given back."""
 
 
 class SinkOperator(Operator):
@@ -22,12 +27,20 @@ class SinkOperator(Operator):
         super().__init__(name)
         self._committables: list[Any] = []
         self._finished = False
+        self._checkpoint_id = 0
+        self._restored: list[Any] = []
         self.sink = sink
         self.sink_id = sink_id
 
     def open(self) -> None:
+        context = WriterOfSubtask(self.context)
+        if self._restored:
+            with self._telling("restore_writer"):
+                self.writer = self.sink.restore_writer(context, self._restored)
+            self._restored = []
+            return
         with self._telling("create_writer"):
-            self.writer = self.sink.create_writer(WriterOfSubtask(self.context))
+            self.writer = self.sink.create_writer(context)
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         assert self.writer is not None
@@ -64,12 +77,27 @@ class SinkOperator(Operator):
 
     def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
         assert self.writer is not None
+        self._checkpoint_id = checkpoint_id
         committables, self._committables = self._committables, []
         if not self._finished:
             with self._telling("prepare_commit"):
                 self.writer.flush(end_of_input=False)
                 committables = self.writer.prepare_commit()
         return committables
+
+    def lists(self) -> list[tuple[str, Redistribution, list[Any]]]:
+        assert self.writer is not None
+        with self._telling("snapshot_state"):
+            items = self.writer.snapshot_state(self._checkpoint_id)
+        return [(WRITER, Redistribution.SPLIT, items)] if items else []
+
+    def restore_lists(self, lists: dict[str, list[Any]]) -> None:
+        self._restored = lists.get(WRITER, [])
+
+    def checkpoint_complete(self, checkpoint_id: int) -> None:
+        assert self.writer is not None
+        with self._telling("notify_checkpoint_complete"):
+            self.writer.notify_checkpoint_complete(checkpoint_id)
 
     def close(self) -> None:
         if self.writer is not None:
@@ -120,6 +148,10 @@ class WriterOfSubtask:
     def attempt(self) -> str:
         info = self._context.info
         return f"{info.job_id[:12]}-{info.attempt}-{info.run}"
+
+    @property
+    def checkpointing(self) -> bool:
+        return self._context.info.checkpointing
 
     def now_ms(self) -> int:
         return self._context.now_ms()

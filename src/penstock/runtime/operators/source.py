@@ -56,6 +56,11 @@ class SourceOperator(EventTimeOrigin):
         with self._errors_named("reader.start"):
             self.reader.start()
 
+    def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
+        with self._errors_named("reader.prepare_snapshot"):
+            self.reader.prepare_snapshot(checkpoint_id)
+        return []
+
     def lists(self) -> list[tuple[str, Redistribution, list[Any]]]:
         with self._errors_named("reader.snapshot_state"):
             return [(SPLITS, Redistribution.SPLIT, self.reader.snapshot_state())]
@@ -188,6 +193,10 @@ class ReaderOfSubtask:
     @property
     def parallelism(self) -> int:
         return self._context.info.parallelism
+
+    @property
+    def checkpointing(self) -> bool:
+        return self._context.info.checkpointing
 
     def now_ms(self) -> int:
         return self._context.now_ms()

@@ -23,11 +23,19 @@ ReadCommitted = Callable[[], list[Any]]
 class SimpleSinkContext:
     """A context with a clock that is set by hand."""
 
-    def __init__(self, subtask: int = 0, parallelism: int = 1, attempt: str = "attempt-1", clock_ms: int = 0) -> None:
+    def __init__(
+        self,
+        subtask: int = 0,
+        parallelism: int = 1,
+        attempt: str = "attempt-1",
+        clock_ms: int = 0,
+        checkpointing: bool = True,
+    ) -> None:
         self.subtask = subtask
         self.parallelism = parallelism
         self.attempt = attempt
         self.clock_ms = clock_ms
+        self.checkpointing = checkpointing
         self.watermark = MIN_TIMESTAMP
 
     def now_ms(self) -> int:

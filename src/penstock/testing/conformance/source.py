@@ -224,6 +224,7 @@ class _ReaderContext:
         self._run = run
         self.subtask = subtask
         self.parallelism = run.parallelism
+        self.checkpointing = False
 
     def now_ms(self) -> int:
         return self._run.clock_ms

@@ -1,0 +1,32 @@
+"""The fields of a record, whatever it is: a dict, a Row, a tuple, a list, or an object with attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.common.types import Row
+
+
+def fields_of(record: Any, names: tuple[str, ...]) -> Sequence[Any]:
+    """The values of a record's fields, in the order of `names`.
+
+    By name where the record has names, else by position. Raises ValueError or TypeError if they do not fit.
+    """
+    if isinstance(record, dict):
+        return [record.get(name) for name in names]
+    if isinstance(record, Row):
+        fields = record._fields
+        if fields is not None:
+            return list(record) if fields == names else record.get_fields_by_names(names)
+    elif not isinstance(record, (tuple, list)) or hasattr(record, "_fields"):
+        try:
+            return [getattr(record, name) for name in names]
+        except AttributeError as error:
+            raise TypeError(
+                f"a record with the fields {', '.join(names)} is expected, got {record!r}: {error}"
+            ) from None
+    values = list(record)
+    if len(values) != len(names):
+        raise ValueError(f"a record with the fields {', '.join(names)} is expected, got {record!r}")
+    return values

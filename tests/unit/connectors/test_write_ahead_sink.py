@@ -1,0 +1,180 @@
+"""WriteAheadSink: values are sent when their checkpoint is complete."""
+
+import pickle
+
+import pytest
+
+from penstock.connectors.write_ahead_sink import CheckpointCommitter, WriteAheadSink
+from penstock.testing.conformance.sink import SimpleSinkContext
+
+SENT: list = []
+DONE: set = set()
+
+
+@pytest.fixture(autouse=True)
+def nothing_sent():
+    SENT.clear()
+    DONE.clear()
+
+
+class Target(WriteAheadSink):
+    """Sends into a list that outlives workers."""
+
+    answer = True
+
+    def send_values(self, values, checkpoint_id, timestamp):
+        if self.answer:
+            SENT.append((checkpoint_id, timestamp, list(values)))
+        return self.answer
+
+
+class Done(CheckpointCommitter):
+    """Remembers in a set that outlives workers."""
+
+    def __init__(self):
+        self.calls = []
+
+    def open(self):
+        self.calls.append("open")
+
+    def commit_checkpoint(self, log_id, checkpoint_id):
+        DONE.add((log_id, checkpoint_id))
+
+    def is_checkpoint_committed(self, log_id, checkpoint_id):
+        return (log_id, checkpoint_id) in DONE
+
+    def close(self):
+        self.calls.append("close")
+
+
+def snapshot(writer, checkpoint_id):
+    writer.flush(False)
+    assert writer.prepare_commit() == []
+    return pickle.loads(pickle.dumps(writer.snapshot_state(checkpoint_id)))
+
+
+def test_values_are_sent_when_their_checkpoint_is_complete():
+    """Sent earlier they would come again after a failure; later, somebody waits for nothing."""
+    context = SimpleSinkContext(clock_ms=5)
+    writer = Target(Done()).create_writer(context)
+    writer.write_chunk([1, 2], None)
+    first = snapshot(writer, 1)
+    context.clock_ms = 9
+    writer.write(3, None)
+    assert not SENT and first[0].values == [1, 2]
+    writer.notify_checkpoint_complete(1)
+    assert SENT == [(1, 5, [1, 2])]
+    assert [batch.values for batch in snapshot(writer, 2)] == [[3]], "what has been sent is not kept"
+    writer.notify_checkpoint_complete(2)
+    assert SENT == [(1, 5, [1, 2]), (2, 9, [3])]
+    assert snapshot(writer, 3) == []
+    writer.notify_checkpoint_complete(3)
+    assert len(SENT) == 2, "an empty batch is no batch"
+
+
+def test_a_checkpoint_that_was_given_up_goes_with_the_next_one():
+    """Its values would be lost, or come after later ones."""
+    writer = Target().create_writer(SimpleSinkContext())
+    for checkpoint_id in (1, 2, 3):
+        writer.write(checkpoint_id, None)
+        snapshot(writer, checkpoint_id)
+    writer.notify_checkpoint_complete(2)
+    assert [values for _, _, values in SENT] == [[1], [2]]
+    writer.notify_checkpoint_complete(3)
+    assert [values for _, _, values in SENT] == [[1], [2], [3]]
+
+
+def test_a_worker_killed_before_sending():
+    """The checkpoint is complete, its sources go on behind it: the values would never be sent."""
+    target = Target(Done())
+    writer = target.create_writer(SimpleSinkContext())
+    writer.write(1, None)
+    state = snapshot(writer, 1)
+    again = target.restore_writer(SimpleSinkContext(), state)
+    assert [values for _, _, values in SENT] == [[1]]
+    again.notify_checkpoint_complete(2)
+    assert len(SENT) == 1
+    assert snapshot(again, 3) == []
+
+
+@pytest.mark.parametrize(("committer", "times"), [(Done(), 1), (None, 2)])
+def test_a_worker_killed_after_sending(committer, times):
+    """Each restart would send the latest batch again, committer or not."""
+    target = Target(committer)
+    writer = target.create_writer(SimpleSinkContext())
+    writer.write(1, None)
+    state = snapshot(writer, 1)
+    writer.notify_checkpoint_complete(1)
+    target.restore_writer(SimpleSinkContext(), state)
+    assert [values for _, _, values in SENT] == [[1]] * times
+
+
+def test_a_job_that_begins_anew_is_not_taken_for_the_one_before():
+    """Its checkpoints have the same numbers: its values would be taken for sent."""
+    for _ in range(2):
+        writer = Target(Done()).create_writer(SimpleSinkContext())
+        writer.write(1, None)
+        snapshot(writer, 1)
+        writer.notify_checkpoint_complete(1)
+    assert len(SENT) == 2
+
+
+def test_a_target_that_is_not_there_for_a_while():
+    """Values would be lost, or overtake each other."""
+    target = Target(Done())
+    writer = target.create_writer(SimpleSinkContext())
+    target.answer = False
+    for checkpoint_id in (1, 2):
+        writer.write(checkpoint_id, None)
+        state = snapshot(writer, checkpoint_id)
+        writer.notify_checkpoint_complete(checkpoint_id)
+    assert [batch.values for batch in state] == [[1], [2]] and not SENT
+    again = target.restore_writer(SimpleSinkContext(), state)
+    assert not SENT
+    target.answer = True
+    snapshot(again, 3)
+    again.notify_checkpoint_complete(3)
+    assert [(checkpoint_id, values) for checkpoint_id, _, values in SENT] == [(1, [1]), (2, [2])]
+
+
+def test_a_target_that_is_not_there_at_the_end():
+    """The job would end well, and its last values be lost."""
+    target = Target()
+    target.answer = False
+    writer = target.create_writer(SimpleSinkContext())
+    writer.write(1, None)
+    writer.flush(True)
+    snapshot(writer, 1)
+    with pytest.raises(RuntimeError, match="there may be no later"):
+        writer.notify_checkpoint_complete(1)
+
+
+def test_without_checkpoints_values_go_at_once():
+    """They would wait for a checkpoint that never comes."""
+    target = Target(Done())
+    writer = target.create_writer(SimpleSinkContext(clock_ms=4, checkpointing=False))
+    writer.write_chunk([1, 2], [5, 6])
+    writer.write(3, None)
+    assert SENT == [(0, 4, [1, 2]), (0, 4, [3])] and not DONE
+    target.answer = False
+    with pytest.raises(RuntimeError, match="no later"):
+        writer.write(4, None)
+
+
+def test_it_opens_and_closes_what_it_uses():
+    """Connections would be missing, or stay open."""
+    calls = []
+
+    class Connected(Target):
+        def open(self, context):
+            calls.append(("open", context.subtask))
+
+        def close(self):
+            calls.append("close")
+            raise OSError("gone")
+
+    sink = Connected(Done())
+    writer = sink.create_writer(SimpleSinkContext(subtask=3))
+    with pytest.raises(OSError, match="gone"):
+        writer.close()
+    assert calls == [("open", 3), "close"] and sink.committer.calls == ["open", "close"]
