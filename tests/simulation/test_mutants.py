@@ -121,7 +121,7 @@ def committed_too_early(patch: pytest.MonkeyPatch) -> None:
 
     def commit(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any) -> None:
         for sink, committables in commits:
-            self._commit(sink, task[1], committables)
+            self._commit(sink, task[1], committables, lambda: None)
         acknowledged(self, task, checkpoint_id, state, [])
 
     patch.setattr(CheckpointCoordinator, "acknowledged", commit)

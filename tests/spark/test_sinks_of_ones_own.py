@@ -107,3 +107,28 @@ def test_without_checkpoints(mode: RuntimeExecutionMode, tmp_path: Path) -> None
     env.execute()
 
     assert seen(transactions) == seen(batches) == [*range(1_000)]
+
+
+class FailsToCommitOnce(Transactions):
+    """Its first commit fails, and leaves a mark."""
+
+    def commit(self, transaction: str) -> None:
+        mark = self.folder / "failed"
+        if not mark.exists():
+            mark.touch()
+            raise OSError("the target is away")
+        super().commit(transaction)
+
+
+def test_a_commit_that_fails_is_done_again(tmp_path: Path) -> None:
+    """A target that is away for a moment would fail the job for good, or take records out of its results."""
+    (transactions,) = made(tmp_path, "transactions")
+    env = environment(STREAMING, 2, settings(tmp_path))
+    env.from_source(NumberSequenceSource(0, 9_999), NONE, "numbers").map(Slowly()).sink_to(
+        FailsToCommitOnce(transactions)
+    )
+    env.execute()
+
+    assert (transactions / "failed").exists()
+    assert seen(transactions) == [*range(10_000)]
+    assert not [*transactions.glob("*.ready")], "what was never committed has been given up"

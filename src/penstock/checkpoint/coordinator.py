@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, SubtaskReport, packed
+from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, SubtaskReport, packed, unpacked
 from penstock.common.errors import CheckpointError
 from penstock.runtime.events import AbortCheckpoint, CheckpointComplete, Event, TriggerCheckpoint
 from penstock.state.handles import SubtaskState, files_of
@@ -31,6 +31,8 @@ _HISTORY = 100
 Subtask = tuple[int, int]
 Commit = tuple[int, int, list[Any]]
 """sink, subtask, committables"""
+CommitCall = Callable[[int, int, list[Any], Callable[[], None]], None]
+"""Commits, perhaps some time later; the last argument is to be called when it is done."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +143,8 @@ class CheckpointCoordinator:
         settings: CheckpointSettings,
         storage: CheckpointStorage,
         now_ms: Callable[[], int],
-        commit: Callable[[int, int, list[Any]], None],
+        commit: CommitCall,
+        abort: Callable[[int, int, list[Any]], None],
         sink_ids: dict[int, str],
     ) -> None:
         self.settings = settings
@@ -154,6 +157,7 @@ class CheckpointCoordinator:
         self._storage = storage
         self._now_ms = now_ms
         self._commit = commit
+        self._abort = abort
         self._sink_ids = sink_ids
         self._tasks = {(v.id, subtask) for v in vertices for subtask in range(v.parallelism)}
         self._sources = [(v.id, subtask) for v in vertices if v.is_source for subtask in range(v.parallelism)]
@@ -167,6 +171,9 @@ class CheckpointCoordinator:
         self._failures = 0
         self._carried: list[tuple[int, Commit]] = []
         """What was prepared for checkpoints that were given up, with their numbers."""
+        self._undone: dict[int, Commit] = {}
+        """What has been given out to be committed, and has not been yet: until then each manifest has to hold it."""
+        self._given_out = 0
         self._latest: dict[Subtask, set[str]] = {}
         self._known: set[str] = set()
         self._attempt = 0
@@ -204,6 +211,9 @@ class CheckpointCoordinator:
         """Its tasks are gone: what was under way is given up, and what was prepared since is not committed."""
         self._running = False
         self._next_at_ms = None
+        # A savepoint given to the user goes on naming what it has prepared.
+        lost = [commit for number, commit in self._carried if number not in self._savepoints]
+        lost += [commit for pending in self._pending.values() for commit in pending.commits]
         waiting = [*(pending.wanted for pending in self._pending.values()), *self._wanted]
         for pending in self._pending.values():
             if pending.wanted.savepoint:
@@ -212,6 +222,8 @@ class CheckpointCoordinator:
         self._wanted.clear()
         for wanted in waiting:
             wanted.then(CheckpointError("the job ended, or failed, before the snapshot was complete"))
+        for commit in lost:
+            self._abort(*commit)
         self._carried.clear()
         self._latest.clear()
         self._known = set().union(*(manifest.files() for manifest in self.completed))
@@ -313,7 +325,7 @@ class CheckpointCoordinator:
 
     def _complete(self, pending: Pending) -> None:
         commits = self._commits_up_to(pending)
-        manifest = self._manifest(pending, commits)
+        manifest = self._manifest(pending, [*self._undone.values(), *commits])
         savepoint = pending.wanted.savepoint
         try:
             (self._storage.savepoint(savepoint) if savepoint else self._storage).publish(manifest)
@@ -338,9 +350,27 @@ class CheckpointCoordinator:
 
     def _commit_all(self, pending: Pending, commits: list[Commit]) -> None:
         self.committed_id = pending.checkpoint_id
-        for sink, subtask, committables in commits:
-            self._commit(sink, subtask, committables)
+        for commit in commits:
+            self._give_out(commit)
         self._tell_all(CheckpointComplete(pending.checkpoint_id))
+
+    def _give_out(self, commit: Commit) -> None:
+        self._given_out += 1
+        number = self._given_out
+        self._undone[number] = commit
+        self._commit(*commit, lambda: self._done(number))
+
+    def _done(self, number: int) -> None:
+        self._undone.pop(number, None)
+
+    def commit_again(self, manifest: Manifest) -> None:
+        """The job goes back to this checkpoint: perhaps not all of its commits were done. Commits are idempotent."""
+        self._undone.clear()
+        sinks = {state_id: sink for sink, state_id in self._sink_ids.items()}
+        for state_id, packed_commits in manifest.commits.items():
+            if state_id in sinks:
+                for packed_commit in packed_commits:
+                    self._give_out((sinks[state_id], *unpacked(packed_commit)))
 
     def _checkpoint_complete(self, pending: Pending, manifest: Manifest, commits: list[Commit]) -> None:
         for older in self._older(pending):

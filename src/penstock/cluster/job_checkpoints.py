@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings
-from penstock.checkpoint.manifest import Manifest, located, unpacked
+from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings, CommitCall
+from penstock.checkpoint.manifest import Manifest, located
 from penstock.checkpoint.restore import Restored, assign, enumerator_states
 from penstock.checkpoint.storage import METADATA, DirectoryStorage, latest_of, read_manifest
 from penstock.cluster.outlines import outlines_of, sink_state_ids, source_state_ids
@@ -27,7 +27,7 @@ LATEST = "latest"
 
 
 class JobCheckpoints:
-    """`directory` is that of this job; if `temporary`, it goes with the job. `commit` is set by the JobManager."""
+    """`directory` is that of this job; if `temporary`, it goes with it. The JobManager sets `commit` and `abort`."""
 
     def __init__(
         self, graph: JobGraph, job_id: str, configuration: Configuration, directory: str, temporary: bool = False
@@ -40,7 +40,8 @@ class JobCheckpoints:
         self._graph = graph
         self._outlines = outlines_of(graph)
         self.storage = DirectoryStorage(directory)
-        self.commit: Callable[[int, int, list[Any]], None] = lambda sink, subtask, values: None
+        self.commit: CommitCall = lambda sink, subtask, values, done: done()
+        self.abort: Callable[[int, int, list[Any]], None] = lambda sink, subtask, values: None
         self.coordinator = CheckpointCoordinator(
             job_id,
             graph.name,
@@ -55,7 +56,8 @@ class JobCheckpoints:
             ),
             self.storage,
             lambda: time.time_ns() // 1_000_000,
-            lambda sink, subtask, values: self.commit(sink, subtask, values),
+            lambda sink, subtask, values, done: self.commit(sink, subtask, values, done),
+            lambda sink, subtask, values: self.abort(sink, subtask, values),
             sink_state_ids(graph),
         )
         self._sources = source_state_ids(graph)
@@ -99,7 +101,7 @@ class JobCheckpoints:
         manifest = self.coordinator.latest or self._origin
         if manifest is None:
             return {}
-        self._commit_again(manifest)
+        self.coordinator.commit_again(manifest)
         own = manifest is not self._origin
         return assign(manifest, self._outlines, own=own, allow_non_restored=self._allow_non_restored)
 
@@ -110,15 +112,6 @@ class JobCheckpoints:
             return {}
         states = enumerator_states(manifest)
         return {vertex: states[state_id] for vertex, state_id in self._sources.items() if state_id in states}
-
-    def _commit_again(self, manifest: Manifest) -> None:
-        """The checkpoint was complete, but perhaps not all of its commits were done. Commits are idempotent."""
-        sinks = {state_id: sink for sink, state_id in sink_state_ids(self._graph).items()}
-        for state_id, commits in manifest.commits.items():
-            for packed_commit in commits:
-                subtask, values = unpacked(packed_commit)
-                if state_id in sinks:
-                    self.commit(sinks[state_id], subtask, values)
 
     def job_ended(self, status: JobStatus) -> None:
         """Remove the checkpoints that nobody wants any more, as the retention says."""

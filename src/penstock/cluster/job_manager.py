@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import queue
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from penstock.cluster.job_checkpoints import JobCheckpoints
 from penstock.cluster.job_metrics import JobMetrics
 from penstock.cluster.outlines import vertex_of_sinks
 from penstock.cluster.restarts import restart_strategy
+from penstock.cluster.results_thread import ResultsThread
 from penstock.cluster.savepoints import Savepoints
 from penstock.cluster.uncommitted import Uncommitted
 from penstock.common import options
@@ -106,20 +106,21 @@ class JobManager:
         self.server = ControlServer(host)
         self._query: PipelinedQuery | None = None
         self._query_checked_ms = 0
+        self._results = ResultsThread(takers, lambda error: self.server.call_soon(partial(self._fail, error)))
         self._savepoints = Savepoints(checkpoints, lambda: self.execution, self._fail)
         self._begin_attempt()
         self.on_end: Callable[[], None] = lambda: None
         self.over = threading.Event()
         self.error: BaseException | None = None
         self.killed_slots: list[SlotId] = []
-        self._taker_error: Exception | None = None
         self._ended = False
-        self._results: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         checkpoints.commit = self._commit
+        checkpoints.abort = self._results.abort
 
     def _begin_attempt(self) -> None:
         """All that belongs to one attempt, anew."""
         self._attempt += 1
+        self._results.begin_attempt()
         self.execution = Execution(
             self._slots,
             sources_of(self._graph),
@@ -139,7 +140,7 @@ class JobManager:
     def run(self, deploy: Deploy) -> None:
         """Deploy, then serve until the job is over. Returns at once; `over` is set at the end."""
         self._deploy = deploy
-        threading.Thread(target=self._take_results, name="penstock-results", daemon=True).start()
+        self._results.start(self._tell_takers)
         self.server.start(
             lambda identity, message: self._guarded(lambda: self._on_message(identity, message)),
             lambda: self._guarded(self._on_tick),
@@ -241,7 +242,7 @@ class JobManager:
             task = (self._vertex_of_sink[message.sink_id], message.slot)
             self._uncommitted.add(task, message.sink_id, message.values, message.after_checkpoint)
         else:
-            self._results.put(lambda: taker.take(message.slot, pickle.loads(message.values)))
+            self._results.take(message.sink_id, message.slot, lambda: pickle.loads(message.values))
 
     def _on_acknowledged(self, slot: SlotId, message: CheckpointAcknowledged) -> None:
         coordinator, task = self._checkpoints.coordinator, (message.vertex, message.slot)
@@ -250,7 +251,7 @@ class JobManager:
         coordinator.acknowledged(task, message.checkpoint_id, message.state, commits)
         if coordinator.committed_id != before:
             for sink, subtask, values in self._uncommitted.complete(message.checkpoint_id):
-                self._commit(sink, subtask, pickle.loads(values))
+                self._results.commit(sink, subtask, partial(pickle.loads, values), lambda: None)
         self._check_coordinator()
 
     def _on_declined(self, slot: SlotId, message: CheckpointDeclined) -> None:
@@ -263,10 +264,8 @@ class JobManager:
         if error is not None:
             self._fail(error)
 
-    def _commit(self, sink: int, subtask: int, values: list[Any]) -> None:
-        taker = self._takers.get(sink)
-        if taker is not None:
-            self._results.put(lambda: taker.commit(subtask, values))
+    def _commit(self, sink: int, subtask: int, values: list[Any], done: Callable[[], None]) -> None:
+        self._results.commit(sink, subtask, lambda: values, lambda: self.server.call_soon(done))
 
     def _on_data_ended(self, slot: SlotId, message: TaskDataEnded) -> None:
         self.execution.data_ended(message.vertex, message.slot)
@@ -378,28 +377,23 @@ class JobManager:
         """All is said: stop the query, the server and the enumerators, in this order, then wake who waits."""
         self._ended = True
         self.on_end()
-        self._checkpoints.job_ended(self.execution.status)
         self.server.stop()
-        self._results.put(None)
+        self._results.end()
 
     # The results' thread.
 
-    def _take_results(self) -> None:
-        while (call := self._results.get()) is not None:
-            try:
-                call()
-            except Exception as error:
-                self._taker_error = self._taker_error or error
-                self.server.call_soon(partial(self._fail, error))
+    def _tell_takers(self) -> None:
         try:
-            self._tell_takers()
+            self._tell_how_it_ended()
         finally:
+            # Not before: the checkpoints name what had still to be committed.
+            self._checkpoints.job_ended(self.execution.status)
             self.over.set()
 
-    def _tell_takers(self) -> None:
-        if self._taker_error is not None and self.execution.status is JobStatus.FINISHED:
+    def _tell_how_it_ended(self) -> None:
+        if self._results.error is not None and self.execution.status is JobStatus.FINISHED:
             self.execution.status = JobStatus.FAILED
-            self.execution.error = self._taker_error
+            self.execution.error = self._results.error
         status = self.execution.status
         if status is JobStatus.FINISHED:
             try:

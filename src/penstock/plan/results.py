@@ -25,6 +25,9 @@ class ResultTaker:
         """The checkpoint to which these belong is complete. May be called again for the same after a recovery."""
         self.take(subtask, values)
 
+    def abort(self, subtask: int, values: list[Any]) -> None:
+        """The checkpoint to which these belong will not be complete."""
+
     def succeeded(self) -> None:
         """The job has ended well: nothing more comes."""
 
@@ -84,6 +87,9 @@ class CommitTaker(ResultTaker):
 
     def commit(self, subtask: int, values: list[Any]) -> None:
         self._committer.commit(values)
+
+    def abort(self, subtask: int, values: list[Any]) -> None:
+        self._committer.abort(values)
 
     def succeeded(self) -> None:
         self._committer.commit(self._committables)

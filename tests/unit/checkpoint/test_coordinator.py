@@ -25,6 +25,8 @@ class Job:
         self.storage = MemoryStorage(Random(0), 0)
         self.told: list = []
         self.committed: list = []
+        self.aborted: list = []
+        self.commits_at_once = True
         self.coordinator = CheckpointCoordinator(
             "job",
             "a job",
@@ -35,10 +37,16 @@ class Job:
             CheckpointSettings(**{"failures_tolerated": 100, **settings}),
             self.storage,
             lambda: self.now_ms,
-            lambda sink, subtask, values: self.committed.append((sink, subtask, values)),
+            self.commit,
+            lambda *lost: self.aborted.append(lost),
             {SINK: "w"},
         )
         self.coordinator.attempt_began(0, lambda *event: self.told.append(event), lambda: {"s": ["split"]})
+
+    def commit(self, sink: int, subtask: int, values: list, done) -> None:
+        self.committed.append((sink, subtask, values))
+        if self.commits_at_once:
+            done()
 
     def passes(self, ms: int) -> Job:
         self.now_ms += ms
@@ -218,3 +226,76 @@ def test_a_file_of_one_that_failed_stays_while_the_task_builds_on_it() -> None:
     assert "shared-1-0" in job.storage.files
     job.acknowledge(2, (COUNT, 0), file="shared")
     assert job.complete == [2]
+
+
+def test_a_commit_is_in_every_manifest_until_it_is_done() -> None:
+    """A driver that dies with commits still to do would forget those of the checkpoint before the last."""
+    job = Job()
+    job.commits_at_once = False
+    job.acknowledge(job.coordinator.trigger(), commits=[(SINK, ["a"])])
+    job.acknowledge(job.coordinator.trigger(), commits=[(SINK, ["b"])])
+    assert [values for _, _, values in job.committed] == [["a"], ["a"], ["b"], ["b"]]
+    held = [unpacked(text)[1] for text in job.storage.latest().commits["w"]]
+    assert held == [["a"], ["a"], ["b"], ["b"]]
+
+    again = Job()
+    again.coordinator.commit_again(job.storage.latest())
+    assert [values for _, _, values in again.committed] == held
+    again.acknowledge(again.coordinator.trigger(), commits=[(SINK, ["c"])])
+    assert "c" in str([unpacked(text) for text in again.storage.latest().commits["w"]])
+    assert len(again.storage.latest().commits["w"]) == 2, "those that are done are not in it"
+
+
+def test_what_will_never_be_committed_is_given_up() -> None:
+    """Transactions and hidden files of an attempt that failed would stay open, or lie about, for ever."""
+    job = Job()
+    given_up = job.coordinator.trigger()
+    job.acknowledge(given_up, (COUNT, 0), commits=[(SINK, ["a"])])
+    job.coordinator.abort(given_up, "no reason")
+    job.acknowledge(job.coordinator.trigger(), (COUNT, 1), commits=[(SINK, ["b"])])
+    job.coordinator.attempt_ended()
+    assert job.aborted == [(SINK, 0, ["a"]), (SINK, 1, ["b"])]
+    assert not job.committed
+
+
+def test_a_savepoint_waits_and_holds_checkpoints_back() -> None:
+    """Barriers of a savepoint and of a checkpoint would overtake each other, and one of the two would be declined."""
+    job = Job(interval_ms=100)
+    first = job.coordinator.trigger()
+    outcomes: list = []
+    job.coordinator.ask(Wanted(outcomes.append, "/sp"))
+    assert job.triggered() == [first]
+    job.acknowledge(first)
+    (savepoint,) = job.triggered()
+    job.passes(500)
+    assert not job.triggered()
+    job.acknowledge(savepoint, commits=[(SINK, ["a"])])
+    assert [manifest.checkpoint_id for manifest in outcomes] == [savepoint] and outcomes[0].savepoint
+    assert not job.committed, "the job does not go back to a savepoint, so what it holds is not committed yet"
+    assert job.storage.latest().checkpoint_id == first
+    job.passes(1)
+    (after,) = job.triggered()
+    job.acknowledge(after, commits=[(SINK, ["b"])])
+    assert [values for _, _, values in job.committed] == [["a"], ["a"], ["b"], ["b"]]
+
+
+def test_a_savepoint_with_which_the_job_stops_is_committed() -> None:
+    """What the job had written last would never be seen."""
+    job = Job(interval_ms=100)
+    outcomes: list = []
+    job.coordinator.ask(Wanted(outcomes.append, "/sp", stop=True))
+    (savepoint,) = job.triggered()
+    job.acknowledge(savepoint, commits=[(SINK, ["a"])])
+    assert [values for _, _, values in job.committed] == [["a"], ["a"]]
+    assert job.coordinator.committed_id == savepoint
+
+
+def test_a_savepoint_that_fails_is_the_affair_of_who_asked() -> None:
+    """A job would fail because somebody named a directory that is not there."""
+    job = Job(failures_tolerated=0)
+    outcomes: list = []
+    job.coordinator.ask(Wanted(outcomes.append, "/sp"))
+    (savepoint,) = job.triggered()
+    job.coordinator.declined((COUNT, 0), savepoint, "no such directory")
+    assert isinstance(outcomes[0], CheckpointError) and "no such directory" in str(outcomes[0])
+    assert job.coordinator.error is None

@@ -108,7 +108,8 @@ class Simulation:
             ),
             self.storage,
             self.clock.now_ms,
-            self._commit,
+            self._commit_now,
+            lambda sink, subtask, values: None,
             sink_state_ids(self._graph),
         )
 
@@ -338,6 +339,10 @@ class Simulation:
 
         self.trace.add("JobManager", "asks for the last checkpoint")
         self.coordinator.ask(Wanted(done))
+
+    def _commit_now(self, sink: int, subtask: int, committables: list[Any], done: Callable[[], None]) -> None:
+        self._commit(sink, subtask, committables)
+        done()
 
     def _commit(self, sink: int, subtask: int, committables: list[Any]) -> None:
         self.results.setdefault((sink, subtask), []).extend(committables)
