@@ -19,7 +19,6 @@ import pyarrow as pa
 from penstock.common.typeinfo import (
     ListTypeInfo,
     MapTypeInfo,
-    PickledBytesTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
     TypeInformation,
@@ -53,10 +52,11 @@ _NUMBERS = {
 def field_for(name: str, declared: TypeInformation | None, values: Sequence[Any]) -> pa.Field:
     """A field for a column that begins with `values`: of the declared type, or of the one that all of them have."""
     type_ = declared
-    if type_ is None or isinstance(type_, PickledBytesTypeInfo):
-        type_ = inferred(values)
     arrow = type_.to_arrow() if type_ is not None else None
-    if type_ is None or arrow is None:
+    if arrow is None:
+        type_ = inferred(values)
+        arrow = type_.to_arrow() if type_ is not None else None
+    if arrow is None:
         return pickled_field(name)
     text = base64.b64encode(pickle.dumps(type_, protocol=5))
     return pa.field(name, _replaced(arrow, _WIDER), metadata={TYPE_KEY: text})

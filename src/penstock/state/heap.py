@@ -20,6 +20,8 @@ from penstock.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from penstock.state.expiry import Expiry
+from penstock.state.heap_ttl import TTL_KINDS
 from penstock.state.interfaces import (
     AggregatingState,
     KeyedStateStore,
@@ -41,9 +43,21 @@ T = TypeVar("T", bound=Table)
 class HeapKeyedBackend:
     """All keyed state of one operator in one subtask. `key` (and `namespace`) say whose state is meant."""
 
-    __slots__ = ("_descriptors", "_restored_schemas", "_states", "key", "namespace", "schemas", "tables")
+    __slots__ = (
+        "_descriptors",
+        "_expiries",
+        "_restored_schemas",
+        "_states",
+        "key",
+        "namespace",
+        "now_ms",
+        "schemas",
+        "tables",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+        self.now_ms = now_ms
+        self._expiries: list[Expiry] = []
         self.key: Any = None
         self.namespace: Any = NO_NAMESPACE
         self.tables: dict[str, Table] = {}
@@ -60,8 +74,6 @@ class HeapKeyedBackend:
         of another kind or type.
         """
         name = descriptor.get_name()
-        if descriptor._ttl_config is not None and descriptor._ttl_config.is_enabled():
-            raise ProgramError(f"the state '{name}' has a time to live, which the hashmap backend does not support yet")
         known = self._descriptors.setdefault(name, descriptor)
         if type(known) is not type(descriptor):
             raise ProgramError(
@@ -74,8 +86,11 @@ class HeapKeyedBackend:
             schema = self.schemas[table_name] = schema_of(descriptor)
             check_schema(name, self._restored_schemas.get(table_name, ""), schema)
             table = self.layered(table_name, namespaced)
-            make = _KINDS[type(descriptor)]
-            state = self._states[name, namespaced] = make(self, table, descriptor, namespaced)
+            kinds = _KINDS if descriptor.ttl_config is None else TTL_KINDS
+            state = self._states[name, namespaced] = kinds[type(descriptor)](self, table, descriptor, namespaced)
+            expiry = getattr(state, "expiry", None)
+            if expiry is not None:
+                self._expiries.append(expiry)
         return state
 
     def layered(self, name: str, namespaced: bool = False) -> LayeredTable:
@@ -103,6 +118,18 @@ class HeapKeyedBackend:
         """The states as users' functions ask for them."""
         return HeapStateStore(self, namespaced)
 
+    def expires_at_ms(self) -> int | None:
+        """When there is state whose time to live may be over."""
+        if not self._expiries:
+            return None
+        return min((at for expiry in self._expiries if (at := expiry.next_ms) is not None), default=None)
+
+    def expire(self, entries_max: int) -> None:
+        """Free state whose time to live is over, looking at no more than so many entries of each."""
+        now_ms = self.now_ms()
+        for expiry in self._expiries:
+            expiry.expire(now_ms, entries_max)
+
     def fold(self, entries_max: int) -> bool:
         """Do some of the work that freezes have left behind. False: there is none."""
         return any(table.fold(entries_max) for table in self.tables.values())
@@ -111,6 +138,8 @@ class HeapKeyedBackend:
         """Forget the state of all keys."""
         for table in self.tables.values():
             table.clear()
+        for expiry in self._expiries:
+            expiry.clear()
 
 
 class HeapStateStore(KeyedStateStore):

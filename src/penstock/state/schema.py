@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-from penstock.common.composite_types import ListTypeInfo, MapTypeInfo, RowTypeInfo
+from penstock.common.composite_types import ListTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.common.errors import CheckpointError
-from penstock.common.typeinfo import TypeInformation
+from penstock.common.typeinfo import TypeInformation, Types
 from penstock.state.descriptors import StateDescriptor
 
 
@@ -27,7 +27,19 @@ class TableSchema(NamedTuple):
 
 def schema_of(descriptor: StateDescriptor) -> TableSchema:
     """The schema of a state."""
-    return TableSchema(type(descriptor).__name__.removesuffix("StateDescriptor").lower(), descriptor.type_info)
+    kind, type_ = type(descriptor).__name__.removesuffix("StateDescriptor").lower(), descriptor.type_info
+    if descriptor.ttl_config is None:
+        return TableSchema(kind, type_)
+    return TableSchema(f"{kind} with a time to live", _timed(type_))
+
+
+def _timed(type_: TypeInformation) -> TypeInformation:
+    """What is stored where each value carries the time of its last use."""
+    if isinstance(type_, ListTypeInfo):
+        return ListTypeInfo(TupleTypeInfo([Types.LONG(), type_.elem_type]))
+    if isinstance(type_, MapTypeInfo):
+        return MapTypeInfo(type_._key_type_info, TupleTypeInfo([Types.LONG(), type_._value_type_info]))
+    return TupleTypeInfo([Types.LONG(), type_])
 
 
 def check_schema(name: str, found: str, wanted: TableSchema) -> None:

@@ -87,6 +87,11 @@ class _CleanupStrategies:
         """Whether each backend cleans up in its own way, even if none was asked for."""
         return self._is_cleanup_in_background
 
+    @property
+    def cleans_up(self) -> bool:
+        """Whether expired state is removed though nobody reads it."""
+        return self._is_cleanup_in_background or bool(self._strategies)
+
     def in_full_snapshot(self) -> bool:
         """Whether full snapshots leave expired state out."""
         return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies

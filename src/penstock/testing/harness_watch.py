@@ -8,7 +8,7 @@ changes in place after it was emitted, it changes for the others; what it change
 from __future__ import annotations
 
 import pickle
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from penstock.common.errors import PenstockError
@@ -90,8 +90,8 @@ class WatchedBackend(HeapKeyedBackend):
 
     __slots__ = ("declared", "watch")
 
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()
+    def __init__(self, watch: Watch, now_ms: Callable[[], int]) -> None:
+        super().__init__(now_ms)
         self.watch = watch
         self.declared: dict[str, StateDescriptor] = {}
 

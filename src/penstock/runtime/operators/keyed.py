@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 EVENT_TIMERS_TABLE = "(timers) event time"
 PROCESSING_TIMERS_TABLE = "(timers) processing time"
-_FOLDED_ENTRIES = 2_000
+FREED_ENTRIES = 2_000
 
 
 class KeyedOperator(Operator):
     """Base of keyed operators. Subclasses give `process` and `fire`."""
 
-    backend_type: Callable[[], HeapKeyedBackend] = HeapKeyedBackend
+    backend_type: Callable[[Callable[[], int]], HeapKeyedBackend] = HeapKeyedBackend
     """Makes what keeps the operator's state."""
     timer_method = "on_timer"
     """How errors name the method of the user's that a timer calls."""
@@ -37,7 +37,7 @@ class KeyedOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self.backend = self.backend_type()
+        self.backend = self.backend_type(context.now_ms)
         self.timers = Timers()
         self.backend.tables[EVENT_TIMERS_TABLE] = self.timers.event_time
         self.backend.tables[PROCESSING_TIMERS_TABLE] = self.timers.processing_time
@@ -64,9 +64,15 @@ class KeyedOperator(Operator):
         return self._fire_until([(TimeDomain.EVENT_TIME, timestamp)], lambda: self.output.watermark(timestamp))
 
     def wake_at_ms(self) -> int | None:
-        return self.timers.processing_time.next_timestamp()
+        return self.or_expiry(self.timers.processing_time.next_timestamp())
+
+    def or_expiry(self, at_ms: int | None) -> int | None:
+        """That moment, or an earlier one at which there is state to free."""
+        expiry_ms = self.backend.expires_at_ms()
+        return at_ms if expiry_ms is None else expiry_ms if at_ms is None else min(at_ms, expiry_ms)
 
     def processing_time(self, now_ms: int) -> bool:
+        self.backend.expire(FREED_ENTRIES)
         return self._fire_until([(TimeDomain.PROCESSING_TIME, now_ms)], lambda: True)
 
     def end_key_group(self) -> bool:
@@ -95,7 +101,7 @@ class KeyedOperator(Operator):
         return self.backend.restored_table(name, schema)
 
     def fold(self) -> bool:
-        return self.backend.fold(_FOLDED_ENTRIES)
+        return self.backend.fold(FREED_ENTRIES)
 
     def resume(self) -> bool:
         self.paused = False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.output_tag import OutputTag
-from penstock.runtime.operators.keyed import KeyedOperator
+from penstock.runtime.operators.keyed import FREED_ENTRIES, KeyedOperator
 from penstock.runtime.operators.operator import Timestamps, Values
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.timers import TimeDomain
@@ -87,9 +87,10 @@ class WindowingOperator(KeyedOperator):
     def wake_at_ms(self) -> int | None:
         # A millisecond after the last of the window: records that come in this very one still belong to it.
         at = self.timers.processing_time.next_timestamp()
-        return None if at is None else at + 1
+        return self.or_expiry(None if at is None else at + 1)
 
     def processing_time(self, now_ms: int) -> bool:
+        self.backend.expire(FREED_ENTRIES)
         return self.do(self.fire_until(TimeDomain.PROCESSING_TIME, now_ms - 1), None)
 
     def end_key_group(self) -> bool:
