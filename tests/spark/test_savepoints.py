@@ -11,11 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.jobs import STREAMING, environment, failure_of, wait_until, wait_until_running
-from tests.spark.test_lost_workers import visible
+from tests.spark.jobs import STREAMING, collect, environment, failure_of, wait_until, wait_until_running
+from tests.spark.test_lost_workers import CountsAndDies, killed, visible
+from tests.spark.test_recovery import Slowly
+from tests.spark.test_recovery import settings as recovering
 
 from penstock.common import Encoder, JobStatus, Time, Types, WatermarkStrategy
 from penstock.connectors.data_generator import DataGeneratorSource
+from penstock.connectors.number_sequence import NumberSequenceSource
 from penstock.connectors.rate_limiter import RateLimiterStrategy
 from penstock.datastream import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
 from penstock.datastream.connectors.file_system import FileSink
@@ -246,3 +249,40 @@ def test_operator_state_is_dealt_out_anew(tmp_path: Path) -> None:
     assert min(len(split) for split, _, _ in found) >= len(seen) // 3, "in turn"
     assert all(union == seen for _, union, _ in found)
     assert len({tuple(rules.items()) for _, _, rules in found}) == 1
+
+
+ROCKS = {
+    "state.backend.type": "rocksdb",
+    # So few that all there is goes through RocksDB.
+    "state.backend.rocksdb.cached-entries": "3",
+    "state.backend.rocksdb.memory.fixed-per-slot": "4m",
+}
+
+
+def test_another_backend(tmp_path: Path) -> None:
+    """A job that outgrows its memory could not be moved to a backend that keeps its state on disk."""
+    out, rocks = tmp_path / "out", {**ROCKS, "state.backend.rocksdb.localdir": str(tmp_path / "rocks")}
+    client = start(out, 2, {})
+    wait_until(lambda: len(rows(out)) > NUMBERS // 10, "nothing comes out")
+    path = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    client.get_job_execution_result().result()
+    second = start(out, 3, {**from_path(path), **rocks})
+    wait_until(lambda: [*(tmp_path / "rocks").rglob("*.log"), *(tmp_path / "rocks").rglob("MANIFEST*")], "no RocksDB")
+    wait_until(lambda: len(rows(out)) > NUMBERS // 3, "nothing comes out")
+    path = second.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+    second.get_job_execution_result().result()
+    start(out, 2, from_path(path)).get_job_execution_result().result()
+    complete(rows(out))
+
+
+def test_rocksdb_and_workers_that_are_killed(tmp_path: Path) -> None:
+    """What was on the lost worker's disk would be gone."""
+    deaths = tmp_path / "deaths"
+    deaths.mkdir()
+    env = environment(STREAMING, 2, recovering(tmp_path, **ROCKS))
+    numbers = env.from_source(NumberSequenceSource(0, 19_999), NONE, "numbers").map(Slowly())
+    counted = numbers.key_by(lambda v: v % 500).process(CountsAndDies(deaths))
+    collected = collect(counted)
+    assert killed(deaths) == ["CountsAndDies-0", "CountsAndDies-1"]
+    assert sorted(value for _, _, value in collected) == [*range(20_000)]
+    assert {count for _, count, _ in collected} == {*range(1, 41)}

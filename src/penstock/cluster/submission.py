@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.checkpoint.restore import Restored
+from penstock.cluster.backends import stored_state_of
 from penstock.cluster.job_checkpoints import checkpoints_of
 from penstock.cluster.job_manager import JobManager, sources_of
 from penstock.cluster.job_metrics import JobMetrics
@@ -67,6 +68,7 @@ def submit(
     checkpoints = checkpoints_of(graph, str(job_id), configuration, session_is_local(spark))
     manager = JobManager(graph, takers, configuration, control_host(spark), checkpoints)
     heartbeat_ms = min(configuration.get(options.HEARTBEAT_INTERVAL), _HEARTBEAT_MOST_MS)
+    stored_state = stored_state_of(configuration)
     exactly_once = configuration.get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE
 
     def start(attempt: int, restored: Restored) -> PipelinedQuery:
@@ -75,6 +77,7 @@ def submit(
             attempt,
             exactly_once=exactly_once,
             checkpointing=checkpoints.periodic,
+            stored_state=stored_state,
             restore=restored,
             **settings,
         )

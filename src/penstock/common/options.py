@@ -151,7 +151,25 @@ STATE_BACKEND = (
     .string_type()
     .default_value("hashmap")
     .with_fallback_keys("state.backend")
-    .with_description("hashmap or rocksdb")
+    .with_description("hashmap: Python objects in memory. rocksdb: on local disk, for state larger than memory.")
+)
+ROCKSDB_DIRECTORY = (
+    _key("state.backend.rocksdb.localdir")
+    .string_type()
+    .no_default_value()
+    .with_description("On the workers; not set: the system's temporary directory.")
+)
+ROCKSDB_MEMORY = (
+    _key("state.backend.rocksdb.memory.fixed-per-slot")
+    .memory_type()
+    .default_value(64 << 20)
+    .with_description("Buffers and cache of RocksDB, for each subtask of an operator with keyed state.")
+)
+ROCKSDB_CACHED_ENTRIES = (
+    _key("state.backend.rocksdb.cached-entries")
+    .int_type()
+    .default_value(50_000)
+    .with_description("So many changed entries of a state are held in memory before they go to RocksDB.")
 )
 
 # Restarts

@@ -150,7 +150,12 @@ class SlotHost:
 
     def _open(self) -> bool:
         # Imported modules may look for their own settings: from here on, this is the job's process.
-        slot = Slot(self._level, self._index, str(os.getpid()), _now_ms, time.monotonic_ns)
+        stores = None
+        if self._level.stored_state is not None:
+            from penstock.engine.rocksdb import rocksdb_stores
+
+            stores = rocksdb_stores(self._level.stored_state)
+        slot = Slot(self._level, self._index, str(os.getpid()), _now_ms, time.monotonic_ns, stores=stores)
         self._slot = slot
         if self._level.restore:
             slot.restore(self._storage)

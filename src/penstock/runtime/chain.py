@@ -115,6 +115,8 @@ class Chain:
             except Exception as error:
                 first_error = first_error or error
         self._opened.clear()
+        for operator in self.operators:
+            operator.dispose()
         if first_error is not None:
             raise first_error
 

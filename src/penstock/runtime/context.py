@@ -12,6 +12,7 @@ from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.runtime.budget import Budget
 from penstock.runtime.counters import OperatorCounters
 from penstock.state.key_groups import KeyGroups
+from penstock.state.key_value import Stores
 from penstock.state.operator_state import HeapOperatorStates
 
 if TYPE_CHECKING:
@@ -62,7 +63,10 @@ class OperatorContext:
         key_groups: KeyGroups,
         request_split: Callable[[], None] = lambda: None,
         deliver_result: Callable[[int, list[Any]], None] | None = None,
+        stores: Stores | None = None,
     ) -> None:
+        self.stores = stores
+        """Key-value stores for keyed state; None: it is kept on the heap."""
         self.info = info
         self.operator_name = operator_name
         self.uid = uid

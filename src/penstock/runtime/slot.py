@@ -15,6 +15,7 @@ from penstock.runtime.output import Outbox
 from penstock.runtime.task import Task, TaskState
 from penstock.runtime.vertex import LevelSpec
 from penstock.state.files import StateStorage
+from penstock.state.key_value import Stores
 
 
 class Slot:
@@ -28,6 +29,7 @@ class Slot:
         now_ms: Callable[[], int],
         clock: Callable[[], int],
         budget: Budget | None = None,
+        stores: Stores | None = None,
     ) -> None:
         self.level = level
         self.index = index
@@ -35,7 +37,7 @@ class Slot:
         self.budget = budget if budget is not None else Budget(clock)
         self.outbox = Outbox(self.budget)
         self.tasks = {
-            vertex.id: Task(vertex, level, index, run, now_ms, clock, self.budget, self.outbox)
+            vertex.id: Task(vertex, level, index, run, now_ms, clock, self.budget, self.outbox, stores)
             for vertex in level.vertices
             if index < vertex.parallelism
         }

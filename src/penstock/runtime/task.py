@@ -70,6 +70,7 @@ from penstock.runtime.watermarks import WatermarkValve
 from penstock.state.files import StateStorage
 from penstock.state.handles import RestoredOperator, SnapshotFigures
 from penstock.state.key_groups import KeyGroups
+from penstock.state.key_value import Stores
 
 _SLICE_NS = 2_000_000
 _SLICE_FIRST = 64
@@ -105,6 +106,7 @@ class Task:
         clock: Callable[[], int],
         budget: Budget,
         outbox: Outbox,
+        stores: Stores | None = None,
     ) -> None:
         self.vertex = vertex
         self.info = SubtaskInfo(
@@ -143,7 +145,7 @@ class Task:
             for info, partitioner in vertex.outputs
         ]
         self.chain = Chain(vertex.nodes)
-        self._wire(key_groups)
+        self._wire(key_groups, stores)
         self._snapshots = Snapshots(self.chain, self.info, key_groups)
         self._source = self.chain.head if isinstance(self.chain.head, SourceOperator) else None
         self._keyed_batch = level.batched and isinstance(self.chain.head, KeyedOperator)
@@ -154,7 +156,7 @@ class Task:
         alignment = ExactlyOnceAlignment if level.exactly_once else AtLeastOnceAlignment
         self._alignment = alignment(self._expected, self._enqueue, self._snapshot, self._decline)
 
-    def _wire(self, key_groups: KeyGroups) -> None:
+    def _wire(self, key_groups: KeyGroups, stores: Stores | None) -> None:
         self.counters.operators = self.chain.counters
         self.chain.connect({edge.info.id: edge for edge in self._edges})
         for node, outlet, counters in zip(self.chain.nodes, self.chain.outlets, self.chain.counters, strict=True):
@@ -168,6 +170,7 @@ class Task:
                 key_groups,
                 lambda: self._effect(RequestSplit(self.vertex.id, self.info.subtask)),
                 self._result,
+                stores,
             )
             for edge in outlet.leaving:
                 edge.operator = context

@@ -67,6 +67,17 @@ class VertexSpec:
     buffer_timeout_ms: int = 5
 
 
+class StoredState(msgspec.Struct, frozen=True):
+    """Keyed state is in a key-value store on local disk, below `directory`; None: the system's temporary one.
+
+    `memory_bytes` for each operator's subtask; `cached_entries` of a state are in memory as Python objects.
+    """
+
+    directory: str | None
+    memory_bytes: int
+    cached_entries: int
+
+
 @dataclasses.dataclass
 class LevelSpec:
     """All that one Spark stage hosts: the vertices of a level, and the edges that only pass through it."""
@@ -81,6 +92,8 @@ class LevelSpec:
     exactly_once: bool = True
     checkpointing: bool = False
     latency_interval_ms: int = 0
+    stored_state: StoredState | None = None
+    """None: keyed state is on the heap."""
     job_parameters: dict[str, str] = dataclasses.field(default_factory=dict)
     splits: dict[int, list[list[object]]] = dataclasses.field(default_factory=dict)
     """Batched mode: for each source vertex the splits of each subtask."""

@@ -11,7 +11,7 @@ import io
 import pickle
 import zlib
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Protocol
 
 from penstock.common.errors import CheckpointError
@@ -29,6 +29,7 @@ from penstock.state.schema import TableSchema
 from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places, Table
 
 _ROWS_AT_ONCE = 2_048
+_Piece = tuple[int, list[Any], list[Any]]
 
 
 class StateWriter(Protocol):
@@ -96,15 +97,14 @@ def write_keyed(
     schemas: dict[str, str] | None = None,
 ) -> Generator[None, None, KeyedFile]:
     """Write tables, sorted by key group. The handle is what the generator returns."""
-    by_group: dict[int, list[tuple[int, list[Any], list[Any]]]] = defaultdict(list)
-    yield from _sort_by_group(list(tables.values()), key_groups, by_group)
+    groups = yield from _by_group(list(tables.values()), key_groups)
     writer = storage.create(name, shared=True)
     sections: list[Section] = []
     position = 0
     try:
-        for group in sorted(by_group):
+        for group in groups.numbers:
             begin, crc = position, 0
-            for number, places, values in by_group.pop(group):
+            for number, places, values in groups.of_group(group):
                 for start in range(0, len(places), PIECE_ENTRIES):
                     stop = start + PIECE_ENTRIES
                     data = pickle.dumps((number, places[start:stop], values[start:stop]), protocol=5)
@@ -112,7 +112,8 @@ def write_keyed(
                     writer.write(data)
                     position += len(data)
                     yield
-            sections.append(Section(group, begin, position - begin, crc))
+            if position > begin:
+                sections.append(Section(group, begin, position - begin, crc))
         writer.close()
     except BaseException:
         writer.abort()
@@ -130,58 +131,76 @@ def write_columns(
 ) -> Generator[None, None, KeyedFile | None]:
     """Write all of one table in the form of savepoints: a Parquet file, sorted by key group. None: it is empty."""
     table_name, frozen = table
-    by_group: dict[int, list[tuple[int, list[Any], list[Any]]]] = defaultdict(list)
-    yield from _sort_by_group([frozen], key_groups, by_group)
-    present: dict[int, dict[Any, Any]] = {}
-    for group in sorted(by_group):
-        newest: dict[Any, Any] = {}
-        for _, places, values in by_group.pop(group):
-            newest.update(zip(places, values, strict=True))
-        entries = {place: value for place, value in newest.items() if value is not None}
-        if entries:
-            present[group] = entries
-        yield
+    groups = yield from _by_group([frozen], key_groups)
     pickled: set[str] = set()
-    while present:
-        writer = storage.create_columns(name, table_name, schema, frozen.keyed_by_first, pickled)
+
+    def create() -> ColumnWriter:
+        return storage.create_columns(name, table_name, schema, frozen.keyed_by_first, pickled)
+
+    while True:
         try:
-            yield from _write_rows(writer, present)
-            return writer.close()
+            return (yield from _write_rows(create, groups))
         except NotTypedError as error:
             # From the beginning, since all rows of a column have one type.
-            writer.abort()
             pickled.add(error.column)
-        except BaseException:
-            writer.abort()
-            raise
-    return None
 
 
-def _write_rows(writer: ColumnWriter, present: dict[int, dict[Any, Any]]) -> Generator[None, None, None]:
-    groups: list[int] = []
+def _write_rows(create: Callable[[], ColumnWriter], groups: _ByGroup) -> Generator[None, None, KeyedFile | None]:
+    writer: ColumnWriter | None = None
+    of_rows: list[int] = []
     places: list[Any] = []
     values: list[Any] = []
-    for group, entries in present.items():
-        groups += [group] * len(entries)
-        places += entries
-        values += entries.values()
-        whole = len(places) // _ROWS_AT_ONCE * _ROWS_AT_ONCE
-        for start in range(0, whole, _ROWS_AT_ONCE):
-            stop = start + _ROWS_AT_ONCE
-            writer.write(groups[start:stop], places[start:stop], values[start:stop])
-            yield
-        del groups[:whole], places[:whole], values[:whole]
-    if places:
-        writer.write(groups, places, values)
-        yield
+    try:
+        for group in groups.numbers:
+            newest: dict[Any, Any] = {}
+            for _, of_piece, entries in groups.of_group(group):
+                newest.update(zip(of_piece, entries, strict=True))
+                yield
+            present = {place: value for place, value in newest.items() if value is not None}
+            of_rows += [group] * len(present)
+            places += present
+            values += present.values()
+            while len(places) >= _ROWS_AT_ONCE or (places and group == groups.numbers[-1]):
+                writer = writer or create()
+                writer.write(of_rows[:_ROWS_AT_ONCE], places[:_ROWS_AT_ONCE], values[:_ROWS_AT_ONCE])
+                del of_rows[:_ROWS_AT_ONCE], places[:_ROWS_AT_ONCE], values[:_ROWS_AT_ONCE]
+                yield
+        return writer.close() if writer is not None else None
+    except BaseException:
+        if writer is not None:
+            writer.abort()
+        raise
 
 
-def _sort_by_group(
-    tables: list[FrozenTable], key_groups: KeyGroups, by_group: dict[int, list[tuple[int, list[Any], list[Any]]]]
-) -> Generator[None, None, None]:
+class _ByGroup:
+    """Entries of tables by key group: gathered, or asked of a table that is too large for that."""
+
+    def __init__(
+        self, gathered: dict[int, list[_Piece]], asked: list[tuple[int, FrozenTable]], groups_max: int
+    ) -> None:
+        self.numbers = list(range(groups_max)) if asked else sorted(gathered)
+        self._gathered = gathered
+        self._asked = asked
+
+    def of_group(self, group: int) -> Iterator[_Piece]:
+        """Number of a table, places, values."""
+        yield from self._gathered.get(group, ())
+        for number, table in self._asked:
+            assert table.of_group is not None
+            for places, values in table.of_group(group):
+                yield number, places, values
+
+
+def _by_group(tables: list[FrozenTable], key_groups: KeyGroups) -> Generator[None, None, _ByGroup]:
+    by_group: dict[int, list[_Piece]] = defaultdict(list)
+    asked = []
     for number, table in enumerate(tables):
-        gathered: dict[int, tuple[list[Any], list[Any]]] = {}
         first = table.keyed_by_first
+        if table.of_group is not None:
+            yield from table.prepare(lambda place, first=first: key_groups[place[0] if first else place])  # type: ignore[misc]
+            asked.append((number, table))
+            continue
+        gathered: dict[int, tuple[list[Any], list[Any]]] = {}
         for places, values in table.pieces():
             for place, value in zip(places, values, strict=True):
                 group = key_groups[place[0] if first else place]
@@ -193,6 +212,7 @@ def _sort_by_group(
             yield
         for group, (places, values) in gathered.items():
             by_group[group].append((number, places, values))
+    return _ByGroup(by_group, asked, key_groups.max_parallelism)
 
 
 def write_lists(

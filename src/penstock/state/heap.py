@@ -97,9 +97,13 @@ class HeapKeyedBackend:
         """The table of that name, made if it is not there. `namespaced`: it is kept by (key, namespace)."""
         table = self.tables.get(name)
         if table is None:
-            table = self.tables[name] = LayeredTable(namespaced)
+            table = self.tables[name] = self.make_layered(namespaced)
         assert isinstance(table, LayeredTable)
         return table
+
+    def make_layered(self, namespaced: bool = False) -> LayeredTable:
+        """A new table."""
+        return LayeredTable(namespaced)
 
     def restored_table(self, name: str, schema: str) -> Table:
         """The table of that name, for what a snapshot has of it, and as what: `state` refuses to give it as another."""
@@ -118,13 +122,13 @@ class HeapKeyedBackend:
         """The states as users' functions ask for them."""
         return HeapStateStore(self, namespaced)
 
-    def expires_at_ms(self) -> int | None:
+    def housekeeping_at_ms(self) -> int | None:
         """When there is state whose time to live may be over."""
         if not self._expiries:
             return None
         return min((at for expiry in self._expiries if (at := expiry.next_ms) is not None), default=None)
 
-    def expire(self, entries_max: int) -> None:
+    def keep_house(self, entries_max: int) -> None:
         """Free state whose time to live is over, looking at no more than so many entries of each."""
         now_ms = self.now_ms()
         for expiry in self._expiries:
@@ -133,6 +137,9 @@ class HeapKeyedBackend:
     def fold(self, entries_max: int) -> bool:
         """Do some of the work that freezes have left behind. False: there is none."""
         return any(table.fold(entries_max) for table in self.tables.values())
+
+    def close(self) -> None:
+        """Release what is open."""
 
     def clear(self) -> None:
         """Forget the state of all keys."""

@@ -20,7 +20,7 @@ Entries = list[Any]
 class FrozenTable:
     """The entries of a table at one moment, or those that had changed by then (`full` False: None says gone)."""
 
-    __slots__ = ("_pieces", "_release", "full", "keyed_by_first")
+    __slots__ = ("_pieces", "_release", "full", "keyed_by_first", "of_group", "prepare")
 
     def __init__(
         self,
@@ -28,12 +28,18 @@ class FrozenTable:
         full: bool,
         keyed_by_first: bool,
         release: Callable[[], None] = lambda: None,
+        of_group: Callable[[int], Iterator[tuple[Places, Entries]]] | None = None,
+        prepare: Callable[[Callable[[Any], int]], Iterator[None]] = lambda group_of: iter(()),
     ) -> None:
         self._pieces = pieces
         self._release = release
         self.full = full
         self.keyed_by_first = keyed_by_first
         """Whether a place is a tuple that begins with the key; else it is the key."""
+        self.of_group = of_group
+        """Pieces of one key group, without a look at the others: for tables that are larger than memory."""
+        self.prepare = prepare
+        """To be gone through, a little work in each step, before `of_group`; given the key group of a place."""
 
     def pieces(self) -> Iterator[tuple[Places, Entries]]:
         """Places and values in parallel, some hundred at a time. In a full table a later entry replaces an earlier."""

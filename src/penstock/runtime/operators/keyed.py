@@ -10,6 +10,7 @@ from penstock.runtime.operators.operator import Operator, Timestamps, Values, po
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.timers import TimeDomain, Timers, TimerService
 from penstock.state.heap import HeapKeyedBackend
+from penstock.state.stored import StoredKeyedBackend
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
@@ -37,7 +38,10 @@ class KeyedOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self.backend = self.backend_type(context.now_ms)
+        if context.stores is None or context.info.batched:
+            self.backend = self.backend_type(context.now_ms)
+        else:
+            self.backend = StoredKeyedBackend(context.now_ms, context.stores, context.key_groups)
         self.timers = Timers()
         self.backend.tables[EVENT_TIMERS_TABLE] = self.timers.event_time
         self.backend.tables[PROCESSING_TIMERS_TABLE] = self.timers.processing_time
@@ -64,15 +68,15 @@ class KeyedOperator(Operator):
         return self._fire_until([(TimeDomain.EVENT_TIME, timestamp)], lambda: self.output.watermark(timestamp))
 
     def wake_at_ms(self) -> int | None:
-        return self.or_expiry(self.timers.processing_time.next_timestamp())
+        return self.or_housekeeping(self.timers.processing_time.next_timestamp())
 
-    def or_expiry(self, at_ms: int | None) -> int | None:
+    def or_housekeeping(self, at_ms: int | None) -> int | None:
         """That moment, or an earlier one at which there is state to free."""
-        expiry_ms = self.backend.expires_at_ms()
-        return at_ms if expiry_ms is None else expiry_ms if at_ms is None else min(at_ms, expiry_ms)
+        house_ms = self.backend.housekeeping_at_ms()
+        return at_ms if house_ms is None else house_ms if at_ms is None else min(at_ms, house_ms)
 
     def processing_time(self, now_ms: int) -> bool:
-        self.backend.expire(FREED_ENTRIES)
+        self.backend.keep_house(FREED_ENTRIES)
         return self._fire_until([(TimeDomain.PROCESSING_TIME, now_ms)], lambda: True)
 
     def end_key_group(self) -> bool:
@@ -99,6 +103,9 @@ class KeyedOperator(Operator):
 
     def restored_table(self, name: str, schema: str) -> Table:
         return self.backend.restored_table(name, schema)
+
+    def dispose(self) -> None:
+        self.backend.close()
 
     def fold(self) -> bool:
         return self.backend.fold(FREED_ENTRIES)

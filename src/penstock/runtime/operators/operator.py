@@ -128,7 +128,10 @@ class Operator:
         raise AssertionError(f"{self.name} was resumed but never pauses")
 
     def close(self) -> None:
-        """Called once at the very end, also after a failure or a cancel."""
+        """Called once at the very end, also after a failure or a cancel: the place of the user's own `close`."""
+
+    def dispose(self) -> None:
+        """Called once when all operators of the chain are closed: releases what holds state."""
 
 
 def positions_taken(values: Sequence[Any], rest: Any) -> int:

@@ -45,6 +45,8 @@ class Circumstances:
     """When the user takes a savepoint."""
     stop_rate: float = 0.0
     """How likely it is that the job stops with one, and is started from it, perhaps with other parallelisms."""
+    cached_entries: int | None = None
+    """State is in a key-value store, with so many entries in memory; None: on the heap."""
     jump_rate: float = 0.01
     """How often the clock jumps while there is something to do, against one for each thing that could be done."""
 
@@ -81,6 +83,7 @@ class Circumstances:
             cancel_at_step=random.randint(0, 400) if random.random() < 0.06 else None,
             savepoint_at_steps=_savepoints(random),
             stop_rate=random.choice([0.0, 0.5, 1.0]),
+            cached_entries=random.choice([None, None, 0, 1, 5]),
         )
 
     def budget(self, clock: Clock) -> Budget:

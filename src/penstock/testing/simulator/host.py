@@ -25,10 +25,12 @@ from penstock.runtime.events import (
 )
 from penstock.runtime.slot import Slot
 from penstock.state.files import StateStorage
+from penstock.state.key_value import Stores
 from penstock.testing.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.testing.simulator.clock import Clock
 from penstock.testing.simulator.network import SlotId
 from penstock.testing.simulator.storage import MemoryStorage
+from penstock.testing.simulator.stores import MemoryStore
 
 
 class Registered(NamedTuple):
@@ -107,13 +109,17 @@ class SlotHost:
     def _open(self) -> None:
         budget = self._circumstances.budget(self._clock)
         level = load_level(self._payload)
-        self.slot = Slot(level, self.id[1], "0", self._clock.now_ms, self._clock.read_ns, budget)
+        self.slot = Slot(level, self.id[1], "0", self._clock.now_ms, self._clock.read_ns, budget, self._stores())
         shrink_buffers(self.slot, self._circumstances)
         self._world.opening(self.slot)
         self.slot.restore(self._storage)
         self.slot.open()
         self.fresh = True
         self._world.report(self.id, Registered())
+
+    def _stores(self) -> Stores | None:
+        entries = self._circumstances.cached_entries
+        return None if entries is None else Stores(MemoryStore, entries)
 
     def receive(self, row: bytes) -> None:
         """A row arrived."""

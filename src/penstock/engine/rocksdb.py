@@ -1,0 +1,119 @@
+"""RocksDB as the key-value store of tasks, through rocksdict. Each operator's subtask has a database of its own.
+
+A database is a place to work in, not to keep things: what is to last is in snapshots. So it writes no log, and its
+directory goes when the operator is closed, or with the next job on this machine if the worker was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rocksdict import BlockBasedOptions, Cache, Options, Rdict, Snapshot, WriteBatch, WriteOptions
+
+from penstock.runtime.vertex import StoredState
+from penstock.state.key_value import Stores
+
+_NAME = "penstock-rocksdb-"
+_BATCH_ENTRIES = 1_000
+_BUFFERS = 2
+
+
+class RocksView:
+    """A snapshot of a database."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._position = snapshot.iter()
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key."""
+        position = self._position
+        position.seek(key)
+        if not position.valid() or position.key() != key:
+            return None
+        value: bytes = position.value()
+        return value
+
+    def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """All entries whose keys begin so, by key."""
+        # In raw mode, keys and values are bytes.
+        entries: Iterator[tuple[Any, Any]] = self._snapshot.items(from_key=prefix)
+        for key, value in entries:
+            if not key.startswith(prefix):
+                return
+            yield key, value
+
+
+class RocksStore:
+    """A database in a temporary directory below `directory`; `memory_bytes` for its buffers and its cache."""
+
+    def __init__(self, directory: str, memory_bytes: int) -> None:
+        self._path = tempfile.mkdtemp(prefix=f"{_NAME}{os.getpid()}-", dir=directory)
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_write_buffer_size(max(memory_bytes // 2 // _BUFFERS, 1 << 20))
+        options.set_max_write_buffer_number(_BUFFERS)
+        tables = BlockBasedOptions()
+        tables.set_block_cache(Cache(max(memory_bytes // 2, 1 << 20)))
+        tables.set_bloom_filter(10, block_based=False)
+        options.set_block_based_table_factory(tables)
+        self._database = Rdict(self._path, options)
+        self._without_log = WriteOptions()
+        self._without_log.disable_wal = True  # type: ignore[method-assign,assignment]
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key."""
+        value: bytes | None = self._database.get(key)
+        return value
+
+    def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Store values; None removes a key."""
+        batch = WriteBatch(raw_mode=True)
+        for key, value in entries:
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+            if batch.len() >= _BATCH_ENTRIES:
+                self._database.write(batch, self._without_log)
+                batch = WriteBatch(raw_mode=True)
+        if batch.len():
+            self._database.write(batch, self._without_log)
+
+    def view(self) -> RocksView:
+        """The database as it is now."""
+        return RocksView(self._database.snapshot())
+
+    def remove_all(self, prefix: bytes) -> None:
+        """Remove all entries whose keys begin so."""
+        after = (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
+        self._database.delete_range(prefix, after)
+
+    def close(self) -> None:
+        """Remove the database."""
+        self._database.close()
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+def rocksdb_stores(settings: StoredState) -> Stores:
+    """Stores for the tasks of a slot."""
+    directory = settings.directory or tempfile.gettempdir()
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    _remove_orphans(Path(directory))
+    return Stores(partial(RocksStore, directory, settings.memory_bytes), settings.cached_entries)
+
+
+def _remove_orphans(directory: Path) -> None:
+    """Databases of workers that were killed."""
+    for path in directory.glob(f"{_NAME}*"):
+        pid = path.name.removeprefix(_NAME).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if pid.isdigit() and not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists():
+                shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,244 @@
+"""A table whose older part is in a key-value store: state may be larger than memory.
+
+    current        what has changed since the last spill or freeze: the one dict that is written to
+    waiting        layers on their way into the store, oldest first: read before it, written to it in order
+    store          all that is older: prefix of the table, key group, canonical bytes of the place -> place and value
+
+When `current` grows large it joins those that wait. What has changed since the last freeze is what is in `current`, and
+what is at places that have been spilled since; their values are read from a view of the store. If these places become
+too many to remember, the next snapshot is a full one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from penstock.state.key_groups import KeyGroups
+from penstock.state.key_value import KeyValueStore, StoreView
+from penstock.state.keys import KeyTypeError, encode_key
+from penstock.state.layers import LayeredTable
+from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places
+
+_ABSENT: Any = object()
+_REMEMBERED_MAX = 1_000_000
+_LAYERS_MAX = 3
+Layer = dict[Any, Any]
+
+
+class StoredTable(LayeredTable):
+    """`prefix` is the table's own in the store. `current_max`: so many entries are held in memory before a spill."""
+
+    __slots__ = ("_changed", "_current_max", "_folding", "_forgot", "_key_groups", "_prefix", "_store")
+
+    def __init__(
+        self, store: KeyValueStore, prefix: bytes, key_groups: KeyGroups, current_max: int, namespaced: bool = False
+    ) -> None:
+        super().__init__(namespaced)
+        self._store = store
+        self._prefix = prefix
+        self._key_groups = key_groups
+        self._current_max = current_max
+        self._folding: Iterator[tuple[Any, Any]] | None = None
+        self._changed: dict[Any, None] = {}
+        """Places that were spilled since the last freeze."""
+        self._forgot = False
+        """Whether there were too many of them."""
+
+    # What operators and states call.
+
+    def older(self, place: Any) -> Any:
+        for layer in reversed(self._frozen):
+            value = layer.get(place, _ABSENT)
+            if value is not _ABSENT:
+                return None if value is None else pickle.loads(pickle.dumps(value, protocol=5))
+        data = self._store.get(self._key(place))
+        return None if data is None else pickle.loads(data)[1]
+
+    def remove(self, place: Any) -> Any:
+        value = self.get(place)
+        # It may be in the store or in a snapshot: only a mark tells that it is gone.
+        self.current[place] = None
+        return value
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        layers = [*self._frozen, self.current]
+        for place, value in _decoded(self._store.view().items(self._prefix)):
+            if not any(place in layer for layer in layers):
+                yield place, value
+        for depth, layer in enumerate(layers):
+            for place, value in layer.items():
+                if value is not None and not any(place in newer for newer in layers[depth + 1 :]):
+                    yield place, value
+
+    def whole(self) -> dict[Any, Any]:
+        return dict(self.items())
+
+    def clear(self) -> None:
+        self.current.clear()
+        self._frozen.clear()
+        self._folding = None
+        self._changed.clear()
+        self._store.remove_all(self._prefix)
+
+    @property
+    def has_older(self) -> bool:
+        return True
+
+    def older_layers(self) -> list[Layer]:
+        return [dict(self.items())]
+
+    # Spilling.
+
+    @property
+    def has_to_spill(self) -> bool:
+        """Whether more is in memory than should be."""
+        return len(self.current) > self._current_max or len(self._frozen) > 0
+
+    def spill(self, entries_max: int) -> None:
+        """Do some of the work of bringing into the store what is in memory."""
+        if len(self.current) > self._current_max:
+            self._remember(self.current)
+            self._set_aside()
+        self.fold(entries_max)
+        while len(self._frozen) > _LAYERS_MAX:
+            # The store is slower than what changes: from here on, changes wait for it.
+            self.fold(entries_max)
+
+    def _remember(self, changed: Layer) -> None:
+        if not self._forgot:
+            self._changed.update(dict.fromkeys(changed))
+            if len(self._changed) > _REMEMBERED_MAX:
+                self._forgot = True
+                self._changed = {}
+
+    def _set_aside(self) -> Layer:
+        """The current layer, to be written to no more."""
+        layer = self.current
+        if not layer:
+            # It stays in use.
+            return {}
+        self._frozen.append(layer)
+        self.current = {}
+        for holder in self._holders:
+            holder.use_layer(self.current)
+        return layer
+
+    def fold(self, entries_max: int) -> int:
+        """Write on at the oldest layer; a snapshot that is being written has its own view of it and of the store."""
+        if not self._frozen:
+            return 0
+        if self._folding is None:
+            self._folding = iter(self._frozen[0].items())
+        done = list(itertools.islice(self._folding, entries_max))
+        self._write(done)
+        if len(done) < entries_max:
+            # All of it is in the store: it is read there from here on.
+            self._frozen.popleft()
+            self._folding = None
+        return len(done) or 1
+
+    def _write(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        key, dumps = self._key, pickle.dumps
+        self._store.write(
+            (key(place), None if value is None else dumps((place, value), protocol=5)) for place, value in entries
+        )
+
+    # Snapshots.
+
+    def freeze(self, full: bool) -> FrozenTable:
+        full = full or self._forgot
+        changed, self._changed, self._forgot = self._changed, {}, False
+        newest = self._set_aside()
+        view = self._store.view()
+        layers = list(self._frozen)
+        if full:
+            whole = _Whole(view, self._prefix, layers)
+            return FrozenTable(whole.pieces, True, self._namespaced, of_group=whole.of_group, prepare=whole.prepare)
+        return FrozenTable(lambda: self._changes(view, changed, layers, newest), False, self._namespaced)
+
+    def _changes(
+        self, view: StoreView, changed: dict[Any, None], layers: list[Layer], newest: Layer
+    ) -> Iterator[tuple[Places, Entries]]:
+        places = itertools.chain((place for place in changed if place not in newest), newest)
+        return _pieces((place, self._at_freeze(view, layers, place)) for place in places)
+
+    def _at_freeze(self, view: StoreView, layers: list[Layer], place: Any) -> Any:
+        for layer in reversed(layers):
+            value = layer.get(place, _ABSENT)
+            if value is not _ABSENT:
+                return value
+        data = view.get(self._key(place))
+        return None if data is None else pickle.loads(data)[1]
+
+    def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+        self._write(zip(places, values, strict=True))
+
+    def _key(self, place: Any) -> bytes:
+        group = self._key_groups[place[0] if self._namespaced else place]
+        if not self._namespaced:
+            return self._prefix + group.to_bytes(2, "big") + encode_key(place)
+        return self._prefix + group.to_bytes(2, "big") + encode_key(place[0]) + _namespace_bytes(place[1])
+
+
+class _Whole:
+    """All of a table at one moment: what is in the store, with layers above it."""
+
+    def __init__(self, view: StoreView, prefix: bytes, layers: list[Layer]) -> None:
+        self._view = view
+        self._prefix = prefix
+        self._layers = layers
+        self._above: dict[int, Layer] = {}
+
+    def prepare(self, group_of: Callable[[Any], int]) -> Iterator[None]:
+        """Sort what is above the store by key group, a little at a time."""
+        done = 0
+        for layer in self._layers:
+            for place, value in layer.items():
+                self._above.setdefault(group_of(place), {})[place] = value
+                done += 1
+                if done % PIECE_ENTRIES == 0:
+                    yield
+        self._layers = []
+
+    def of_group(self, group: int) -> Iterator[tuple[Places, Entries]]:
+        """The entries of one key group, some hundred at a time."""
+        above = self._above.get(group, {})
+        stored = _decoded(self._view.items(self._prefix + group.to_bytes(2, "big")))
+        yield from _pieces((place, value) for place, value in stored if place not in above)
+        yield from _pieces((place, value) for place, value in above.items() if value is not None)
+
+    def pieces(self) -> Iterator[tuple[Places, Entries]]:
+        """All of it, in no order that counts."""
+        yield from _pieces(_decoded(self._view.items(self._prefix)))
+        for layer in self._layers:
+            yield list(layer), list(layer.values())
+
+
+def _decoded(entries: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]]:
+    loads = pickle.loads
+    for _, data in entries:
+        yield loads(data)
+
+
+def _pieces(entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Places, Entries]]:
+    places: Places = []
+    values: Entries = []
+    for place, value in entries:
+        places.append(place)
+        values.append(value)
+        if len(places) == PIECE_ENTRIES:
+            yield places, values
+            places, values = [], []
+    if places:
+        yield places, values
+
+
+def _namespace_bytes(namespace: Any) -> bytes:
+    try:
+        return encode_key(namespace)
+    except KeyTypeError:
+        # A user's own kind of window: equal ones must have equal pickles, which those of plain attributes have.
+        return pickle.dumps(namespace, protocol=5)
