@@ -32,6 +32,7 @@ from penstock.engine.pipelined import PipelinedQuery, deploy
 from penstock.engine.session import control_host, session_for, session_is_local
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.results import ResultTaker
+from penstock.runtime.set_aside import AlignmentLimits
 from penstock.runtime.source import assign_statically
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def submit(
     manager = JobManager(graph, takers, configuration, control_host(spark), checkpoints)
     heartbeat_ms = min(configuration.get(options.HEARTBEAT_INTERVAL), _HEARTBEAT_MOST_MS)
     stored_state = stored_state_of(configuration)
+    get = configuration.get
+    alignment_limits = AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE))
     exactly_once = configuration.get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE
 
     def start(attempt: int, restored: Restored) -> PipelinedQuery:
@@ -78,6 +81,7 @@ def submit(
             exactly_once=exactly_once,
             checkpointing=checkpoints.periodic,
             stored_state=stored_state,
+            alignment_limits=alignment_limits,
             restore=restored,
             **settings,
         )

@@ -120,6 +120,18 @@ UNALIGNED_CHECKPOINTS = (
 )
 FORCE_UNALIGNED_CHECKPOINTS = _key("execution.checkpointing.unaligned.forced").boolean_type().default_value(False)
 ALIGNED_CHECKPOINT_TIMEOUT = _key("execution.checkpointing.aligned-checkpoint-timeout").duration_type().default_value(0)
+ALIGNMENT_MEMORY = (
+    _key("task.checkpoint.alignment.max-memory")
+    .memory_type()
+    .default_value(64 << 20)
+    .with_description("What a task sets aside beyond this, while barriers are aligned, goes to local disk.")
+)
+ALIGNMENT_MAX_SIZE = (
+    _key("task.checkpoint.alignment.max-size")
+    .memory_type()
+    .default_value(4 << 30)
+    .with_description("A task that would set aside more than this declines the checkpoint.")
+)
 SNAPSHOT_COMPRESSION = _key("execution.checkpointing.snapshot-compression").boolean_type().default_value(False)
 CHECKPOINT_DIRECTORY = (
     _key("execution.checkpointing.dir").string_type().no_default_value().with_fallback_keys("state.checkpoints.dir")

@@ -49,6 +49,7 @@ from penstock.engine.pushes import PUSH_NS, Pushes
 from penstock.engine.reports import reports_of
 from penstock.engine.rows import buffers_of, to_batch
 from penstock.engine.snapshots import SnapshotThread
+from penstock.engine.spill_file import TemporarySpill
 from penstock.engine.worker_pipes import Inbox, Outgoing, OwnPipes
 from penstock.runtime.buffer import PUSH
 from penstock.runtime.events import (
@@ -155,7 +156,9 @@ class SlotHost:
             from penstock.engine.rocksdb import rocksdb_stores
 
             stores = rocksdb_stores(self._level.stored_state)
-        slot = Slot(self._level, self._index, str(os.getpid()), _now_ms, time.monotonic_ns, stores=stores)
+        slot = Slot(
+            self._level, self._index, str(os.getpid()), _now_ms, time.monotonic_ns, None, stores, TemporarySpill
+        )
         self._slot = slot
         if self._level.restore:
             slot.restore(self._storage)

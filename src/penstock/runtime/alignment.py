@@ -13,10 +13,11 @@ Flink docs, "Stateful Stream Processing"; State Management paper, 3.2.
     any          barrier aborted, or too old      same         none: too old is n <= last, or older than the current one
     any          end of input                     same         c is no longer waited for; (*)
 
-    (*) aligning n, and all live channels have delivered n: snapshot n, last = n, replay, idle.
-    replay: set-aside items go through this table again, in order; barriers may be among them, so it is a loop over
-    a queue, not a recursion. AT_LEAST_ONCE sets nothing aside, so several checkpoints are counted at once, each by id;
-    savepoints are aligned in that mode, too.
+    (*) aligning n, and all live channels have delivered n: snapshot n, last = n, replay, idle. A task that would set
+    aside more than it may declines n, last = n, replay, idle.
+    replay: set-aside items go through this table again, in order; barriers may be among them, so it is a loop over a
+    queue, not a recursion. What was set aside is whole buffers, which are looked into one at a time. AT_LEAST_ONCE sets
+    nothing aside, so several checkpoints are counted at once, each by id; savepoints are aligned in that mode, too.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from penstock.runtime.elements import CheckpointBarrier, EndOfInput
+from penstock.runtime.set_aside import AlignmentLimits, SetAside, Spilled, SpillFile, Whole
+
+NEWER = "a newer checkpoint began"
 
 
 class ExactlyOnceAlignment:
@@ -36,14 +40,16 @@ class ExactlyOnceAlignment:
         channels: Iterable[Hashable],
         deliver: Callable[[Any, Any], None],
         snapshot: Callable[[CheckpointBarrier], None],
-        decline: Callable[[int], None],
+        decline: Callable[[int, str], None],
+        limits: AlignmentLimits | None = None,
+        open_spill: Callable[[], SpillFile] | None = None,
     ) -> None:
         self._live = set(channels)
         self._deliver = deliver
         self._snapshot = snapshot
         self._decline = decline
         self._arrived: set[Hashable] = set()
-        self._aside: deque[tuple[Any, Any]] = deque()
+        self._aside = SetAside(limits or AlignmentLimits(), open_spill)
         self._replaying: deque[tuple[Any, Any]] = deque()
         self._aborted: set[int] = set()
         self.current: CheckpointBarrier | None = None
@@ -53,6 +59,34 @@ class ExactlyOnceAlignment:
         """The next item of a channel."""
         self._replaying.append((channel, item))
         self._drain()
+
+    def receive_buffer(self, channel: Hashable, buffer: bytes) -> None:
+        """The next buffer of a channel: it is looked into when its turn has come."""
+        self._replaying.append((channel, Whole(buffer)))
+        if len(self._replaying) == 1:
+            self.go_on()
+
+    @property
+    def behind(self) -> bool:
+        """Whether buffers have to be looked into; until then, no more should be received."""
+        return bool(self._replaying)
+
+    def go_on(self) -> None:
+        """Look into the next buffer."""
+        self._drain()
+        while self._replaying:
+            # The next one has to be looked into: `_drain` goes as far as that.
+            channel, buffer = self._replaying.popleft()
+            if channel not in self._arrived:
+                self._replaying.extendleft(reversed([(channel, segment) for segment in buffer.segments()]))
+                self._drain()
+                return
+            self._set_aside(channel, buffer)
+            self._drain()
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._aside.close()
 
     def abort(self, checkpoint_id: int) -> None:
         """The coordinator gave this checkpoint up."""
@@ -64,15 +98,24 @@ class ExactlyOnceAlignment:
 
     @property
     def set_aside(self) -> int:
-        """How many items wait."""
-        return len(self._aside)
+        """How many bytes wait."""
+        return self._aside.bytes
+
+    def _set_aside(self, channel: Hashable, item: Any) -> None:
+        self._aside.append(channel, item)
+        if self._aside.is_too_large:
+            assert self.current is not None
+            n = self.current.checkpoint_id
+            self._decline(n, f"{self._aside.bytes} bytes were set aside in its alignment, more than there may be")
+            self._end_alignment(n)
 
     def _drain(self) -> None:
+        """All up to the next buffer that has to be looked into."""
         queue = self._replaying
-        while queue:
+        while queue and not isinstance(queue[0][1], (Whole, Spilled)):
             channel, item = queue.popleft()
             if channel in self._arrived:
-                self._aside.append((channel, item))
+                self._set_aside(channel, item)
             elif isinstance(item, CheckpointBarrier):
                 self._barrier(channel, item)
             else:
@@ -87,7 +130,7 @@ class ExactlyOnceAlignment:
             return
         if self.current is not None and n > self.current.checkpoint_id:
             # What was set aside has to go first. It may begin a newer alignment itself, so this barrier comes up again.
-            self._decline(self.current.checkpoint_id)
+            self._decline(self.current.checkpoint_id, NEWER)
             self._replaying.appendleft((channel, barrier))
             self._end_alignment(self.current.checkpoint_id)
             return
@@ -106,8 +149,7 @@ class ExactlyOnceAlignment:
         self._aborted = {n for n in self._aborted if n > checkpoint_id}
         self.current = None
         self._arrived.clear()
-        self._replaying.extendleft(reversed(self._aside))
-        self._aside.clear()
+        self._replaying.extendleft(reversed(self._aside.take()))
 
 
 class AtLeastOnceAlignment(ExactlyOnceAlignment):
@@ -118,9 +160,11 @@ class AtLeastOnceAlignment(ExactlyOnceAlignment):
         channels: Iterable[Hashable],
         deliver: Callable[[Any, Any], None],
         snapshot: Callable[[CheckpointBarrier], None],
-        decline: Callable[[int], None],
+        decline: Callable[[int, str], None],
+        limits: AlignmentLimits | None = None,
+        open_spill: Callable[[], SpillFile] | None = None,
     ) -> None:
-        super().__init__(channels, deliver, snapshot, decline)
+        super().__init__(channels, deliver, snapshot, decline, limits, open_spill)
         self._pending: dict[int, tuple[CheckpointBarrier, set[Hashable]]] = {}
         self._last_counted = 0
 
@@ -146,7 +190,7 @@ class AtLeastOnceAlignment(ExactlyOnceAlignment):
             # One of those before may have been a newer one's.
             if n in self._pending and self._live <= self._pending[n][1]:
                 for older in [m for m in self._pending if m < n]:
-                    self._decline(older)
+                    self._decline(older, NEWER)
                     del self._pending[older]
                 barrier, _ = self._pending.pop(n)
                 self._snapshot(barrier)

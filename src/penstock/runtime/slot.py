@@ -12,6 +12,7 @@ from penstock.runtime.budget import Budget
 from penstock.runtime.buffer import HEADER_BYTES, RESULT_EDGE, Header, decode_header, encode
 from penstock.runtime.events import Cancel, Close, Effect, Event, InputEnded, Result
 from penstock.runtime.output import Outbox
+from penstock.runtime.set_aside import SpillFile
 from penstock.runtime.task import Task, TaskState
 from penstock.runtime.vertex import LevelSpec
 from penstock.state.files import StateStorage
@@ -30,6 +31,7 @@ class Slot:
         clock: Callable[[], int],
         budget: Budget | None = None,
         stores: Stores | None = None,
+        open_spill: Callable[[], SpillFile] | None = None,
     ) -> None:
         self.level = level
         self.index = index
@@ -37,7 +39,7 @@ class Slot:
         self.budget = budget if budget is not None else Budget(clock)
         self.outbox = Outbox(self.budget)
         self.tasks = {
-            vertex.id: Task(vertex, level, index, run, now_ms, clock, self.budget, self.outbox, stores)
+            vertex.id: Task(vertex, level, index, run, now_ms, clock, self.budget, self.outbox, stores, open_spill)
             for vertex in level.vertices
             if index < vertex.parallelism
         }

@@ -24,7 +24,7 @@ import msgspec
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.runtime.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
 from penstock.runtime.budget import CHUNK_RECORDS_MAX, Budget
-from penstock.runtime.buffer import NO_KEY_GROUP, Header, decode_segments
+from penstock.runtime.buffer import NO_KEY_GROUP, Header
 from penstock.runtime.chain import Chain
 from penstock.runtime.context import OperatorContext, SubtaskInfo
 from penstock.runtime.counters import TaskCounters
@@ -64,6 +64,7 @@ from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.output import Outbox, OutputEdge
+from penstock.runtime.set_aside import SpillFile
 from penstock.runtime.snapshot import Snapshots
 from penstock.runtime.vertex import LevelSpec, VertexSpec
 from penstock.runtime.watermarks import WatermarkValve
@@ -107,21 +108,10 @@ class Task:
         budget: Budget,
         outbox: Outbox,
         stores: Stores | None = None,
+        open_spill: Callable[[], SpillFile] | None = None,
     ) -> None:
         self.vertex = vertex
-        self.info = SubtaskInfo(
-            level.job_id,
-            vertex.id,
-            vertex.name,
-            subtask,
-            vertex.parallelism,
-            vertex.max_parallelism,
-            level.attempt,
-            run,
-            level.batched,
-            level.job_parameters,
-            level.checkpointing,
-        )
+        self.info = _info_of(vertex, level, subtask, run)
         self.state = TaskState.CREATED
         self.counters = TaskCounters()
         self.journal = Journal()
@@ -154,7 +144,9 @@ class Task:
         self._open_channels = set(self._expected)
         self._valve = WatermarkValve(self._expected, self._on_watermark, self._on_status)
         alignment = ExactlyOnceAlignment if level.exactly_once else AtLeastOnceAlignment
-        self._alignment = alignment(self._expected, self._enqueue, self._snapshot, self._decline)
+        self._alignment = alignment(
+            self._expected, self._enqueue, self._snapshot, self._decline, level.alignment_limits, open_spill
+        )
 
     def _wire(self, key_groups: KeyGroups, stores: Stores | None) -> None:
         self.counters.operators = self.chain.counters
@@ -203,12 +195,8 @@ class Task:
                 f"channel {channel}: buffer {header.sequence}, expected {expected}\n{self.journal}"
             )
             self._expected[channel] = expected + 1
-        alignment = self._alignment
-        receive = alignment.receive
-        for segment in decode_segments(buffer):
-            receive(channel, segment)
-        if alignment.current is not None and self._aligning_since_ns is None:
-            self._aligning_since_ns = self._clock()
+        self._alignment.receive_buffer(channel, buffer)
+        self._note_alignment()
 
     def handle(self, event: Event) -> None:
         """A control event. Its work is done by the next steps, but for Close and Cancel: they act at once."""
@@ -233,7 +221,9 @@ class Task:
     @property
     def busy(self) -> bool:
         """Whether there is work that can be done now."""
-        if self._work or self.chain.paused:
+        if self.state is TaskState.FINISHED:
+            return False
+        if self._work or self.chain.paused or self._alignment.behind:
             return True
         source = self._source
         if source is None or source.ended or self.state is not TaskState.RUNNING or self._stopped_at is not None:
@@ -322,6 +312,7 @@ class Task:
 
     def _finish(self, cancelled: bool) -> None:
         self.state = TaskState.FINISHED
+        self._alignment.close()
         self.chain.close()
         self._effect(Finished(self.vertex.id, self.info.subtask, cancelled))
 
@@ -338,10 +329,17 @@ class Task:
         while True:
             if chain.paused and not chain.resume():
                 return
+            if not work and self._alignment.behind:
+                self._alignment.go_on()
+                self._note_alignment()
             if not work or not go_on():
                 return
             do, first, second = work.popleft()
             do(first, second)
+
+    def _note_alignment(self) -> None:
+        if self._alignment.current is not None and self._aligning_since_ns is None:
+            self._aligning_since_ns = self._clock()
 
     def _enqueue(self, channel: Channel, item: Any) -> None:
         if isinstance(item, Element):
@@ -473,7 +471,7 @@ class Task:
         for operator in self.chain.operators:
             operator.checkpoint_complete(event.checkpoint_id)
 
-    def _decline(self, checkpoint_id: int, reason: str = "a newer checkpoint began") -> None:
+    def _decline(self, checkpoint_id: int, reason: str) -> None:
         self._effect(Decline(self.vertex.id, self.info.subtask, checkpoint_id, reason))
 
     # What time brings.
@@ -525,6 +523,22 @@ class Task:
                 edge.flush()
             self._flush_at_ms = None
             self._flushed_ms = now_ms
+
+
+def _info_of(vertex: VertexSpec, level: LevelSpec, subtask: int, run: str) -> SubtaskInfo:
+    return SubtaskInfo(
+        level.job_id,
+        vertex.id,
+        vertex.name,
+        subtask,
+        vertex.parallelism,
+        vertex.max_parallelism,
+        level.attempt,
+        run,
+        level.batched,
+        level.job_parameters,
+        level.checkpointing,
+    )
 
 
 def _channels(vertex: VertexSpec, subtask: int) -> list[Channel]:

@@ -10,6 +10,7 @@ import msgspec
 from penstock.common.output_tag import OutputTag
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.partitioners import Partitioner
+from penstock.runtime.set_aside import AlignmentLimits
 from penstock.state.handles import RestoredOperator
 
 
@@ -94,6 +95,7 @@ class LevelSpec:
     latency_interval_ms: int = 0
     stored_state: StoredState | None = None
     """None: keyed state is on the heap."""
+    alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)
     job_parameters: dict[str, str] = dataclasses.field(default_factory=dict)
     splits: dict[int, list[list[object]]] = dataclasses.field(default_factory=dict)
     """Batched mode: for each source vertex the splits of each subtask."""

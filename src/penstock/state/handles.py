@@ -87,7 +87,7 @@ class RestoredOperator(msgspec.Struct, frozen=True):
 
 
 class SnapshotFigures(msgspec.Struct, frozen=True):
-    """How a subtask's part of a checkpoint went. Times in milliseconds, `written` and `total` in bytes."""
+    """How a subtask's part of a checkpoint went. Times in milliseconds, all else in bytes."""
 
     alignment_ms: float = 0
     sync_ms: float = 0

@@ -41,11 +41,13 @@ from penstock.runtime.operators.sink import CollectOperator
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
 from penstock.runtime.partitioners import ForwardPartitioner, RebalancePartitioner
+from penstock.runtime.set_aside import AlignmentLimits
 from penstock.runtime.slot import Slot
 from penstock.runtime.source import END_OF_INPUT, Nothing, Records
 from penstock.runtime.task import TaskState
 from penstock.runtime.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
 from penstock.testing.simulator.storage import MemoryStorage
+from penstock.testing.simulator.stores import MemorySpill
 
 IN, OUT = 0, 1
 
@@ -63,6 +65,7 @@ class Host:
         exactly_once: bool = True,
         buffer_timeout_ms: int = 5,
         latency_interval_ms: int = 0,
+        alignment: AlignmentLimits | None = None,
     ) -> None:
         self.now_ms = 1000
         self.ns = 0
@@ -91,12 +94,18 @@ class Host:
             batched,
             exactly_once=exactly_once,
             latency_interval_ms=latency_interval_ms,
+            alignment_limits=alignment or AlignmentLimits(),
         )
-        self.slot = Slot(level, 0, "run", lambda: self.now_ms, self.clock)
+        self.spilled: list[MemorySpill] = []
+        self.slot = Slot(level, 0, "run", lambda: self.now_ms, self.clock, open_spill=self.open_spill)
         self.task = self.slot.tasks[1]
         self.slot.open()
         self.sequences = [0] * senders
         self.effects: list = []
+
+    def open_spill(self) -> MemorySpill:
+        self.spilled.append(MemorySpill())
+        return self.spilled[-1]
 
     def clock(self) -> int:
         self.ns += self.tick_ns
@@ -386,7 +395,7 @@ def test_a_checkpoint_with_aligned_barriers() -> None:
     host = Host(mapping())
     # Buffers wait from here on: something has just left.
     assert host.sends(0, [0]).works().left() == [0]
-    host.sends(0, [1], CheckpointBarrier(1, 0), [2]).sends(1, [3])
+    host.sends(0, [1], CheckpointBarrier(1, 0)).sends(0, [2]).sends(1, [3])
     assert host.works().left() == []
     host.sends(1, CheckpointBarrier(1, 0), [4])
     host.works()
@@ -394,12 +403,42 @@ def test_a_checkpoint_with_aligned_barriers() -> None:
     assert host.left() == [1, 3, CheckpointBarrier(1, 0)]
     (acknowledge,) = host.asks()
     assert (type(acknowledge), acknowledge.checkpoint_id, acknowledge.commits) == (Acknowledge, 1, [])
-    assert acknowledge.state.figures.set_aside == 1
+    assert acknowledge.state.figures.set_aside > 10, "bytes of the buffer that waited"
     assert host.flushed() == [2, 4]
     host.sends(0, CheckpointBarrier(2, 0), [5]).handle(AbortCheckpoint(2))
     assert host.flushed() == [5]
     host.sends(1, CheckpointBarrier(3, 0)).sends(0, CheckpointBarrier(4, 0)).works()
     assert [type(effect) for effect in host.asks()] == [Decline]
+
+
+def test_what_is_set_aside_beyond_a_limit_goes_to_disk() -> None:
+    """One slow channel would fill the memory with all that the others bring meanwhile."""
+    host = Host(mapping(), alignment=AlignmentLimits(memory_bytes=100))
+    host.sends(0, CheckpointBarrier(1, 0))
+    for n in range(20):
+        host.sends(0, [n])
+    assert host.flushed() == []
+    (file,) = host.spilled
+    host.sends(1, [100], CheckpointBarrier(1, 0))
+    assert host.flushed() == [100, CheckpointBarrier(1, 0), *range(20)]
+    assert file.is_closed, "disk space is given back"
+    host.sends(0, CheckpointBarrier(2, 0)).sends(0, [1], CheckpointBarrier(3, 0)).sends(0, [2]).sends(0, [3]).works()
+    host.sends(1, CheckpointBarrier(3, 0)).works()
+    assert host.flushed() == [1, CheckpointBarrier(3, 0), 2, 3], "a newer alignment began with what was on disk"
+
+
+def test_what_is_set_aside_has_an_end() -> None:
+    """The disk would be full instead of the memory."""
+    host = Host(mapping(), alignment=AlignmentLimits(memory_bytes=100, bytes_max=300))
+    host.sends(0, CheckpointBarrier(1, 0))
+    for n in range(30):
+        host.sends(0, [n])
+    assert host.flushed() == [*range(30)], "the job goes on"
+    (decline,) = host.asks()
+    assert type(decline) is Decline and "set aside" in decline.reason
+    host.sends(1, CheckpointBarrier(1, 0), [100]).works()
+    assert host.flushed() == [100]
+    assert not host.asks()
 
 
 def test_at_least_once_waits_for_nobody() -> None:

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from penstock.runtime.budget import Budget
+from penstock.runtime.set_aside import AlignmentLimits
 from penstock.testing.simulator.clock import Clock
 
 
@@ -47,6 +48,7 @@ class Circumstances:
     """How likely it is that the job stops with one, and is started from it, perhaps with other parallelisms."""
     cached_entries: int | None = None
     """State is in a key-value store, with so many entries in memory; None: on the heap."""
+    alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)
     jump_rate: float = 0.01
     """How often the clock jumps while there is something to do, against one for each thing that could be done."""
 
@@ -84,6 +86,7 @@ class Circumstances:
             savepoint_at_steps=_savepoints(random),
             stop_rate=random.choice([0.0, 0.5, 1.0]),
             cached_entries=random.choice([None, None, 0, 1, 5]),
+            alignment_limits=AlignmentLimits(random.choice([0, 200, 1 << 20]), random.choice([1 << 20, 1 << 20, 500])),
         )
 
     def budget(self, clock: Clock) -> Budget:

@@ -30,7 +30,7 @@ from penstock.testing.simulator.circumstances import Circumstances, shrink_buffe
 from penstock.testing.simulator.clock import Clock
 from penstock.testing.simulator.network import SlotId
 from penstock.testing.simulator.storage import MemoryStorage
-from penstock.testing.simulator.stores import MemoryStore
+from penstock.testing.simulator.stores import MemorySpill, MemoryStore
 
 
 class Registered(NamedTuple):
@@ -109,7 +109,10 @@ class SlotHost:
     def _open(self) -> None:
         budget = self._circumstances.budget(self._clock)
         level = load_level(self._payload)
-        self.slot = Slot(level, self.id[1], "0", self._clock.now_ms, self._clock.read_ns, budget, self._stores())
+        level.alignment_limits = self._circumstances.alignment_limits
+        self.slot = Slot(
+            level, self.id[1], "0", self._clock.now_ms, self._clock.read_ns, budget, self._stores(), MemorySpill
+        )
         shrink_buffers(self.slot, self._circumstances)
         self._world.opening(self.slot)
         self.slot.restore(self._storage)

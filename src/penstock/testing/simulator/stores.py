@@ -1,4 +1,4 @@
-"""A key-value store in memory, where tasks on Spark have RocksDB."""
+"""Local disk in memory: a key-value store where tasks on Spark have RocksDB, and scratch space."""
 
 from __future__ import annotations
 
@@ -39,3 +39,25 @@ class MemoryStore:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class MemorySpill:
+    """Scratch space in memory."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self.is_closed = False
+
+    def write(self, data: bytes) -> int:
+        """Append; returns where it begins."""
+        self._data += data
+        return len(self._data) - len(data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """What was written there."""
+        assert not self.is_closed
+        return bytes(self._data[offset : offset + length])
+
+    def close(self) -> None:
+        """It is gone."""
+        self.is_closed = True
