@@ -92,6 +92,10 @@ class _FeedReader(SplitReader[Report]):
         self._feeds: dict[str, Reports] = {}
         self._complete = False
 
+    def start(self) -> None:
+        # Also with feeds from a snapshot: the answer is that there are no more.
+        self.context.request_split()
+
     def no_more_splits(self) -> None:
         super().no_more_splits()
         self._complete = True
