@@ -17,6 +17,7 @@ from rich.table import Table
 from penstock.demos.flights.disorder import Disorder
 from penstock.demos.flights.flights import Reports
 from penstock.demos.flights.job import SOURCE, Settings
+from penstock.demos.flights.kill import Kill
 from penstock.demos.flights.ledger import Balance, Ledger
 from penstock.demos.flights.records import (
     ARRIVAL,
@@ -44,10 +45,15 @@ def progress(client: Any, total: int, console: Console) -> Iterator[None]:
         task = bar.add_task("running", total=None)
 
         def follow() -> None:
+            before = last = 0
             while not over.wait(_REFRESH_S):
                 source = client.get_metrics().get(SOURCE)
                 if source is not None:
-                    bar.update(task, total=total, completed=source["numRecordsOut"], description=_moment(source))
+                    count = source["numRecordsOut"]
+                    # After a restart the counters begin at 0.
+                    before += last if count < last else 0
+                    last = count
+                    bar.update(task, total=total, completed=before + count, description=_moment(source))
 
         thread = threading.Thread(target=follow, name="progress", daemon=True)
         thread.start()
@@ -96,6 +102,22 @@ def show_result(ledger: Ledger, settings: Settings, seconds: float, console: Con
         console.print(table, "")
     again = ledger.firings - len(ledger.windows)
     console.print(f"{len(ledger.windows):,} windows; {again:,} times one was corrected by a late report.")
+
+
+def show_kill(kill: Kill, ledger: Ledger, console: Console) -> None:
+    """What became of the job when a worker was killed."""
+    if kill.pid is None:
+        console.print("The stream ended before a worker could be killed: with more --events there is time for that.")
+        return
+    books = ledger.windows_book(), ledger.aircraft_book()
+    again = f"{kill.seconds:.1f} s later results came again" if kill.seconds is not None else "no result came after it"
+    lost, doubled = sum(book.lost for book in books), sum(book.doubled for book in books)
+    console.print(
+        f"[bold]Worker {kill.pid} was killed[/bold] (kill -9) when {kill.read:,} reports were read; {again}, from"
+        f" checkpoint {kill.checkpoint_id} on. Reports lost: {lost:,}, doubled: {doubled:,}."
+    )
+    if ledger.reopened:
+        console.print(f"Event time began anew: closed windows that late reports opened again: {len(ledger.reopened):,}.")
 
 
 def _books(windows: Balance, aircraft: Balance) -> Table:
