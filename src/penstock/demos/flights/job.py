@@ -32,6 +32,8 @@ class Settings:
     """For how long reports out of order are waited for."""
     checkpoint_interval_ms: int = 0
     """0: no checkpoints."""
+    reports_per_s: float = 0
+    """0: as fast as it goes."""
 
 
 def counts_by_feed(reports: Reports) -> dict[str, int]:
@@ -50,7 +52,7 @@ def build(counts: Mapping[str, int], settings: Settings) -> DataStream[tuple[str
         env.enable_checkpointing(settings.checkpoint_interval_ms)
 
     reports = (
-        env.from_source(FlightSource(counts), watermark_strategy(settings.bound_ms), SOURCE)
+        env.from_source(FlightSource(counts, settings.reports_per_s), watermark_strategy(settings.bound_ms), SOURCE)
         .set_parallelism(min(settings.parallelism, len(FEEDS)))
         .uid("flights")
     )

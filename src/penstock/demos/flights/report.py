@@ -117,7 +117,7 @@ def show_kill(kill: Kill, ledger: Ledger, console: Console) -> None:
         f" checkpoint {kill.checkpoint_id} on. Reports lost: {lost:,}, doubled: {doubled:,}."
     )
     if ledger.reopened:
-        console.print(f"Event time began anew: closed windows that late reports opened again: {len(ledger.reopened):,}.")
+        console.print(f"Event time began anew. Closed windows opened again by late reports: {len(ledger.reopened):,}.")
 
 
 def _books(windows: Balance, aircraft: Balance) -> Table:
