@@ -17,8 +17,9 @@ _SIGNS_OF_DEATH = (
     "Python worker exited unexpectedly",
     "ExecutorLostFailure",
     "EOFException",
-    # What the JVM meets if the worker dies while it reads from it or writes to it.
+    # What the JVM meets if the worker dies while it reads from it, and what an executor meets if another one dies.
     "Connection reset by peer",
+    "Connection to streaming shuffle writer",
 )
 
 
