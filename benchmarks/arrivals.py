@@ -1,7 +1,8 @@
 """The end of all measurements: a sink that notes, second by second, how many records came and how old they were.
 
-Each subtask writes a line of JSON per second to a file of its own. Age is the time from the stamp that a record was
-given at the source (`time.time_ns()`) to its arrival in the last operator, by the same machine's clock.
+Each subtask writes a line of JSON per second to a file of its own, and notes when its first record came. Age is the
+time from the stamp that a record was given at the source (`time.time_ns()`) to its arrival in the last operator, by the
+same machine's clock.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class _ArrivalsWriter(SinkWriter[Any]):
         self._stamp = sink.stamp
         self._weight = sink.weight
         self._ns_per_record = _NS * context.parallelism / sink.records_per_s if sink.records_per_s else 0
-        path = Path(sink.directory, f"arrivals-{context.subtask}.jsonl")
+        # Each run of a subtask has files of its own: what came before a restart stays.
+        self._begun = Path(sink.directory, f"begun-{context.subtask}-{context.attempt}")
+        path = Path(sink.directory, f"arrivals-{context.subtask}-{context.attempt}.jsonl")
         self._file = path.open("w", encoding="utf-8")
         self._second = 0
         self._count = 0
@@ -54,6 +57,8 @@ class _ArrivalsWriter(SinkWriter[Any]):
         now_ns = time.time_ns()
         second = now_ns // _NS
         if second != self._second:
+            if not self._second:
+                self._begun.write_text(str(now_ns), encoding="utf-8")
             self._write_line()
             self._second = second
         weight, stamp = self._weight, self._stamp
@@ -118,6 +123,17 @@ def count_so_far(directory: Path) -> int:
     paths = directory.glob("arrivals-*.jsonl")
     lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines(keepends=True)]
     return sum(json.loads(line)["count"] for line in lines if line.endswith("\n"))
+
+
+def began_ns(directory: Path, after_ns: int) -> dict[int, int]:
+    """By subtask: when the first record came to a run of it, of the runs whose first record came after `after_ns`."""
+    began: dict[int, int] = {}
+    for path in directory.glob("begun-*"):
+        first_ns = int(path.read_text(encoding="utf-8") or 0)
+        subtask = int(path.name.split("-")[1])
+        if first_ns > after_ns:
+            began[subtask] = min(first_ns, began.get(subtask, first_ns))
+    return began
 
 
 def _at(ordered: list[tuple[int, int]], rank: float) -> float:

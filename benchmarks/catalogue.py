@@ -1,4 +1,4 @@
-"""What is measured: the fourteen items, the programs that measure them, and the figures to reach.
+"""What is measured: the items, the programs that measure them, and the figures to reach.
 
 Goals are those of the reference machine (see yardstick.py). A *scaled* goal is a matter of CPU: it is judged as a share
 of the yardstick, so a machine three times slower has a goal three times smaller.
@@ -73,6 +73,11 @@ TITLES = {
     12: "start",
     13: "idle job, three exchanges",
     14: "cost by parallelism, stages, keys, size, subtasks",
+    15: "what checkpoints cost a job",
+    16: "checkpoints of 1 GB of keyed state, 1 % of keys changed",
+    17: "checkpoints by size of state and parallelism",
+    18: "recovery of 100 MB of keyed state",
+    19: "rescaling 500 MB of keyed state",
 }
 
 BUFFER_TIMEOUTS_MS = (0, 1, 2, 5, 10, 20, 50, 100)
@@ -81,6 +86,8 @@ CURVE_STAGES = (1, 2, 3, 4, 5, 6)
 CURVE_KEYS = (100, 1_000, 10_000, 100_000, 1_000_000)
 CURVE_BYTES = (100, 1_000, 10_000, 100_000)
 CURVE_SUBTASKS = (40, 100, 200, 400, 1_000)
+STATE_SIZES_MB = (10, 100, 500, 1_000, 2_000)
+STATE_PARALLELISMS = (1, 2, 4)
 _CURVE_SECONDS = 10
 _LONG_SECONDS = 600
 
@@ -262,6 +269,82 @@ def _curves() -> list[Measurement]:
     ]
 
 
+def _checkpointing() -> list[Measurement]:
+    """The same with checkpoints and without."""
+    count = Goal("checkpoints", "")
+    latency = (*_latency(None), count)
+    every = "--checkpoint-interval-ms"
+    return [
+        Measurement(15, "throughput, no checkpoints", "keyed_count", (), (_rate(),)),
+        Measurement(15, "throughput, one each second", "keyed_count", (every, "1000"), (_rate(), count)),
+        Measurement(15, "20,000/s, no checkpoints", "latency", (), latency, seconds=60),
+        Measurement(
+            15,
+            "20,000/s, one every 10 s",
+            "latency",
+            (every, "10000"),
+            latency,
+            seconds=60,
+            quick_options=(every, "1000"),
+        ),
+    ]
+
+
+def _snapshots() -> list[Measurement]:
+    """Checkpoints of much state."""
+    large = (
+        Goal("sync_ms", "ms", 20, Bound.AT_MOST),
+        Goal("written_share", "of the state", 0.05, Bound.AT_MOST),
+        Goal("changed_share", "of the keys"),
+        Goal("changes_ms", "ms"),
+        Goal("full_s", "s"),
+        Goal("full_mb_per_s", "MB/s"),
+        Goal("state_mb", "MB"),
+    )
+    curve = (Goal("full_s", "s"), Goal("full_alignment_ms", "ms"), Goal("sync_ms", "ms"), Goal("state_mb", "MB"))
+    small = ("--state-mb", "5", "--checkpoint-interval-ms", "1500", "--checkpoints", "2")
+    by_size = [
+        Measurement(
+            17,
+            f"{size_mb:,} MB, parallelism {parallelism}",
+            "snapshots",
+            ("--state-mb", str(size_mb), "--parallelism", str(parallelism), "--checkpoints", "1"),
+            curve,
+            steady=False,
+            runs_max=1,
+            quick_options=("--state-mb", str(max(1, size_mb // 100)), *small[2:]),
+        )
+        for size_mb in STATE_SIZES_MB
+        for parallelism in STATE_PARALLELISMS
+    ]
+    options = ("--state-mb", "1000", "--changed-percent", "1")
+    return [Measurement(16, "1 GB", "snapshots", options, large, steady=False, quick_options=small), *by_size]
+
+
+def _recoveries() -> list[Measurement]:
+    """Starts from a checkpoint."""
+    killed = (
+        Goal("flowing_s", "s", 5, Bound.AT_MOST),
+        Goal("noticed_s", "s"),
+        Goal("restored_mb", "MB"),
+        Goal("checkpoint_mb", "MB"),
+    )
+    rescaled = tuple(
+        goal
+        for parallelism in (4, 1)
+        for goal in (
+            Goal(f"to_{parallelism}_runs_s", "s"),
+            Goal(f"to_{parallelism}_read_mb", "MB"),
+            Goal(f"to_{parallelism}_read_share", "of its key groups", 1.0, Bound.AT_MOST),
+        )
+    )
+    small = ("--state-mb", "5")
+    return [
+        Measurement(18, "kill -9 of a worker", "recovery", (), killed, steady=False, quick_options=small),
+        Measurement(19, "2 → 4 → 1", "rescale", (), rescaled, steady=False, quick_options=small),
+    ]
+
+
 MEASUREMENTS = [
     *_throughput(),
     *_latencies(),
@@ -271,6 +354,9 @@ MEASUREMENTS = [
     *_records(),
     *_start_and_idle(),
     *_curves(),
+    *_checkpointing(),
+    *_snapshots(),
+    *_recoveries(),
 ]
 
 COMPARISONS = [
@@ -284,6 +370,24 @@ COMPARISONS = [
         "cores",
         "difference",
         Goal("", "cores", 0.05, Bound.AT_MOST),
+    ),
+    Comparison(
+        15,
+        "with : without",
+        "throughput, one each second",
+        "throughput, no checkpoints",
+        "records_per_s",
+        "ratio",
+        Goal("", "×", 0.95),
+    ),
+    Comparison(
+        15,
+        "99th percentile, above that without",
+        "20,000/s, one every 10 s",
+        "20,000/s, no checkpoints",
+        "p99_ms",
+        "difference",
+        Goal("", "ms", 10, Bound.AT_MOST),
     ),
     Comparison(
         2, "memory for 5,000,000 keys", "5,000,000 keys", "1,000 keys", "python_mb", "difference", Goal("", "MB")

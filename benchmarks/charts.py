@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Points = list[tuple[float, float]]
 _INK = "#1f4e79"
 _SECOND_INK = "#b5651d"
+_THIRD_INK = "#4f7d3a"
 _MILLION = 1e6
 
 
@@ -46,7 +47,11 @@ def draw(content: dict[str, Any], directory: Path) -> list[Path]:
     mpl.rcParams.update({"svg.hashsalt": "penstock", "svg.fonttype": "none", "font.size": 9})
     results = Results(content)
     directory.mkdir(parents=True, exist_ok=True)
-    drawn = [_buffer_timeouts(results, directory / "buffer-timeout.svg"), _scaling(results, directory / "scaling.svg")]
+    drawn = [
+        _buffer_timeouts(results, directory / "buffer-timeout.svg"),
+        _scaling(results, directory / "scaling.svg"),
+        _snapshots(results, directory / "snapshots.svg"),
+    ]
     return [path for path in drawn if path is not None]
 
 
@@ -100,6 +105,30 @@ def _scaling(results: Results, path: Path) -> Path | None:
         if x in ("keys", "bytes of a record"):
             axes.set_xscale("log")
         axes.set_ylim(bottom=0)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    return path
+
+
+def _snapshots(results: Results, path: Path) -> Path | None:
+    """As figures 9a to 9c of the State Management paper: by size of state, and by parallelism."""
+    import matplotlib.pyplot as plt
+
+    sizes, parallelisms = catalogue.STATE_SIZES_MB, catalogue.STATE_PARALLELISMS
+    duration = {n: results.points(17, f"{{:,}} MB, parallelism {n}", sizes, "full_s") for n in parallelisms}
+    if not all(duration.values()):
+        return None
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
+    for n, ink in zip(parallelisms, (_INK, _SECOND_INK, _THIRD_INK), strict=True):
+        alignment = results.points(17, f"{{:,}} MB, parallelism {n}", sizes, "full_alignment_ms")
+        _curve(left, duration[n], "state, MB", "full checkpoint, s", ink, f"parallelism {n}")
+        _curve(middle, alignment, "state, MB", "alignment of the slowest task, ms", ink)
+    for size, ink in zip(sizes[-3:], (_THIRD_INK, _SECOND_INK, _INK), strict=True):
+        of_size = results.points(17, f"{size:,} MB, parallelism {{}}", parallelisms, "full_s")
+        _curve(right, of_size, "parallelism", "full checkpoint, s", ink, f"{size:,} MB")
+    right.set_xticks(parallelisms)
+    left.legend(frameon=False)
+    right.legend(frameon=False)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
     return path

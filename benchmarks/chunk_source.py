@@ -19,11 +19,13 @@ class ChunkSource(Source[Any]):
     """Emits what `make(numbers)` returns for ranges of whole numbers, one value for each; it never ends.
 
     `rate`: records/s over all subtasks, 0 for as fast as it goes. After a stop at most 100 ms worth is caught up.
+    Numbers below `at_once` come as fast as they go, whatever the rate.
     """
 
-    def __init__(self, make: Callable[[range], list[Any]], rate: float = 0) -> None:
+    def __init__(self, make: Callable[[range], list[Any]], rate: float = 0, at_once: int = 0) -> None:
         self._make = make
         self._rate = rate
+        self._at_once = at_once
 
     def get_boundedness(self) -> Boundedness:
         return Boundedness.CONTINUOUS_UNBOUNDED
@@ -36,20 +38,24 @@ class ChunkSource(Source[Any]):
 
     def create_reader(self, context: ReaderContext) -> SplitReader[Any]:
         strategy = RateLimiterStrategy.per_second(self._rate) if self._rate else RateLimiterStrategy.no_op()
-        return _ChunkReader(context, self._make, strategy.create_rate_limiter(context.parallelism, context.subtask))
+        limiter = strategy.create_rate_limiter(context.parallelism, context.subtask)
+        return _ChunkReader(context, self._make, limiter, self._at_once)
 
 
 class _ChunkReader(SplitReader[Any]):
     interleaved = True
 
-    def __init__(self, context: ReaderContext, make: Callable[[range], list[Any]], limiter: RateLimiter | None) -> None:
+    def __init__(
+        self, context: ReaderContext, make: Callable[[range], list[Any]], limiter: RateLimiter | None, at_once: int
+    ) -> None:
         super().__init__(context)
         self._make = make
         self._limiter = limiter
+        self._at_once = at_once
 
     def read(self, split: RangeSplit, max_records: int) -> Chunk | Nothing:
         limiter = self._limiter
-        if limiter is not None:
+        if limiter is not None and split.position >= self._at_once:
             max_records = min(max_records, limiter.due(self.context.now_ms()))
             if not max_records:
                 return Nothing(limiter.next_due_ms())

@@ -1,4 +1,5 @@
-"""Latency at a steady rate: stamped source → key_by → process, through n exchanges → sink. Items 6, 7 and 8."""
+"""Latency at a steady rate: stamped source → key_by → process, through n exchanges → sink. Items 6, 7, 8
+and parts of 15."""
 
 from __future__ import annotations
 

@@ -19,19 +19,22 @@ from benchmarks.arrivals import Arrivals, ArrivalsSink, count_so_far
 from penstock.common.configuration import Configuration
 from penstock.datastream import StreamExecutionEnvironment
 
-_START_TIMEOUT_S = 180
+_TIMEOUT_S = 180
 _POLL_S = 0.1
 # A second's line is written with the first chunk of the next one, or a later one where records are rare.
 _LINES_WRITTEN_S = 1.5
 
 
-def options(description: str | None) -> argparse.ArgumentParser:
-    """The options that all programs have."""
+def options(description: str | None, steady: bool = True) -> argparse.ArgumentParser:
+    """The options that all programs have; `steady`: those of programs that measure for so many seconds, too."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--buffer-timeout-ms", type=int, default=5)
-    parser.add_argument("--warm-up", type=float, default=10, metavar="SECONDS", help="after the first record")
-    parser.add_argument("--seconds", type=int, default=20, help="how long to measure after that")
+    parser.add_argument("--checkpoint-interval-ms", type=int, default=0, help="0: no checkpoints")
+    parser.add_argument("--backend", choices=["hashmap", "rocksdb"], default="hashmap", help="of keyed state")
+    if steady:
+        parser.add_argument("--warm-up", type=float, default=10, metavar="SECONDS", help="after the first record")
+        parser.add_argument("--seconds", type=int, default=20, help="how long to measure after that")
     parser.add_argument(
         "--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting; spark.* are Spark's"
     )
@@ -40,19 +43,24 @@ def options(description: str | None) -> argparse.ArgumentParser:
 
 def environment(arguments: argparse.Namespace) -> StreamExecutionEnvironment:
     """An environment by these options."""
-    settings = dict(setting.split("=", 1) for setting in arguments.conf)
+    settings = {"state.backend.type": arguments.backend}
+    settings |= dict(setting.split("=", 1) for setting in arguments.conf)
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
     env.set_parallelism(arguments.parallelism)
     env.set_buffer_timeout(arguments.buffer_timeout_ms)
+    if arguments.checkpoint_interval_ms:
+        env.enable_checkpointing(arguments.checkpoint_interval_ms)
     return env
 
 
 class Measured:
-    """What the window showed: arrivals, and the job's own counters at its end."""
+    """What the window showed: arrivals, the job's own counters at its end, and how many checkpoints it took."""
 
-    def __init__(self, arrivals: Arrivals, vertices: list[Any]) -> None:
+    def __init__(self, arrivals: Arrivals, vertices: list[Any], checkpoints: list[Any]) -> None:
         self.arrivals = arrivals
         self.vertices = vertices
+        begin_ms, end_ms = arrivals.begin * 1000, arrivals.end * 1000
+        self.checkpoints = sum(begin_ms <= report.triggered_ms < end_ms for report in checkpoints)
 
     def latency(self) -> dict[str, float]:
         """Rate and age of the records, in figures."""
@@ -63,6 +71,7 @@ class Measured:
             "p90_ms": p90,
             "p99_ms": p99,
             "max_ms": most,
+            "checkpoints": self.checkpoints,
         }
 
     @property
@@ -91,9 +100,9 @@ def measure(
         directory = Path(name)
         build(env).sink_to(ArrivalsSink(name, **sink))
         client = env.execute_async("benchmark")
-        _wait_for(client, directory, 1)
+        wait_until(client, lambda: count_so_far(directory) > 0, "no record has come")
         time.sleep(arguments.warm_up)
-        _wait_for(client, directory, warm_up_records)
+        wait_until(client, lambda: count_so_far(directory) >= warm_up_records, "records are missing")
         begin = math.ceil(time.time())
         time.sleep(max(0, begin - time.time()))
         begun()
@@ -101,20 +110,23 @@ def measure(
         time.sleep(max(0, end - time.time()))
         ended()
         time.sleep(_LINES_WRITTEN_S)
-        vertices = client.get_vertex_metrics()
+        vertices, checkpoints = client.get_vertex_metrics(), client.get_checkpoints()
         client.cancel().result()
-        return Measured(Arrivals(directory, begin, end), vertices)
+        return Measured(Arrivals(directory, begin, end), vertices, checkpoints)
 
 
-def _wait_for(client: Any, directory: Path, records: int) -> None:
-    deadline = time.monotonic() + _START_TIMEOUT_S
-    while count_so_far(directory) < records:
+def wait_until(
+    client: Any, happened: Callable[[], bool], what: str, timeout_s: float = _TIMEOUT_S, poll_s: float = _POLL_S
+) -> None:
+    """Wait for something to happen in a job. Raises the job's error if it ends first, TimeoutError saying `what`."""
+    deadline = time.monotonic() + timeout_s
+    while not happened():
         status = client.get_job_status().result()
         if status.is_terminal_state():
             client.get_job_execution_result().result()
         if time.monotonic() > deadline:
-            raise TimeoutError(f"fewer than {records} records have come in {_START_TIMEOUT_S} s; the job is {status}")
-        time.sleep(_POLL_S)
+            raise TimeoutError(f"{what} in {timeout_s} s; the job is {status}")
+        time.sleep(poll_s)
 
 
 def tell(figures: dict[str, float]) -> None:

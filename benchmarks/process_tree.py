@@ -23,6 +23,14 @@ class Usage:
         return self.jvm_bytes + self.python_bytes
 
 
+def workers() -> list[psutil.Process]:
+    """Spark's Python workers below this process. They are forked by daemons, which a JVM has started."""
+    below = psutil.Process().children(recursive=True)
+    virtual_machines = {process.pid for process in below if process.name().startswith("java")}
+    daemons = {process.pid for process in below if process.ppid() in virtual_machines}
+    return [process for process in below if process.ppid() in daemons]
+
+
 def usage() -> Usage:
     """Of this process and all that descend from it. What has ended no longer counts."""
     jvm_cpu_s = python_cpu_s = 0.0

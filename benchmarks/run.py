@@ -84,7 +84,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one short run of each")
     parser.add_argument(
-        "--images", type=Path, default=_IMAGES, help="where pictures of items 8 and 14 go (not --quick)"
+        "--images", type=Path, default=_IMAGES, help="where pictures of items 8, 14 and 17 go (not --quick)"
     )
     parser.add_argument("--list", action="store_true", help="show what would be run")
     arguments = parser.parse_args()
@@ -129,7 +129,7 @@ def main() -> None:
     path.with_suffix(".md").write_text(report.as_markdown(rows), encoding="utf-8")
     console.print(f"\n{about['processor']}, {about['cores']} cores, load {about['load']:.1f} at the start")
     console.print(f"{path.relative_to(_ROOT)} and .md")
-    if arguments.items & {8, 14} and not arguments.quick:
+    if arguments.items & {8, 14, 17} and not arguments.quick:
         for image in charts.draw(json.loads(path.read_text(encoding="utf-8")), arguments.images):
             console.print(str(image))
 

@@ -67,11 +67,11 @@ def wait_until_running(client: Any) -> None:
     wait_until(running, "the job does not run", 60)
 
 
-def processes() -> list[tuple[int, int, str]]:
-    """(pid, parent, command) of every process below this one."""
+def processes(root: int | None = None) -> list[tuple[int, int, str]]:
+    """(pid, parent, command) of every process below this one, or below `root`."""
     lines = subprocess.check_output(["ps", "-ww", "-eo", "pid=,ppid=,args="], text=True).splitlines()
     fields = (line.split(None, 2) for line in lines)
-    return below(os.getpid(), [(int(f[0]), int(f[1]), f[2]) for f in fields if len(f) == 3])
+    return below(root or os.getpid(), [(int(f[0]), int(f[1]), f[2]) for f in fields if len(f) == 3])
 
 
 def below(root: int, all_processes: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
@@ -87,9 +87,11 @@ def below(root: int, all_processes: Iterable[tuple[int, int, str]]) -> list[tupl
     return found
 
 
-def workers() -> list[int]:
-    """Python workers of Spark below this process. They are forked by daemons, which stay."""
-    daemons = {pid: parent for pid, parent, command in processes() if re.search(r"python\S* -m \S*daemon\b", command)}
+def workers(root: int | None = None) -> list[int]:
+    """Python workers of Spark below this process, or below `root`. They are forked by daemons, which stay."""
+    daemons = {
+        pid: parent for pid, parent, command in processes(root) if re.search(r"python\S* -m \S*daemon\b", command)
+    }
     return [pid for pid, parent in daemons.items() if parent in daemons]
 
 

@@ -21,8 +21,9 @@ class Mode(StrEnum):
 ABOUT = """
 Replay the flights that left New York in 2013, in the order in which they were reported.
 
-Windows of delay for each airport, and late aircraft followed from flight to flight. In the end every report is
-accounted for. docs/flights.md tells how it is done.
+Windows of delay for each airport, and late aircraft followed from flight to flight. Part-way one of its workers is
+killed, and the stream goes on from its last checkpoint. In the end every report is accounted for. docs/flights.md
+tells how it is done.
 
 \b
   penstock demo                                      a stream; who reports too late misses the windows
@@ -42,6 +43,7 @@ def demo(
     events: Annotated[
         int | None, typer.Option(min=1, show_default=False, help="Only so many reports, not the whole year.")
     ] = None,
+    kill: Annotated[bool, typer.Option(help="As a stream: kill -9 one of its workers part-way.")] = True,
 ) -> None:
     """Replay the flights that left New York in 2013, in the order in which they were reported."""
     bound = _minutes(out_of_orderness)
@@ -50,7 +52,7 @@ def demo(
     from penstock.demos.flights.demo import run_demo
 
     try:
-        run_demo(Console(highlight=False), _BATCHED[mode], parallelism, bound, events)
+        run_demo(Console(highlight=False), _BATCHED[mode], parallelism, bound, events, kill)
     except PenstockError as error:
         typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None

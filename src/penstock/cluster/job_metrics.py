@@ -36,6 +36,8 @@ class VertexMetrics:
     latency_max_ms: int | None
     operators: list[OperatorMetrics]
     subtasks: list[TaskReport]
+    restored_bytes: int
+    """State read back when the tasks last started."""
 
 
 class JobMetrics:
@@ -114,6 +116,7 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
             for reports in per_operator
         ],
         subtasks=subtasks,
+        restored_bytes=sum(report.restored_bytes for report in subtasks),
     )
 
 

@@ -91,7 +91,7 @@ class JobClient:
         return metrics
 
     def get_vertex_metrics(self) -> list[Any]:
-        """Counters of each vertex and subtask: bytes, busy, idle and back-pressured time, latency."""
+        """Counters of each vertex and subtask: bytes, state read back, busy, idle and back-pressured time, latency."""
         vertices: list[Any] = self._run.metrics.vertices()
         return vertices
 

@@ -40,6 +40,7 @@ class TaskReport(msgspec.Struct, frozen=True, array_like=True):
     latency_sum_ms: int
     latency_max_ms: int
     operators: list[OperatorReport]
+    restored_bytes: int = 0
 
 
 class ToJobManager(msgspec.Struct, frozen=True, tag=True):

@@ -13,6 +13,15 @@ from penstock.common.errors import JobError, PenstockError, TaskLostError
 
 _MARK = re.compile(r"penstock-failure<([A-Za-z0-9+/=]+)>")
 
+_SIGNS_OF_DEATH = (
+    "Python worker exited unexpectedly",
+    "ExecutorLostFailure",
+    "EOFException",
+    # What the JVM meets if the worker dies while it reads from it, and what an executor meets if another one dies.
+    "Connection reset by peer",
+    "Connection to streaming shuffle writer",
+)
+
 
 class StageError(Exception):
     """Raised in a worker in batched mode: its text carries the failure through Spark."""
@@ -53,7 +62,7 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
         )
     elif "this executor has penstock" in text:
         kind, message = "ConfigurationError", _line_with(text, "this executor has penstock")
-    elif "Python worker exited unexpectedly" in text or "ExecutorLostFailure" in text or "EOFException" in text:
+    elif any(sign in text for sign in _SIGNS_OF_DEATH):
         kind, message = (
             TaskLostError.__name__,
             "a Python worker or executor of the job went away (killed, or out of memory)",

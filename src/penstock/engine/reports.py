@@ -34,6 +34,7 @@ def reports_of(slot: Slot) -> list[TaskReport]:
                 c.latency_sum_ms,
                 c.latency_max_ms,
                 operators,
+                c.restored_bytes,
             )
         )
     return reports

@@ -20,7 +20,7 @@ class OperatorCounters:
 
 
 class TaskCounters:
-    """Of one subtask: bytes and buffers over the network, and where its time went (nanoseconds)."""
+    """Of one subtask: bytes over the network and of state read back, and where its time went (nanoseconds)."""
 
     __slots__ = (
         "back_pressured_ns",
@@ -34,6 +34,7 @@ class TaskCounters:
         "latency_max_ms",
         "latency_sum_ms",
         "operators",
+        "restored_bytes",
     )
 
     def __init__(self) -> None:
@@ -41,6 +42,7 @@ class TaskCounters:
         self.buffers_in = self.buffers_out = 0
         self.busy_ns = self.idle_ns = self.back_pressured_ns = 0
         self.latency_count = self.latency_sum_ms = self.latency_max_ms = 0
+        self.restored_bytes = 0
         self.operators: list[OperatorCounters] = []
 
     def latency(self, ms: int) -> None:

@@ -49,11 +49,10 @@ class Slot:
     def restore(self, storage: StateStorage) -> int:
         """Put back the state that the level brings for this slot's tasks. Returns how many bytes were read."""
         restored = self.level.restore
-        return sum(
-            task.restore(restored[vertex, self.index], storage)
-            for vertex, task in self.tasks.items()
-            if (vertex, self.index) in restored
-        )
+        for vertex, task in self.tasks.items():
+            if (vertex, self.index) in restored:
+                task.counters.restored_bytes = task.restore(restored[vertex, self.index], storage)
+        return sum(task.counters.restored_bytes for task in self.tasks.values())
 
     def open(self) -> None:
         """Open all tasks."""

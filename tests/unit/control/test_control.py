@@ -239,7 +239,8 @@ def test_messages_survive_their_encoding() -> None:
     """A counter would arrive as another."""
     from penstock.control.messages import decode_from_job_manager, decode_from_slot, encoder
 
-    report = TaskReport(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, [OperatorReport("m", 1, 2, 3, -(2**63), {"a.b": 1.5})])
+    operator = OperatorReport("m", 1, 2, 3, -(2**63), {"a.b": 1.5})
+    report = TaskReport(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, [operator], 13)
     for message in (Heartbeat(1, 2, 3, [report]), Results(1, 2, 3, 4, b"\x00")):
         assert decode_from_slot(encoder.encode(message)) == message
     assert decode_from_job_manager(encoder.encode(CloseTasks(3))) == CloseTasks(3)

@@ -56,6 +56,8 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
         ("Python worker exited unexpectedly (crashed)", TaskLostError, "went away"),
         ("ExecutorLostFailure (executor 1 exited)", TaskLostError, "went away"),
         ("java.io.EOFException\n at ...", TaskLostError, "went away"),
+        ("SparkException: Connection to streaming shuffle writer 2 closed before", TaskLostError, "went away"),
+        ("NativeIoException: recvAddress(..) failed: Connection reset by peer", TaskLostError, "went away"),
         ("\n\n  Something else broke\n at ...", JobError, "Spark ended the job: Something else broke"),
         ("", JobError, "no reason given"),
     ],

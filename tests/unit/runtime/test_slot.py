@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import pytest
 
+from penstock.engine.reports import reports_of
 from penstock.runtime.buffer import NO_KEY_GROUP, PUSH, RESULT_EDGE, Header, decode_header, decode_segments, encode
 from penstock.runtime.elements import EndOfData
 from penstock.runtime.events import Cancel, Close, Finished, InputEnded, Result
@@ -16,6 +18,9 @@ from penstock.runtime.operators.stateless import FlatMapOperator
 from penstock.runtime.partitioners import RebalancePartitioner
 from penstock.runtime.slot import Slot
 from penstock.runtime.vertex import ChainNode, EdgeInfo, LevelSpec, VertexSpec
+from penstock.state.files import write_lists
+from penstock.state.handles import Redistribution, RestoredOperator
+from penstock.testing.simulator.storage import MemoryStorage
 
 WIDTHS = (2, 3, 2, 4)
 
@@ -24,7 +29,7 @@ def edge(id: int, target_vertex: int, target_level: int, target_parallelism: int
     return EdgeInfo(id, 0, target_vertex, 2, target_parallelism, 0, target_level, WIDTHS)
 
 
-def slot_of(*operators: Operator, index: int = 1, batched: bool = False, clock=lambda: 0) -> Slot:
+def slot_of(*operators: Operator, index: int = 1, batched: bool = False, clock=lambda: 0, opened: bool = True) -> Slot:
     """Slot of level 1 with a vertex for each operator, each fed by an edge of its own; edge 9 passes through."""
     edges = {n: edge(n, n, 1) for n in range(len(operators))} | {9: edge(9, 99, 3, 4)}
     vertices = [
@@ -32,7 +37,8 @@ def slot_of(*operators: Operator, index: int = 1, batched: bool = False, clock=l
         for n, op in enumerate(operators)
     ]
     slot = Slot(LevelSpec("job", 1, WIDTHS, vertices, edges, batched), index, "run", lambda: 0, clock)
-    slot.open()
+    if opened:
+        slot.open()
     return slot
 
 
@@ -142,3 +148,28 @@ def test_batched_results_travel_as_rows_through_the_levels_behind() -> None:
     while slot.step():
         pass
     assert slot.data_ended
+
+
+class Given(CollectOperator):
+    def restore_lists(self, lists):
+        self.lists = lists
+
+
+def test_what_a_task_reads_back_is_reported() -> None:
+    """Nobody would see that each task of a rescaled job reads all of the state."""
+    storage = MemoryStorage(Random(0), 0)
+    file = finished(write_lists(storage, "f", [("positions", Redistribution.SPLIT, ["here", "there"])]))
+    operators = [Given("a", 10), Given("b", 20)]
+    slot = slot_of(*operators, opened=False)
+    slot.level.restore[0, 1] = {"": RestoredOperator(lists=[(file.path, file.lists[0])])}
+
+    assert slot.restore(storage) == file.bytes
+    assert operators[0].lists == {"positions": ["here", "there"]}
+    assert [report.restored_bytes for report in reports_of(slot)] == [file.bytes, 0]
+
+
+def finished(writing):
+    """What a generator returns that had nothing to yield."""
+    with pytest.raises(StopIteration) as end:
+        next(writing)
+    return end.value.value

@@ -6,6 +6,7 @@ source.py     the replay, one split for each airport's feed, and its watermarks
 airports.py   sliding windows of delay for each airport, with late reports on a side output
 aircraft.py   how much of a delay an aircraft brought along, in keyed state and event-time timers
 job.py        the program: all of these put together
+kill.py       the worker that is killed part-way
 ledger.py     the books: each report in its place, exactly once
 report.py     progress while it runs, and the tables in the end
 """

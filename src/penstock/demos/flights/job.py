@@ -30,6 +30,10 @@ class Settings:
     parallelism: int
     bound_ms: int
     """For how long reports out of order are waited for."""
+    checkpoint_interval_ms: int = 0
+    """0: no checkpoints."""
+    reports_per_s: float = 0
+    """0: as fast as it goes."""
 
 
 def counts_by_feed(reports: Reports) -> dict[str, int]:
@@ -44,9 +48,11 @@ def build(counts: Mapping[str, int], settings: Settings) -> DataStream[tuple[str
     env.set_parallelism(settings.parallelism)
     # A year in less than a minute: nobody waits for a single report, so buffers may take the time to fill.
     env.set_buffer_timeout(100)
+    if settings.checkpoint_interval_ms:
+        env.enable_checkpointing(settings.checkpoint_interval_ms)
 
     reports = (
-        env.from_source(FlightSource(counts), watermark_strategy(settings.bound_ms), SOURCE)
+        env.from_source(FlightSource(counts, settings.reports_per_s), watermark_strategy(settings.bound_ms), SOURCE)
         .set_parallelism(min(settings.parallelism, len(FEEDS)))
         .uid("flights")
     )

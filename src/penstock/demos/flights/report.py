@@ -17,6 +17,7 @@ from rich.table import Table
 from penstock.demos.flights.disorder import Disorder
 from penstock.demos.flights.flights import Reports
 from penstock.demos.flights.job import SOURCE, Settings
+from penstock.demos.flights.kill import Kill
 from penstock.demos.flights.ledger import Balance, Ledger
 from penstock.demos.flights.records import (
     ARRIVAL,
@@ -44,10 +45,12 @@ def progress(client: Any, total: int, console: Console) -> Iterator[None]:
         task = bar.add_task("running", total=None)
 
         def follow() -> None:
+            read = ReadSoFar()
             while not over.wait(_REFRESH_S):
                 source = client.get_metrics().get(SOURCE)
                 if source is not None:
-                    bar.update(task, total=total, completed=source["numRecordsOut"], description=_moment(source))
+                    read.update(client.get_vertex_metrics()[0].subtasks)
+                    bar.update(task, total=total, completed=read.count, description=_moment(source))
 
         thread = threading.Thread(target=follow, name="progress", daemon=True)
         thread.start()
@@ -56,6 +59,27 @@ def progress(client: Any, total: int, console: Console) -> Iterator[None]:
         finally:
             over.set()
             thread.join()
+
+
+class ReadSoFar:
+    """What the source has read, over restarts: with each of them its counters begin at 0. What is read again counts."""
+
+    def __init__(self) -> None:
+        self._before: Counter[int] = Counter()
+        self._last: Counter[int] = Counter()
+
+    def update(self, reports: list[Any]) -> None:
+        """Take over the counters of the source's subtasks."""
+        for report in reports:
+            count = report.operators[0].records_out
+            if count < self._last[report.subtask]:
+                self._before[report.subtask] += self._last[report.subtask]
+            self._last[report.subtask] = count
+
+    @property
+    def count(self) -> int:
+        """Reports that were read."""
+        return self._before.total() + self._last.total()
 
 
 def _moment(source: dict[str, int | float]) -> str:
@@ -96,6 +120,23 @@ def show_result(ledger: Ledger, settings: Settings, seconds: float, console: Con
         console.print(table, "")
     again = ledger.firings - len(ledger.windows)
     console.print(f"{len(ledger.windows):,} windows; {again:,} times one was corrected by a late report.")
+
+
+def show_kill(kill: Kill, ledger: Ledger, console: Console) -> None:
+    """What became of the job when a worker was killed."""
+    if kill.pid is None:
+        console.print("The stream ended before a worker could be killed: with more --events there is time for that.")
+        return
+    books = ledger.windows_book(), ledger.aircraft_book()
+    lost, doubled = sum(book.lost for book in books), sum(book.doubled for book in books)
+    console.print(
+        f"[bold]Worker {kill.pid} was killed[/bold] (kill -9) when {kill.read:,} reports were read;"
+        f" the job went on from checkpoint {kill.checkpoint_id}. Records flowed again after {_seconds(kill.flowing_s)},"
+        f" results were handed out again after {_seconds(kill.results_s)}."
+        f" Reports lost: {lost:,}, doubled: {doubled:,}."
+    )
+    if ledger.reopened:
+        console.print(f"Event time began anew. Closed windows opened again by late reports: {len(ledger.reopened):,}.")
 
 
 def _books(windows: Balance, aircraft: Balance) -> Table:
@@ -163,6 +204,10 @@ def _table(title: str, *columns: str) -> Table:
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index else "left", no_wrap=True)
     return table
+
+
+def _seconds(seconds: float | None) -> str:
+    return "the end" if seconds is None else f"{seconds:.1f} s"
 
 
 def _span(minutes: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput, WatermarkStrategy
+from penstock.connectors.rate_limiter import RateLimiter, RateLimiterStrategy
 from penstock.connectors.split_reader import Chunk, SplitReader
 from penstock.demos.flights.flights import FEEDS, Reports, read_reports
 from penstock.demos.flights.records import HOUR_MS, MINUTE_MS, Report
@@ -39,9 +40,10 @@ class Feed(msgspec.Struct, frozen=True):
 class FlightSource(Source[Report]):
     """Replays the reports of each feed in the order in which they came."""
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        """`counts`: how many reports of each feed are replayed."""
+    def __init__(self, counts: Mapping[str, int], reports_per_s: float = 0) -> None:
+        """`counts`: how many reports of each feed are replayed. `reports_per_s`: 0 for as fast as it goes."""
         self._counts = dict(counts)
+        self._rate = RateLimiterStrategy.per_second(reports_per_s) if reports_per_s else RateLimiterStrategy.no_op()
 
     def get_boundedness(self) -> Boundedness:
         """BOUNDED: the year ends."""
@@ -57,7 +59,8 @@ class FlightSource(Source[Report]):
 
     def create_reader(self, context: ReaderContext) -> SplitReader[Report]:
         """A reader for one subtask, of one feed or several."""
-        return _FeedReader(context, self._counts)
+        limiter = self._rate.create_rate_limiter(context.parallelism, context.subtask)
+        return _FeedReader(context, self._counts, limiter)
 
 
 class _FeedEnumerator(SplitEnumerator):
@@ -86,11 +89,16 @@ class _FeedReader(SplitReader[Report]):
 
     interleaved = True
 
-    def __init__(self, context: ReaderContext, counts: Mapping[str, int]) -> None:
+    def __init__(self, context: ReaderContext, counts: Mapping[str, int], limiter: RateLimiter | None) -> None:
         super().__init__(context)
         self._counts = counts
+        self._limiter = limiter
         self._feeds: dict[str, Reports] = {}
         self._complete = False
+
+    def start(self) -> None:
+        # Also with feeds from a snapshot: the answer is that there are no more.
+        self.context.request_split()
 
     def no_more_splits(self) -> None:
         super().no_more_splits()
@@ -100,7 +108,12 @@ class _FeedReader(SplitReader[Report]):
         # A feed that began before the others were there would run ahead of them.
         return super().poll(max_records) if self._complete else Nothing()
 
-    def read(self, split: Feed, max_records: int) -> Chunk:
+    def read(self, split: Feed, max_records: int) -> Chunk | Nothing:
+        limiter = self._limiter
+        if limiter is not None:
+            max_records = min(max_records, limiter.due(self.context.now_ms()))
+            if not max_records:
+                return Nothing(limiter.next_due_ms())
         reports = self._feeds.get(split.split_id)
         if reports is None:
             reports = self._feeds[split.split_id] = read_reports(split.split_id).first(self._counts[split.split_id])
@@ -112,6 +125,8 @@ class _FeedReader(SplitReader[Report]):
         while stop < last and times[stop] < until_ms:
             stop += 1
         records = reports.slice(split.start, stop)
+        if limiter is not None:
+            limiter.take(len(records))
         if stop == count:
             return Chunk(records, None)
         if times[stop] >= until_ms:

@@ -1,0 +1,65 @@
+"""Another parallelism: a job goes on from its checkpoint with more tasks, or fewer. Item 19.
+
+`runs_s` is from the call that starts it until all its tasks run, state read; Spark's session is there already.
+`read_share` is what a task read against what the checkpoint holds of its key groups, of the task that read most.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from benchmarks.keyed_state import KEEPER, Running, StateJob, options
+from benchmarks.measurement import tell, wait_until
+from penstock.state.key_groups import key_group_range
+
+
+def bytes_by_group(manifest: Path) -> tuple[dict[int, int], int]:
+    """What a checkpoint holds of each key group of the keeper's state; and the number of key groups there are."""
+    content = json.loads(manifest.read_text(encoding="utf-8"))
+    (keeper,) = [operator for operator in content["operators"] if operator["state_id"] == KEEPER]
+    held: dict[int, int] = {}
+    for part in keeper["subtasks"]:
+        for file in part["state"]["keyed"]:
+            for group, _, length, _ in file["sections"]:
+                held[group] = held.get(group, 0) + length
+    return held, keeper["max_parallelism"]
+
+
+def figures(run: Running, parallelism: int, manifest: Path) -> dict[str, float]:
+    """How the start of a run went, from this checkpoint."""
+    held, groups = bytes_by_group(manifest)
+    of_task = [
+        sum(held.get(group, 0) for group in key_group_range(subtask, groups, parallelism))
+        for subtask in range(parallelism)
+    ]
+    wait_until(run.client, lambda: len(run.keeper.subtasks) == parallelism, "not all tasks report")
+    read = [report.restored_bytes for report in run.keeper.subtasks]
+    return {
+        f"to_{parallelism}_runs_s": run.runs_s,
+        f"to_{parallelism}_read_mb": max(read) / 1e6,
+        f"to_{parallelism}_read_share": max(n / max(1, of) for n, of in zip(read, of_task, strict=True)),
+    }
+
+
+def main() -> None:
+    """Measure, by the options."""
+    parser = options(__doc__, state_mb=500)
+    parser.add_argument("--to", type=int, nargs="+", default=[4, 1], help="one parallelism after the other")
+    arguments = parser.parse_args()
+    told: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
+        job = StateJob(arguments, Path(name))
+        job.load(arguments.parallelism)
+        for parallelism in arguments.to:
+            manifest = job.newest_checkpoint()
+            run = job.start(parallelism, arguments.checkpoint_interval_ms)
+            told |= figures(run, parallelism, manifest)
+            run.wait_for_checkpoints(1)
+            run.cancel()
+    tell(told)
+
+
+if __name__ == "__main__":
+    main()

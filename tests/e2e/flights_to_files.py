@@ -1,0 +1,63 @@
+"""The flights job as a program that writes its results to files: what test_kills.py starts, kills and reads.
+
+How rows are written and read again is all here: `sink` and `committed`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from penstock.common import Encoder, Types
+from penstock.datastream import DataStream
+from penstock.datastream.connectors.file_system import FileSink
+from penstock.demos.flights.disorder import disorder
+from penstock.demos.flights.flights import read_reports
+from penstock.demos.flights.job import Settings, build, counts_by_feed
+
+
+def results(events: int, batched: bool, parallelism: int, reports_per_s: float = 0) -> DataStream[tuple[str, Any]]:
+    """The results of the first `events` reports. Whatever is out of order is waited for: all runs give the same."""
+    reports = read_reports().first(events)
+    settings = Settings(batched, parallelism, disorder(reports).most_ms, reports_per_s=reports_per_s)
+    return build(counts_by_feed(reports), settings)
+
+
+def row(result: tuple[str, Any]) -> str:
+    """A result as a line of JSON."""
+    name, value = result
+    return msgspec.json.encode([name, msgspec.to_builtins(value)]).decode()
+
+
+def sink(out: Path) -> FileSink:
+    """Where rows go."""
+    return FileSink.for_row_format(out, Encoder.simple_string_encoder()).build()
+
+
+def committed(out: Path) -> Iterator[str]:
+    """The rows that a reader of the files would see."""
+    for path in out.rglob("*"):
+        inside = path.relative_to(out).parts
+        if path.is_file() and not any(part.startswith((".", "_")) for part in inside):
+            yield from path.read_text(encoding="utf-8").splitlines()
+
+
+def main() -> None:
+    """Run it, by the options."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--events", type=int, required=True)
+    parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--reports-per-s", type=float, default=0)
+    arguments = parser.parse_args()
+    stream = results(arguments.events, False, arguments.parallelism, arguments.reports_per_s)
+    stream.map(row, Types.STRING()).name("rows").uid("rows").sink_to(sink(arguments.out)).uid("files")
+    stream.get_execution_environment().execute("flights to files")
+
+
+if __name__ == "__main__":
+    main()
