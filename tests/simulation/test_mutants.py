@@ -20,6 +20,7 @@ from penstock.runtime.timers import TimerQueue
 from penstock.runtime.vertex import EdgeInfo
 from penstock.runtime.watermarks import WatermarkValve
 from penstock.state.layers import LayeredTable
+from penstock.state.stored_table import StoredTable
 from penstock.state.tables import FrozenTable
 from penstock.testing.simulator import SimulationError, run_seed
 from penstock.testing.simulator.network import Channel, Network
@@ -129,13 +130,14 @@ def committed_too_early(patch: pytest.MonkeyPatch) -> None:
 
 def only_the_first_layer(patch: pytest.MonkeyPatch) -> None:
     """A snapshot of what has changed has nothing in it."""
-    freeze = LayeredTable.freeze
+    for kind in (LayeredTable, StoredTable):
+        freeze = kind.freeze
 
-    def nothing(self: LayeredTable, full: bool) -> FrozenTable:
-        frozen = freeze(self, full)
-        return frozen if full else FrozenTable(lambda: iter(()), False, frozen.keyed_by_first, frozen.release)
+        def nothing(self: LayeredTable, full: bool, freeze: Any = freeze) -> FrozenTable:
+            frozen: FrozenTable = freeze(self, full)
+            return frozen if full else FrozenTable(lambda: iter(()), False, frozen.keyed_by_first, frozen.release)
 
-    patch.setattr(LayeredTable, "freeze", nothing)
+        patch.setattr(kind, "freeze", nothing)
 
 
 def timers_left_out(patch: pytest.MonkeyPatch) -> None:
