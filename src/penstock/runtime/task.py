@@ -493,9 +493,22 @@ class Task:
             self._send_marker(LatencyMarker(now_ms, self.vertex.id, self.info.subtask))
         if source.poll_at_ms is None or source.poll_at_ms > now_ms:
             return
-        while source.poll() and go_on():
+        while self._poll_slice(source) and go_on():
             pass
         self._end_source(source)
+
+    def _poll_slice(self, source: SourceOperator) -> bool:
+        """As with chunks that are received: so many records as a step should take time."""
+        clock = self._clock
+        began = clock()
+        source.polled_records = 0
+        go_on = source.poll()
+        took, records = clock() - began, source.polled_records
+        if took > _SLICE_NS * 2 and records:
+            source.records_max = max(1, records * _SLICE_NS // took)
+        elif took < _SLICE_NS // 2 and records >= source.records_max:
+            source.records_max = min(source.records_max * 2, CHUNK_RECORDS_MAX)
+        return go_on
 
     def _end_source(self, source: SourceOperator) -> None:
         if source.ended:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 
 import pytest
@@ -344,6 +345,26 @@ def test_a_slow_function_does_not_hold_the_task_for_a_whole_chunk() -> None:
         steps.append(host.task.chain.counters[0].records_in - before)
     assert sum(steps) == 8000
     assert max(steps[1:-1]) <= 10, "only the first slice may be a guess"
+
+
+class Endless(Script):
+    """Has as many records as are asked for."""
+
+    def poll(self, max_records):
+        return Records("s", [1] * max_records)
+
+
+def test_a_source_does_not_read_more_than_a_slow_function_takes() -> None:
+    """A barrier would wait until a whole chunk has gone through the function behind the source."""
+    source = SourceOperator("source", Endless(), WatermarkStrategy.no_watermarks(), 200)
+    host = Host(source, mapping(lambda value: host.__setattr__("ns", host.ns + 1_000_000) or value), source=True)
+    host.handle(AssignSplits([Split()]))
+    read = [source.context.counters.records_in]
+    for _ in range(20):
+        host.slot.step()
+        read.append(source.context.counters.records_in)
+    steps = [after - before for before, after in itertools.pairwise(read)]
+    assert max(steps) <= 64 and max(steps[-5:]) <= 10, steps
 
 
 def test_how_long_an_alignment_took_is_told() -> None:

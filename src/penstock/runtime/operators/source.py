@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
 
+_FIRST_RECORDS = 64
 _NO_SPLIT = "no split yet"
 SPLITS = "(source) splits"
 """Name of the state that holds a reader's splits, each at its position."""
@@ -46,6 +47,9 @@ class SourceOperator(EventTimeOrigin):
         self._next_ms = context.now_ms() + self._interval_ms
         self.poll_at_ms: int | None = context.now_ms()
         self.ended = False
+        self.records_max = _FIRST_RECORDS
+        """So many records a poll may bring: the task sees to it that they do not take too long."""
+        self.polled_records = 0
         self._restored: list[Any] = []
 
     def open(self) -> None:
@@ -108,7 +112,7 @@ class SourceOperator(EventTimeOrigin):
     def poll(self) -> bool:
         """Read one chunk and emit it. False: stop for now; `ended` and `poll_at_ms` say how to go on."""
         with self._errors_named("reader.poll"):
-            result = self.reader.poll(self.context.budget.chunk_records)
+            result = self.reader.poll(min(self.records_max, self.context.budget.chunk_records))
         if isinstance(result, Nothing):
             self.poll_at_ms = result.retry_at_ms
             return False
@@ -118,6 +122,7 @@ class SourceOperator(EventTimeOrigin):
         assert isinstance(result, Records)
         self.poll_at_ms = self.context.now_ms()
         self._split, self._split_finished = result.split_id, result.split_finished
+        self.polled_records = len(result.values)
         self.context.counters.records_in += len(result.values)
         return self.emit_pieces(self._stamped(result) if result.values else iter(()))
 
