@@ -28,8 +28,10 @@ class Kill:
         """Reports that the source had read by then."""
         self.checkpoint_id = 0
         """The checkpoint from which the job went on."""
-        self.seconds: float | None = None
-        """From the kill until a result came of what was done after it; None if none came."""
+        self.flowing_s: float | None = None
+        """From the kill until records came to the last operator again, as its counter tells; None if none came."""
+        self.results_s: float | None = None
+        """From the kill until a result of what was done after it was handed out; None if none was."""
         self._client = client
         self._total = total
         self._killed_s = 0.0
@@ -49,8 +51,8 @@ class Kill:
 
     def result(self) -> None:
         """A result has come."""
-        if self._runs_again and self.seconds is None:
-            self.seconds = time.monotonic() - self._killed_s
+        if self._runs_again and self.results_s is None:
+            self.results_s = time.monotonic() - self._killed_s
 
     def _watch(self) -> None:
         if not self._until(self._is_time):
@@ -61,14 +63,26 @@ class Kill:
         self._killed_s = time.monotonic()
         os.kill(found[-1], signal.SIGKILL)
         self.pid = found[-1]
-        if self._until(lambda: self._status() is not JobStatus.RUNNING):
-            # What was complete before comes out before the job runs again: all results after that are new ones.
-            self.checkpoint_id = self._client.get_checkpoints()[-1].checkpoint_id
-            self._runs_again = self._until(lambda: self._status() is JobStatus.RUNNING)
+        if not self._until(lambda: self._status() is not JobStatus.RUNNING):
+            return
+        self.checkpoint_id = self._client.get_checkpoints()[-1].checkpoint_id
+        # What was complete before is handed out before the job runs again: all results after that are new ones.
+        self._runs_again = self._until(lambda: self._status() is JobStatus.RUNNING)
+        # Nobody reports the tasks that were: a counter that moves is that of a new one.
+        before = self._arrived()
+        if self._runs_again and self._until(
+            lambda: any(0 < count != before.get(subtask) for subtask, count in self._arrived().items())
+        ):
+            self.flowing_s = time.monotonic() - self._killed_s
 
     def _is_time(self) -> bool:
         self.read = self._client.get_metrics().get(SOURCE, {}).get("numRecordsOut", 0)
         return self.read >= self._total * _PART and bool(self._client.get_checkpoints())
+
+    def _arrived(self) -> dict[int, int]:
+        """How many records have come to each subtask of the last operator."""
+        reports = self._client.get_vertex_metrics()[-1].subtasks
+        return {report.subtask: report.operators[-1].records_in for report in reports}
 
     def _status(self) -> JobStatus:
         status: JobStatus = self._client.get_job_status().result()

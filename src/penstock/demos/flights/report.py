@@ -45,15 +45,12 @@ def progress(client: Any, total: int, console: Console) -> Iterator[None]:
         task = bar.add_task("running", total=None)
 
         def follow() -> None:
-            before = last = 0
+            read = ReadSoFar()
             while not over.wait(_REFRESH_S):
                 source = client.get_metrics().get(SOURCE)
                 if source is not None:
-                    count = source["numRecordsOut"]
-                    # After a restart the counters begin at 0.
-                    before += last if count < last else 0
-                    last = count
-                    bar.update(task, total=total, completed=before + count, description=_moment(source))
+                    read.update(client.get_vertex_metrics()[0].subtasks)
+                    bar.update(task, total=total, completed=read.count, description=_moment(source))
 
         thread = threading.Thread(target=follow, name="progress", daemon=True)
         thread.start()
@@ -62,6 +59,27 @@ def progress(client: Any, total: int, console: Console) -> Iterator[None]:
         finally:
             over.set()
             thread.join()
+
+
+class ReadSoFar:
+    """What the source has read, over restarts: with each of them its counters begin at 0. What is read again counts."""
+
+    def __init__(self) -> None:
+        self._before: Counter[int] = Counter()
+        self._last: Counter[int] = Counter()
+
+    def update(self, reports: list[Any]) -> None:
+        """Take over the counters of the source's subtasks."""
+        for report in reports:
+            count = report.operators[0].records_out
+            if count < self._last[report.subtask]:
+                self._before[report.subtask] += self._last[report.subtask]
+            self._last[report.subtask] = count
+
+    @property
+    def count(self) -> int:
+        """Reports that were read."""
+        return self._before.total() + self._last.total()
 
 
 def _moment(source: dict[str, int | float]) -> str:
@@ -110,11 +128,12 @@ def show_kill(kill: Kill, ledger: Ledger, console: Console) -> None:
         console.print("The stream ended before a worker could be killed: with more --events there is time for that.")
         return
     books = ledger.windows_book(), ledger.aircraft_book()
-    again = f"{kill.seconds:.1f} s later results came again" if kill.seconds is not None else "no result came after it"
     lost, doubled = sum(book.lost for book in books), sum(book.doubled for book in books)
     console.print(
-        f"[bold]Worker {kill.pid} was killed[/bold] (kill -9) when {kill.read:,} reports were read; {again}, from"
-        f" checkpoint {kill.checkpoint_id} on. Reports lost: {lost:,}, doubled: {doubled:,}."
+        f"[bold]Worker {kill.pid} was killed[/bold] (kill -9) when {kill.read:,} reports were read;"
+        f" the job went on from checkpoint {kill.checkpoint_id}. Records flowed again after {_seconds(kill.flowing_s)},"
+        f" results were handed out again after {_seconds(kill.results_s)}."
+        f" Reports lost: {lost:,}, doubled: {doubled:,}."
     )
     if ledger.reopened:
         console.print(f"Event time began anew. Closed windows opened again by late reports: {len(ledger.reopened):,}.")
@@ -185,6 +204,10 @@ def _table(title: str, *columns: str) -> Table:
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index else "left", no_wrap=True)
     return table
+
+
+def _seconds(seconds: float | None) -> str:
+    return "the end" if seconds is None else f"{seconds:.1f} s"
 
 
 def _span(minutes: int) -> str:
