@@ -65,13 +65,13 @@ class Kill:
         self.pid = found[-1]
         if not self._until(lambda: self._status() is not JobStatus.RUNNING):
             return
-        before = self._arrived()
         self.checkpoint_id = self._client.get_checkpoints()[-1].checkpoint_id
         # What was complete before is handed out before the job runs again: all results after that are new ones.
         self._runs_again = self._until(lambda: self._status() is JobStatus.RUNNING)
-        # Counters begin anew with the tasks.
+        # Nobody reports the tasks that were: a counter that moves is that of a new one.
+        before = self._arrived()
         if self._runs_again and self._until(
-            lambda: any(0 < count < before[subtask] for subtask, count in self._arrived().items())
+            lambda: any(0 < count != before.get(subtask) for subtask, count in self._arrived().items())
         ):
             self.flowing_s = time.monotonic() - self._killed_s
 
