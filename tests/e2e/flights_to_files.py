@@ -8,13 +8,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import pyarrow.parquet as pq
 
-from penstock.common import Encoder, Types
 from penstock.datastream import DataStream
 from penstock.datastream.connectors.file_system import FileSink
+from penstock.datastream.formats.parquet import ParquetBulkWriters
 from penstock.demos.flights.disorder import disorder
 from penstock.demos.flights.flights import read_reports
 from penstock.demos.flights.job import Settings, build, counts_by_feed
@@ -27,6 +28,12 @@ def results(events: int, batched: bool, parallelism: int, reports_per_s: float =
     return build(counts_by_feed(reports), settings)
 
 
+class Line(NamedTuple):
+    """A row of the files."""
+
+    text: str
+
+
 def row(result: tuple[str, Any]) -> str:
     """A result as a line of JSON."""
     name, value = result
@@ -35,15 +42,16 @@ def row(result: tuple[str, Any]) -> str:
 
 def sink(out: Path) -> FileSink:
     """Where rows go."""
-    return FileSink.for_row_format(out, Encoder.simple_string_encoder()).build()
+    return FileSink.for_bulk_format(out, ParquetBulkWriters.for_records(Line)).build()
 
 
 def committed(out: Path) -> Iterator[str]:
     """The rows that a reader of the files would see."""
     for path in out.rglob("*"):
         inside = path.relative_to(out).parts
+        # A file that is published while somebody looks is not seen by this look.
         if path.is_file() and not any(part.startswith((".", "_")) for part in inside):
-            yield from path.read_text(encoding="utf-8").splitlines()
+            yield from pq.read_table(path).column("text").to_pylist()
 
 
 def main() -> None:
@@ -55,7 +63,8 @@ def main() -> None:
     parser.add_argument("--reports-per-s", type=float, default=0)
     arguments = parser.parse_args()
     stream = results(arguments.events, False, arguments.parallelism, arguments.reports_per_s)
-    stream.map(row, Types.STRING()).name("rows").uid("rows").sink_to(sink(arguments.out)).uid("files")
+    lines = stream.map(lambda result: Line(row(result))).name("rows").uid("rows")
+    lines.sink_to(sink(arguments.out)).uid("files")
     stream.get_execution_environment().execute("flights to files")
 
 
