@@ -79,3 +79,8 @@ def test_a_driver_killed_and_run_again(tmp_path: Path) -> None:
     assert Counter(key for key, _, _ in rows) == dict.fromkeys(range(50), NUMBERS // 50)
     for key in range(50):
         assert sorted(count for k, count, _ in rows if k == key) == [*range(1, NUMBERS // 50 + 1)], "state went on"
+
+    once_more = subprocess.run([*run, "-s", "latest", str(job)], capture_output=True, text=True, check=False)
+    assert once_more.returncode == 1
+    assert "there is no checkpoint of a job named 'counts'" in once_more.stderr, "its work is done, and not done twice"
+    assert len(lines(out)) == NUMBERS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import time
@@ -63,6 +64,7 @@ class JobCheckpoints:
         self._sources = source_state_ids(graph)
         self._allow_non_restored = get(options.IGNORE_UNCLAIMED_STATE)
         self._origin: Manifest | None = None
+        self._claimed: DirectoryStorage | None = None
         self._retention = get(options.CHECKPOINT_RETENTION)
 
     @property
@@ -79,14 +81,32 @@ class JobCheckpoints:
             base = str(Path(base).expanduser().absolute())
         return f"{base.rstrip('/')}/savepoint-{self._job_id[:6]}-{uuid.uuid4().hex[:12]}"
 
-    def start_from(self, path: str) -> None:
-        """The job starts from a checkpoint of another run. Raises CheckpointError if that does not fit this program."""
+    def start_from(self, path: str, claim: bool) -> None:
+        """The job starts from a checkpoint of another run. Raises CheckpointError if that does not fit this program.
+
+        `claim`: it takes the place of that run, whose checkpoints go as soon as it has one of its own. Else, whoever
+        looked for the latest one after this job has ended would do its work once more.
+        """
         manifest = read_manifest(path)
         directory = path.rstrip("/").removesuffix(f"/{METADATA}")
         # The files of a checkpoint may be shared by those beside it.
-        self._origin = located(manifest, directory if manifest.savepoint else directory.rpartition("/")[0])
+        of_job = directory if manifest.savepoint else directory.rpartition("/")[0]
+        self._origin = located(manifest, of_job)
+        if claim and not manifest.savepoint:
+            self._claimed = DirectoryStorage(of_job)
         assign(self._origin, self._outlines, own=False, allow_non_restored=self._allow_non_restored)
         self.coordinator.start_from(self._origin)
+
+    def committed(self) -> None:
+        """A checkpoint is complete."""
+        if self.coordinator.latest is not None:
+            self._drop_claimed()
+
+    def _drop_claimed(self) -> None:
+        if self._claimed is not None:
+            with contextlib.suppress(OSError):
+                self._claimed.sweep([])
+            self._claimed = None
 
     def attempt_began(
         self, attempt: int, deliver: Callable[[int, int, Event], None], states: Callable[[], dict[int, Any]]
@@ -122,6 +142,8 @@ class JobCheckpoints:
         }
         if status not in retained[self._retention]:
             self.coordinator.drop_all()
+        if status is JobStatus.FINISHED:
+            self._drop_claimed()
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -138,9 +160,9 @@ def checkpoints_of(graph: JobGraph, job_id: str, configuration: Configuration, i
     if path == LATEST:
         if base is None:
             raise ConfigurationError(f"`latest` looks below {options.CHECKPOINT_DIRECTORY.key}, which is not set")
-        path = latest_of(base, graph.name)
-    if path is not None:
-        checkpoints.start_from(path)
+        checkpoints.start_from(latest_of(base, graph.name), claim=True)
+    elif path is not None:
+        checkpoints.start_from(path, claim=False)
     return checkpoints
 
 

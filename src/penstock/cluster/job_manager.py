@@ -27,7 +27,14 @@ from penstock.cluster.savepoints import Savepoints
 from penstock.cluster.uncommitted import Uncommitted
 from penstock.common import options
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError, JobCancelledError, JobError, ProgramError, TaskLostError
+from penstock.common.errors import (
+    ConfigurationError,
+    JobCancelledError,
+    JobError,
+    NotEnoughSlotsError,
+    ProgramError,
+    TaskLostError,
+)
 from penstock.common.job_status import JobStatus
 from penstock.control.messages import (
     CancelTasks,
@@ -71,6 +78,7 @@ from penstock.runtime.events import (
 REGISTRATION_TIMEOUT_MS = 120_000
 _FAILURE_GRACE_MS = 3_000
 _QUERY_CHECK_MS = 500
+_SLOTS_RETRY_MS = 1_000
 _NEVER_AGAIN = (ProgramError, ConfigurationError)
 """What is wrong with the program or its settings will be wrong the next time."""
 
@@ -98,6 +106,7 @@ class JobManager:
         self._checkpoints = checkpoints
         self._restarts = restart_strategy(configuration)
         self._restart_at_ms: int | None = None
+        self._slots_missed_ms: int | None = None
         self._attempt = -1
         self._cancelled = False
         self._vertex_of_sink = vertex_of_sinks(graph)
@@ -226,6 +235,7 @@ class JobManager:
         if self.execution.status is JobStatus.FAILING:
             self._give_grace()
         if self.execution.status is JobStatus.RUNNING:
+            self._slots_missed_ms = None
             self._checkpoints.attempt_began(self._attempt, self._deliver, self.execution.enumerator_states)
 
     def _on_heartbeat(self, slot: SlotId, message: Heartbeat) -> None:
@@ -250,6 +260,7 @@ class JobManager:
         commits = pickle.loads(message.commits) if message.commits else []
         coordinator.acknowledged(task, message.checkpoint_id, message.state, commits)
         if coordinator.committed_id != before:
+            self._checkpoints.committed()
             for sink, subtask, values in self._uncommitted.complete(message.checkpoint_id):
                 self._results.commit(sink, subtask, partial(pickle.loads, values), lambda: None)
         self._check_coordinator()
@@ -322,12 +333,20 @@ class JobManager:
         self._checkpoints.coordinator.attempt_ended()
         error = self.execution.error
         may_restart = self.execution.status is JobStatus.FAILED and not isinstance(error, _NEVER_AGAIN)
-        delay_ms = self._restarts.delay_ms(now_ms) if may_restart and not self._cancelled else None
+        delay_ms = self._restart_delay_ms(now_ms, error) if may_restart and not self._cancelled else None
         if delay_ms is None:
             self._end()
             return
         _log.warning("job '%s' failed and starts again in %d ms: %s", self._graph.name, delay_ms, error)
         self._restart_at_ms = now_ms + delay_ms
+
+    def _restart_delay_ms(self, now_ms: int, error: BaseException | None) -> int | None:
+        if isinstance(error, NotEnoughSlotsError) and self._attempt > 0:
+            # No failure of the job's: an executor was lost, and is not there again yet.
+            self._slots_missed_ms = self._slots_missed_ms or now_ms
+            if now_ms - self._slots_missed_ms < self._configuration.get(options.SLOT_REQUEST_TIMEOUT):
+                return _SLOTS_RETRY_MS
+        return self._restarts.delay_ms(now_ms)
 
     def _restart(self) -> None:
         self._restart_at_ms = None

@@ -186,6 +186,13 @@ ROCKSDB_CACHED_ENTRIES = (
 
 # Restarts
 
+SLOT_REQUEST_TIMEOUT = (
+    _key("slot.request.timeout")
+    .duration_type()
+    .default_value(300_000)
+    .with_description("So long a restart waits for slots: an executor that was lost may come again.")
+)
+
 RESTART_STRATEGY = (
     _key("restart-strategy.type")
     .string_type()

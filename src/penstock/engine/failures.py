@@ -9,10 +9,11 @@ import traceback
 import msgspec
 
 from penstock.common import errors
-from penstock.common.errors import JobError, PenstockError, TaskLostError
+from penstock.common.errors import JobError, NotEnoughSlotsError, PenstockError, TaskLostError
 
 _MARK = re.compile(r"penstock-failure<([A-Za-z0-9+/=]+)>")
 
+_TOO_FEW_SLOTS = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
 _SIGNS_OF_DEATH = (
     "Python worker exited unexpectedly",
     "ExecutorLostFailure",
@@ -62,6 +63,8 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
         )
     elif "this executor has penstock" in text:
         kind, message = "ConfigurationError", _line_with(text, "this executor has penstock")
+    elif _TOO_FEW_SLOTS in text:
+        kind, message = NotEnoughSlotsError.__name__, "Spark has fewer free slots than the job needs"
     elif any(sign in text for sign in _SIGNS_OF_DEATH):
         kind, message = (
             TaskLostError.__name__,
