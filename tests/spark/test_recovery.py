@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.spark.jobs import STREAMING, collect, environment, failure_of, no_worker_left, wait_until
-from tests.spark.test_lost_workers import CountsAndDies, killed, killing, visible
+from tests.spark.test_lost_workers import CountsAndDies, kill_once, killed, killing, visible
 
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.connectors.number_sequence import NumberSequenceSource
@@ -127,3 +128,50 @@ def test_checkpoints_are_kept_as_asked(tmp_path: Path) -> None:
     kept = json.loads(manifest.read_text())
     assert [operator["name"] for operator in kept["operators"]] == ["Source: numbers"] or kept["operators"]
     assert kept["version"] == 1
+
+
+class DiesAtTheGate(CountsAndDies):
+    """Kills its worker once the file is there."""
+
+    def __init__(self, gate: Path) -> None:
+        super().__init__(gate.parent)
+        self.gate = gate
+
+    def process_element(self, value: int, ctx: Any) -> Any:
+        self.seen = 0
+        if self.gate.exists():
+            kill_once(self.gate.parent, "gate-killed")
+        yield from super().process_element(value, ctx)
+
+
+def test_a_checkpoint_that_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A bad block on a disk would end the job, though the checkpoint before is sound."""
+    checkpoints, gate = tmp_path / "checkpoints", tmp_path / "gate"
+    env = environment(STREAMING, 1, settings(tmp_path, **{"execution.checkpointing.num-retained": "3"}))
+    numbers = env.from_source(NumberSequenceSource(0, 19_999), NONE, "numbers").map(Slowly())
+    counted = numbers.key_by(lambda v: v % 50).process(DiesAtTheGate(gate))
+
+    def damage() -> None:
+        wait_until(lambda: len([*checkpoints.glob("*/chk-*/_metadata")]) == 3, "there are no three checkpoints", 60)
+        newest = max(checkpoints.glob("*/chk-*/_metadata"), key=lambda path: int(path.parent.name[4:]))
+        manifest = json.loads(newest.read_text())
+        files = [
+            file["path"]
+            for operator in manifest["operators"]
+            for part in operator["subtasks"]
+            for file in part["state"]["keyed"]
+        ]
+        job = newest.parents[1]
+        gate.touch()
+        for number in range(int(newest.parent.name[4:]), int(newest.parent.name[4:]) + 2):
+            for path in {*(job / "shared").glob(f"{number}-*"), job / files[-1]}:
+                if path.exists():
+                    path.write_bytes(b"x" * path.stat().st_size)
+
+    thread = threading.Thread(target=damage)
+    thread.start()
+    collected = collect(counted)
+    thread.join()
+    assert "goes back to the checkpoint before" in caplog.text
+    assert {value for _, _, value in collected} == {*range(20_000)}
+    assert max(Counter(key for key, _, _ in collected).values()) >= 400

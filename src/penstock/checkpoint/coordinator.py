@@ -237,6 +237,13 @@ class CheckpointCoordinator:
         with contextlib.suppress(OSError):
             self._storage.sweep([])
 
+    def fall_back(self) -> bool:
+        """The newest checkpoint can't be read: go back to the one before. False: there is none."""
+        if len(self.completed) < 2:
+            return False
+        self.completed.pop()
+        return True
+
     @property
     def latest(self) -> Manifest | None:
         """The newest completed checkpoint."""

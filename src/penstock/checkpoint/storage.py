@@ -11,6 +11,7 @@ Paths in a manifest are relative to the job's directory, so that it can be copie
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,8 @@ from penstock.common.errors import CheckpointError
 from penstock.state.handles import KeyedFile
 from penstock.state.schema import TableSchema
 from penstock.state.tables import Entries, Places
+
+_log = logging.getLogger(__name__)
 
 METADATA = "_metadata"
 _CHECKPOINT = re.compile(r"chk-(\d+)$")
@@ -215,7 +218,11 @@ def latest_of(base: str, job_name: str) -> str:
         if entry.type is not fs.FileType.Directory:
             continue
         for _, path in completed_in(_like(base, entry.path)):
-            manifest = read_manifest(_like(base, path))
+            try:
+                manifest = read_manifest(_like(base, path))
+            except CheckpointError as error:
+                _log.warning("passed over: %s", error)
+                continue
             if manifest.job_name == job_name and (newest is None or manifest.completed_ms > newest[0]):
                 newest = manifest.completed_ms, _like(base, path)
     if newest is None:

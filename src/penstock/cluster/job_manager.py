@@ -28,6 +28,7 @@ from penstock.cluster.uncommitted import Uncommitted
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import (
+    CheckpointError,
     ConfigurationError,
     JobCancelledError,
     JobError,
@@ -129,6 +130,7 @@ class JobManager:
     def _begin_attempt(self) -> None:
         """All that belongs to one attempt, anew."""
         self._attempt += 1
+        self._ran = False
         self._results.begin_attempt()
         self.execution = Execution(
             self._slots,
@@ -236,6 +238,7 @@ class JobManager:
             self._give_grace()
         if self.execution.status is JobStatus.RUNNING:
             self._slots_missed_ms = None
+            self._ran = True
             self._checkpoints.attempt_began(self._attempt, self._deliver, self.execution.enumerator_states)
 
     def _on_heartbeat(self, slot: SlotId, message: Heartbeat) -> None:
@@ -330,8 +333,14 @@ class JobManager:
             self._query.stop()
         self.execution.close()
         self._savepoints.attempt_ended()
-        self._checkpoints.coordinator.attempt_ended()
         error = self.execution.error
+        if isinstance(error, CheckpointError) and not self._ran and self._checkpoints.coordinator.fall_back():
+            _log.warning(
+                "job '%s' goes back to the checkpoint before, so what has been committed since comes again: %s",
+                self._graph.name,
+                error,
+            )
+        self._checkpoints.coordinator.attempt_ended()
         may_restart = self.execution.status is JobStatus.FAILED and not isinstance(error, _NEVER_AGAIN)
         delay_ms = self._restart_delay_ms(now_ms, error) if may_restart and not self._cancelled else None
         if delay_ms is None:
