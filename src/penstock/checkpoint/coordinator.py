@@ -168,6 +168,9 @@ class CheckpointCoordinator:
         self.committed_id = 0
         """The newest checkpoint that counts: what came before it has been committed."""
         self._next_at_ms: int | None = None
+        self.stopped = False
+        """Whether a savepoint with which the job stops is complete: what it holds is committed, so nobody may go back
+        to a checkpoint before it."""
         self._failures = 0
         self._carried: list[tuple[int, Commit]] = []
         """What was prepared for checkpoints that were given up, with their numbers."""
@@ -251,15 +254,15 @@ class CheckpointCoordinator:
 
     # What makes checkpoints begin.
 
-    def tick(self) -> None:
-        """Time has passed."""
+    def tick(self, may_begin: bool = True) -> None:
+        """Time has passed. `may_begin`: whether a checkpoint may begin by itself; the job may be about to end."""
         now_ms = self._now_ms()
         for pending in list(self._pending.values()):
             if now_ms - pending.triggered_ms >= self.settings.timeout_ms:
                 self._give_up(pending, f"it took longer than {self.settings.timeout_ms} ms")
         due = self._next_at_ms is not None and now_ms >= self._next_at_ms
         free = len(self._pending) < self.settings.concurrent_max and not self.savepoint_awaited
-        if due and self._running and free:
+        if due and may_begin and self._running and free:
             assert self.settings.interval_ms is not None
             self._next_at_ms = now_ms + self.settings.interval_ms
             self.trigger()

@@ -47,6 +47,7 @@ class Execution:
         self._registered: set[SlotId] = set()
         self._tasks = {(vertex, slot[1]) for slot, vertices in tasks.items() for vertex in vertices}
         self._slot_of = {(vertex, slot[1]): slot for slot, vertices in tasks.items() for vertex in vertices}
+        self._tasks_of = {slot: [(vertex, slot[1]) for vertex in sorted(vertices)] for slot, vertices in tasks.items()}
         self._data_ended: set[Subtask] = set()
         self._finished: set[Subtask] = set()
         self._deliver = deliver
@@ -148,7 +149,7 @@ class Execution:
     def failed(self, slot: SlotId | None, error: BaseException) -> None:
         """A slot failed, or was lost; `slot` None: the job as a whole. The first error is the one that counts."""
         if slot is not None:
-            self._finished.update(task for task in self._tasks if self._slot_of[task] == slot)
+            self._finished.update(self._tasks_of[slot])
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.error = error
             self.status = JobStatus.FAILING
@@ -208,8 +209,8 @@ class Execution:
             self._tell(slot, event)
 
     def _tell(self, slot: SlotId, event: Event) -> None:
-        for vertex, subtask in sorted(self._tasks - self._finished):
-            if self._slot_of[vertex, subtask] == slot:
+        for vertex, subtask in self._tasks_of[slot]:
+            if (vertex, subtask) not in self._finished:
                 self._deliver(vertex, subtask, event)
 
 

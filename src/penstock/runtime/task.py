@@ -92,7 +92,9 @@ class Task:
 
     _folding = False
     _aligning_since_ns: int | None = None
+    _last_triggered = 0
     _last_checkpoint = 0
+    _last_completed = 0
     _given_up = 0
     _stopped_at: int | None = None
     """The savepoint with which the job stops: nothing is read and no timer fires after it, unless it is given up."""
@@ -278,6 +280,10 @@ class Task:
 
     def _trigger_checkpoint(self, event: TriggerCheckpoint) -> None:
         assert self._source is not None
+        if event.checkpoint_id <= self._last_triggered:
+            # Told a second time, perhaps long after.
+            return
+        self._last_triggered = event.checkpoint_id
         barrier = CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, event.full, event.savepoint, event.stop)
         self._work.append((self._take_snapshot, barrier, (0, 0)))
 
@@ -468,6 +474,10 @@ class Task:
         self._decline(event.checkpoint_id, event.reason)
 
     def _checkpoint_complete(self, event: CheckpointComplete) -> None:
+        if event.checkpoint_id <= self._last_completed:
+            # Told a second time. Writers are told of each checkpoint once, in order.
+            return
+        self._last_completed = event.checkpoint_id
         for operator in self.chain.operators:
             operator.checkpoint_complete(event.checkpoint_id)
 

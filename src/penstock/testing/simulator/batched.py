@@ -22,9 +22,10 @@ from penstock.runtime.source import assign_statically
 from penstock.testing.simulator.checkers import ChannelChecks, TaskChecks
 from penstock.testing.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.testing.simulator.clock import Clock
+from penstock.testing.simulator.outside import Outside
 from penstock.testing.simulator.report import Trace
 from penstock.testing.simulator.scheduler import Action, Scheduler
-from penstock.testing.simulator.simulation import STEPS_MAX, Results
+from penstock.testing.simulator.simulation import STEPS_MAX
 
 _RUN_AGAIN = 0.15
 
@@ -40,7 +41,7 @@ class BatchedSimulation:
         self.circumstances = circumstances
         self.clock = Clock(random, circumstances.tick_ns_max)
         trace.use_clock(self.clock.now_ms)
-        self.results: Results = {}
+        self.outside = Outside()
         self._widths = graph.widths
         splits: dict[int, list[list[Any]]] = {
             vertex: assign_statically(source, parallelism, self.clock.now_ms())
@@ -64,7 +65,7 @@ class BatchedSimulation:
             for segment in decode_segments(row):
                 assert isinstance(segment, tuple)
                 for sink, subtask, values in segment[0]:
-                    self.results.setdefault((sink, subtask), []).extend(values)
+                    self.outside.collect(sink, subtask, values)
 
     def _run_level(self, level: int, inputs: list[list[bytes]]) -> Rows:
         """All slots of a level, interleaved. Returns what they sent."""

@@ -160,5 +160,5 @@ _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] 
     ),
     "window": _window,
     "collect": lambda _, node, inputs: inputs[0].print(),
-    "write": lambda _, node, inputs: inputs[0].sink_to(RecordingSink()),
+    "write": lambda _, node, inputs: inputs[0].sink_to(RecordingSink(f"n{node.id}")),
 }

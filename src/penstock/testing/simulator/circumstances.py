@@ -10,6 +10,8 @@ from penstock.runtime.budget import Budget
 from penstock.runtime.set_aside import AlignmentLimits
 from penstock.testing.simulator.clock import Clock
 
+NEVER_MS = 1_000_000_000
+
 
 @dataclasses.dataclass(frozen=True)
 class Circumstances:
@@ -49,13 +51,27 @@ class Circumstances:
     cached_entries: int | None = None
     """State is in a key-value store, with so many entries in memory; None: on the heap."""
     alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)
+    driver_crash_at_steps: tuple[int, ...] = ()
+    """When the driver dies, with all its slots. The user starts the job from the latest checkpoint in storage."""
+    driver_crash_rate: float = 0.0
+    """How likely it is that the driver dies in the middle of what it does, right after it has changed the storage."""
+    late_rate: float = 0.0
+    """How likely it is that a control message comes twice, or after its attempt."""
+    checkpoint_interval_ms: int = NEVER_MS
+    pause_ms: int = 0
+    concurrent_max: int = 1
+    checkpoint_timeout_ms: int = 3_000
+    upload_ms_max: int = 0
+    """How long checkpoint storage may take before it begins to write."""
+    commit_failure_rate: float = 0.0
+    """How likely it is that a commit fails: with it fails the job, and starts again."""
     jump_rate: float = 0.01
     """How often the clock jumps while there is something to do, against one for each thing that could be done."""
 
     @property
     def checkpointing(self) -> bool:
         """Whether the job takes checkpoints."""
-        return bool(self.checkpoint_at_steps or self.crash_at_steps)
+        return bool(self.checkpoint_at_steps or self.crash_at_steps or self.driver_crash_at_steps)
 
     @staticmethod
     def draw(random: Random) -> Circumstances:
@@ -63,7 +79,7 @@ class Circumstances:
         tick_ns_max = random.choice([10, 1_000, 100_000, 3_000_000])
         exactly_once = random.random() < 0.8
         crash_at_steps = _crashes(random) if exactly_once else ()
-        return Circumstances(
+        drawn = Circumstances(
             tick_ns_max=tick_ns_max,
             step_ns=tick_ns_max * random.choice([2, 3, 5, 20, 1000]),
             step_bytes=random.choice([1, 60, 300, 2_000, 1 << 20]),
@@ -85,6 +101,27 @@ class Circumstances:
             cancel_at_step=random.randint(0, 400) if random.random() < 0.06 else None,
             savepoint_at_steps=_savepoints(random),
             stop_rate=random.choice([0.0, 0.5, 1.0]),
+        )
+        if not exactly_once and (crash_at_steps := _crashes(random)):
+            drawn = dataclasses.replace(
+                drawn,
+                crash_at_steps=crash_at_steps,
+                checkpoint_at_steps=_steps(random, often=True),
+                crash_rate=random.choice([0.3, 0.8]),
+            )
+        # Where everything fails nothing is ever complete: so each of these alone, now and then, and seldom all at once.
+        fails = drawn.checkpointing
+        return dataclasses.replace(
+            drawn,
+            driver_crash_at_steps=_driver_crashes(random) if fails else (),
+            driver_crash_rate=random.choice([0.0, 0.0, 0.0, 0.0, 0.05]) if fails else 0.0,
+            late_rate=random.choice([0.0, 0.0, 0.1, 0.5]),
+            checkpoint_interval_ms=random.choice([NEVER_MS, NEVER_MS, NEVER_MS, 100, 2_000]),
+            pause_ms=random.choice([0, 0, 500]),
+            concurrent_max=random.choice([1, 1, 2, 3]),
+            checkpoint_timeout_ms=random.choice([3_000, 3_000, 3_000, 3_000, 500, 60]),
+            upload_ms_max=random.choice([0, 0, 0, 20, 1_000]),
+            commit_failure_rate=random.choice([0.0, 0.0, 0.0, 0.0, 0.02]) if fails else 0.0,
             cached_entries=random.choice([None, None, 0, 1, 5]),
             alignment_limits=AlignmentLimits(random.choice([0, 200, 1 << 20]), random.choice([1 << 20, 1 << 20, 500])),
         )
@@ -104,6 +141,12 @@ def _crashes(random: Random) -> tuple[int, ...]:
     if random.random() < 0.6:
         return ()
     return tuple(sorted(random.randint(0, 900) for _ in range(random.randint(1, 4))))
+
+
+def _driver_crashes(random: Random) -> tuple[int, ...]:
+    if random.random() < 0.7:
+        return ()
+    return tuple(sorted(random.randint(0, 900) for _ in range(random.randint(1, 3))))
 
 
 def _savepoints(random: Random) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ how much of it is known:
     records   the records with their timestamps; the order in the list means nothing
     exact     whether these are all: else only their number is known (`count`), or not even that (None)
     timed     whether the timestamps are known
+    again     what it becomes where records may be read again, which AT_LEAST_ONCE allows after a failure: see Again
     order     which of its records must come in order, where the stream has not been mixed: those of one "split", of
               one "split and key", or, of what is spread over subtasks, those of a "spread" split in each of them
 """
@@ -13,6 +14,7 @@ how much of it is known:
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
@@ -21,6 +23,22 @@ from penstock.testing.simulator import functions
 from penstock.testing.simulator.programs import Node, Program, Record, Timed
 
 SPLIT, SPLIT_AND_KEY, SPREAD = "split", "split and key", "spread"
+
+
+class Again(enum.IntEnum):
+    """How a part compares with itself in a run in which sources have read some records again. Best first.
+
+    No number is negative, so whatever sums up, or counts, only grows when a record comes again.
+    """
+
+    REPEATED = 0
+    """All its records, some of them more often. Nothing else: what does not hang on other records is the same again."""
+    MORE = 1
+    """All its records, and perhaps others."""
+    GREATER = 2
+    """For each record one of the same origin, path, key and time whose number is as great or greater; and others."""
+    UNKNOWN = 3
+    """Nothing can be said: a function looks at a number that may have grown, and takes another way."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +52,7 @@ class Part:
     order: str | None = None
     how: str = "forward"
     parallelism: int = 1
+    again: Again = Again.REPEATED
     finals: dict[int, int] | None = None
     """Of a running reduce: the greatest number of each key, which is its last."""
 
@@ -77,7 +96,7 @@ def evaluate(program: Program) -> Expected:
 
 def _part(records: list[Timed], parallelism: int, like: Part, order: str | None) -> Part:
     count = None if not like.exact else len(records)
-    return Part(records, like.exact, count, like.timed, order, parallelism=parallelism)
+    return Part(records, like.exact, count, like.timed, order, parallelism=parallelism, again=like.again)
 
 
 def _source(node: Node) -> Part:
@@ -104,6 +123,7 @@ def _merged(stream: Stream, parallelism: int) -> Part:
         timed=all(part.timed for part in parts),
         order=orders.pop() if len(orders) == 1 and disjoint else None,
         parallelism=parallelism,
+        again=max(part.again for part in parts),
     )
 
 
@@ -144,13 +164,33 @@ def _operator(program: Program, node: Node, input: Part) -> Part:
         part = _part(records, node.parallelism, input, order)
         finals = input.finals if node.kind in ("lambda", "collect", "write") else None
         count = input.count if same_count else part.count if input.exact else None
-        return dataclasses.replace(part, count=count, finals=finals)
+        return dataclasses.replace(part, count=count, finals=finals, again=_again(node, input.again))
     if node.kind == "reduce":
         return _reduce(node, input, program.batched)
+    again = _again(node, input.again)
     if not input.exact or not (program.exact_time or program.batched):
-        return Part([], exact=False, parallelism=node.parallelism)
+        return Part([], exact=False, parallelism=node.parallelism, again=again)
     records = list(_KEYED[node.kind](node, input.records))
-    return Part(records, count=len(records), timed=input.timed or node.kind == "gather", parallelism=node.parallelism)
+    timed = input.timed or node.kind == "gather"
+    return Part(records, count=len(records), timed=timed, parallelism=node.parallelism, again=again)
+
+
+def _again(node: Node, input: Again) -> Again:
+    """What the operator makes of records that come again."""
+    kind = node.kind
+    if kind in ("filter", "rekey", "flat_map", "split", "side"):
+        # By the number: one that has grown takes another way.
+        return input if input <= Again.MORE else Again.UNKNOWN
+    if kind == "alarms":
+        # By key and time alone, and a timer that is set twice fires once.
+        return min(input, Again.MORE) if input < Again.UNKNOWN else input
+    if kind == "window" and node.settings["windows"] == "session":
+        # What comes again after a session has fired may be a part of it, with other bounds; and such a part could join
+        # two sessions that are read from it.
+        return Again.GREATER if input is Again.REPEATED else Again.UNKNOWN
+    if kind in ("gather", "window", "reduce"):
+        return max(input, Again.GREATER)
+    return input
 
 
 def _exploding_split(record: Record) -> list[Record]:
@@ -185,13 +225,15 @@ def _side(program: Program, node: Node, streams: dict[int, Stream]) -> Stream:
         for (origin, path, key, number), time in input.records
         if number % 3 == 0
     ]
-    return [_part(records, split.parallelism, input, input.order)]
+    side = _part(records, split.parallelism, input, input.order)
+    return [dataclasses.replace(side, again=_again(node, input.again))]
 
 
 def _reduce(node: Node, input: Part, batched: bool) -> Part:
     if not input.exact:
         count = None if batched else input.count
-        return Part([], exact=False, count=count, timed=False, parallelism=node.parallelism)
+        again = _again(node, input.again)
+        return Part([], exact=False, count=count, timed=False, parallelism=node.parallelism, again=again)
     numbers = _by_key(input.records)
     combine: Callable[[Iterable[int]], int] = {"max": max, "min": min}.get(node.settings["how"], sum)
     finals = {key: combine(number for (_, _, _, number), _ in records) for key, records in numbers.items()}
@@ -205,6 +247,7 @@ def _reduce(node: Node, input: Part, batched: bool) -> Part:
         count=len(input.records),
         timed=False,
         parallelism=node.parallelism,
+        again=_again(node, input.again),
         finals=finals if grows else None,
     )
 

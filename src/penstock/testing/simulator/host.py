@@ -46,6 +46,7 @@ class Failed(NamedTuple):
 class Told(NamedTuple):
     """A control event on its way to a task."""
 
+    attempt: int
     vertex: int
     event: Event
 
@@ -59,8 +60,11 @@ class World(Protocol):
     def sent(self, slot: SlotId, row: bytes) -> None:
         """A slot has a row to write."""
 
-    def report(self, slot: SlotId, message: Any) -> None:
+    def report(self, slot: SlotId, attempt: int, message: Any) -> None:
         """A slot tells the JobManager."""
+
+    def upload_ms(self) -> int:
+        """How long the storage takes before it begins to write."""
 
 
 class SlotHost:
@@ -74,8 +78,10 @@ class SlotHost:
         circumstances: Circumstances,
         world: World,
         storage: MemoryStorage,
+        attempt: int,
     ) -> None:
         self.id = slot_id
+        self.attempt = attempt
         self.slot: Slot | None = None
         self.rows: deque[tuple[int, bytes]] = deque()
         self.discarding = False
@@ -85,7 +91,7 @@ class SlotHost:
         self._circumstances = circumstances
         self._world = world
         self._storage = storage
-        self._writes: deque[tuple[WriteSnapshot, Any]] = deque()
+        self._writes: deque[tuple[WriteSnapshot, Any, int]] = deque()
         self._answers: deque[tuple[int, Event]] = deque()
 
     @property
@@ -118,7 +124,7 @@ class SlotHost:
         self.slot.restore(self._storage)
         self.slot.open()
         self.fresh = True
-        self._world.report(self.id, Registered())
+        self._world.report(self.id, self.attempt, Registered())
 
     def _stores(self) -> Stores | None:
         entries = self._circumstances.cached_entries
@@ -142,14 +148,13 @@ class SlotHost:
         slot.step()
         self._send_effects()
 
-    @property
-    def writing(self) -> bool:
-        """Whether a snapshot is being written."""
-        return bool(self._writes)
+    def upload_at_ms(self) -> int | None:
+        """When the next part of a snapshot can be written, if there is one."""
+        return self._writes[0][2] if self._writes else None
 
     def write(self, steps: int) -> None:
         """Write on, at most so many steps."""
-        effect, writing = self._writes[0]
+        effect, writing, _ = self._writes[0]
         event: Event | None = None
         try:
             for _ in range(steps):
@@ -175,6 +180,8 @@ class SlotHost:
 
     def told(self, message: Told) -> None:
         """A control message arrived."""
+        if not self.lets_in(message):
+            return
         self.fresh = True
         slot = self._of_slot()
         if isinstance(message.event, (AssignSplits, NoMoreSplits)):
@@ -184,6 +191,10 @@ class SlotHost:
             self._guarded(lambda: self._end(slot, message.event))
         elif not self.discarding:
             self._guarded(lambda: slot.handle(message.vertex, message.event))
+
+    def lets_in(self, message: Told) -> bool:
+        """The door, as that of `engine/pipelined_stage.py`: what is of another attempt is not for this slot."""
+        return message.attempt == self.attempt
 
     def _end(self, slot: Slot, event: Event) -> None:
         self.discarding = True
@@ -200,9 +211,10 @@ class SlotHost:
                 self._world.sent(self.id, row)
         for effect in slot.take_effects():
             if isinstance(effect, WriteSnapshot):
-                self._writes.append((effect, effect.snapshot.write(self._storage_of(effect.snapshot.savepoint))))
+                writing = effect.snapshot.write(self._storage_of(effect.snapshot.savepoint))
+                self._writes.append((effect, writing, self._clock.now_ms() + self._world.upload_ms()))
             else:
-                self._world.report(self.id, effect)
+                self._world.report(self.id, self.attempt, effect)
 
     def _storage_of(self, savepoint: str) -> StateStorage:
         return self._storage.savepoint(savepoint) if savepoint else self._storage
@@ -214,7 +226,7 @@ class SlotHost:
             raise
         except Exception as error:
             self.discarding = True
-            self._world.report(self.id, Failed(error))
+            self._world.report(self.id, self.attempt, Failed(error))
             if self.slot is not None:
                 # The first failure is the one to tell.
                 with contextlib.suppress(PenstockError):

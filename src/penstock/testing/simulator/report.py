@@ -5,6 +5,12 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Callable
+from typing import Any
+
+from penstock.runtime.buffer import decode_header
+from penstock.runtime.events import AbortCheckpoint, CheckpointComplete, Event, Result, TriggerCheckpoint
+from penstock.testing.simulator.host import Failed
+from penstock.testing.simulator.network import SlotId
 
 _KEPT = 60
 _HEADINGS = f"{'step':>6} {'ms':>9}  {'who':<12} {'event':<44} effects"
@@ -50,3 +56,32 @@ def failure(seed: int | None, what: str, program: str, trace: Trace) -> Simulati
     else:
         head = f"seed {seed}: {what}\n  Replay: make sim SEED={seed}"
     return SimulationError(f"{head}\n{program}\n{trace}")
+
+
+def name_of(slot: SlotId) -> str:
+    """A slot, as lines name it."""
+    return f"slot {slot[0]}/{slot[1]}"
+
+
+def row_line(row: bytes) -> str:
+    """A row, in a few words."""
+    if not row:
+        return "push"
+    header = decode_header(row)
+    return f"edge {header.edge} {header.sender}->{header.target} #{header.sequence}"
+
+
+def event_line(event: Event) -> str:
+    """What a task is told, in a few words."""
+    if isinstance(event, (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete)):
+        return f"{type(event).__name__}({event.checkpoint_id})"
+    return type(event).__name__
+
+
+def report_line(message: Any) -> str:
+    """What the JobManager is told, in a few words."""
+    if isinstance(message, Result):
+        return f"Result({len(message.values)} of sink {message.sink_id})"
+    if isinstance(message, Failed):
+        return f"Failed({str(message.error).splitlines()[0] if str(message.error) else message.error!r})"
+    return repr(message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -14,13 +14,14 @@ from penstock.plan.job_graph import JobGraph
 from penstock.testing.simulator.batched import BatchedSimulation
 from penstock.testing.simulator.building import Built, build
 from penstock.testing.simulator.circumstances import Circumstances
-from penstock.testing.simulator.evaluation import SPLIT_AND_KEY, Part, evaluate
-from penstock.testing.simulator.functions import COUNT_WEIGHT
+from penstock.testing.simulator.comparison import compare
+from penstock.testing.simulator.evaluation import evaluate
 from penstock.testing.simulator.generation import generate
 from penstock.testing.simulator.lifecycles import recorded
-from penstock.testing.simulator.programs import Program, Timed
+from penstock.testing.simulator.outside import Results
+from penstock.testing.simulator.programs import Program
 from penstock.testing.simulator.report import Trace, failure
-from penstock.testing.simulator.simulation import Results, Simulation
+from penstock.testing.simulator.simulation import Simulation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +53,11 @@ def run_program(
         echo(f"{program}\n  {circumstances}")
     try:
         with recorded() as lifecycles:
-            outcome, results = _run(program, circumstances, Random(seed), trace)
+            outcome, results, repeated = _run(program, circumstances, Random(seed), trace)
         wrong = lifecycles.wrong()
         assert not wrong, f"functions that were not opened once and closed once: {wrong[:3]}"
         if outcome.status is JobStatus.FINISHED:
-            _compare(program, results)
+            compare(program, results, repeated)
     except Exception as error:
         what = str(error) if isinstance(error, AssertionError) and str(error) else f"{type(error).__name__}: {error}"
         raise failure(seed if named else None, what, f"{program}\n  {circumstances}", trace) from error
@@ -65,10 +66,11 @@ def run_program(
 
 def _run(
     program: Program, circumstances: Circumstances, random: Random, trace: Trace
-) -> tuple[Outcome, dict[int, Any]]:
+) -> tuple[Outcome, dict[int, Any], bool]:
+    """How it ended, what came out by sink and subtask, and whether records may have been read again."""
     built = build(program)
     if program.batched:
-        return _run_batched(program, built, BatchedSimulation(built.graph, random, circumstances, trace))
+        return *_run_batched(program, built, BatchedSimulation(built.graph, random, circumstances, trace)), False
 
     def again(chance: Random) -> JobGraph:
         return build(rescaled(program, chance)).graph
@@ -84,7 +86,8 @@ def _run(
         assert status is JobStatus.FINISHED or (status is JobStatus.CANCELED and cancelled), f"the job is {status}"
         assert status is JobStatus.CANCELED or not _must_fail(program), "a function raised, and the job did not fail"
     outcome = Outcome(program, status, trace.steps, trace.digest, simulation.cuts)
-    return outcome, _by_sink(simulation.results, built)
+    repeated = bool(simulation.went_back) and not circumstances.exactly_once
+    return outcome, _by_sink(simulation.outside.results, built), repeated
 
 
 def rescaled(program: Program, random: Random) -> Program:
@@ -115,7 +118,7 @@ def _run_batched(program: Program, built: Built, simulation: BatchedSimulation) 
     else:
         assert not _must_fail(program), "a function raised, and the job did not fail"
     outcome = Outcome(program, status, simulation.trace.steps, simulation.trace.digest)
-    return outcome, _by_sink(simulation.results, built)
+    return outcome, _by_sink(simulation.outside.results, built)
 
 
 def _by_sink(results: Results, built: Built) -> dict[int, Any]:
@@ -150,75 +153,3 @@ def _check_failure(program: Program, error: BaseException) -> None:
     if isinstance(error, UserFunctionError) and "does not like" in str(error) and expected:
         return
     raise AssertionError(f"the job failed: {error}") from error
-
-
-# Results.
-
-
-def _compare(program: Program, results: dict[int, dict[int, list[Any]]]) -> None:
-    """Raises AssertionError where a sink has seen something else than the plain evaluation gives."""
-    expected = evaluate(program)
-    for node in program.sinks:
-        part, of_subtask = expected.sinks[node.id], results.get(node.id, {})
-        if node.kind == "collect":
-            of_subtask = {subtask: [(value, None) for value in values] for subtask, values in of_subtask.items()}
-        seen = [value for values in of_subtask.values() for value in values]
-        if part.exact:
-            with_time = part.timed and node.kind == "write"
-            _compare_contents(f"sink n{node.id}", seen, part.records, with_time)
-        elif part.count is not None:
-            assert len(seen) == part.count, f"sink n{node.id} saw {len(seen)} records, {part.count} were to come"
-        if part.finals is not None:
-            _compare_finals(f"sink n{node.id}", seen, part.finals)
-        if part.order is not None:
-            for subtask, values in of_subtask.items():
-                _check_order(f"sink n{node.id}, subtask {subtask}", values, part)
-    for id, part in expected.window_inputs.items():
-        if part.exact and program.node(id).settings["windows"] != "sliding":
-            _check_accounted(program, id, part, results)
-
-
-def _check_accounted(program: Program, window: int, part: Part, results: dict[int, dict[int, list[Any]]]) -> None:
-    """Every record is in a window or late, where a sink stands right behind both."""
-    late = {node.id for node in program.nodes if node.kind == "late" and node.inputs == (window,)}
-    sinks = {node.inputs[0]: node.id for node in program.sinks if node.kind == "collect"}
-    if window not in sinks or not late & sinks.keys():
-        return
-    weight = 0 if program.node(window).settings["how"] == "reduce" else COUNT_WEIGHT
-    in_windows = sum(record[3] for values in results.get(sinks[window], {}).values() for record in values)
-    records = [r for id in late & sinks.keys() for values in results.get(sinks[id], {}).values() for r in values]
-    were_late = sum(record[3] + weight for record in records)
-    came = sum(record[3] + weight for record, _ in part.records)
-    assert in_windows + were_late == came, f"n{window}: {came} came in, {in_windows} in windows, {were_late} late"
-
-
-def _compare_contents(sink: str, seen: list[Timed], expected: list[Timed], with_time: bool) -> None:
-    got = Counter(seen if with_time else [record for record, _ in seen])
-    wanted = Counter(expected if with_time else [record for record, _ in expected])
-    missing, surplus = wanted - got, got - wanted
-    assert not missing and not surplus, (
-        f"{sink} saw {len(seen)} records, {len(expected)} were to come; missing {_shown(missing)}, "
-        f"too many {_shown(surplus)}"
-    )
-
-
-def _shown(records: Counter[Any]) -> str:
-    return f"{sum(records.values())} {list(records.items())[:4]}"
-
-
-def _compare_finals(sink: str, seen: list[Timed], finals: dict[int, int]) -> None:
-    greatest: dict[int, int] = {}
-    for (_, _, key, number), _ in seen:
-        greatest[key] = max(number, greatest.get(key, number))
-    assert greatest == finals, f"{sink}: the running values end at {greatest}, they were to end at {finals}"
-
-
-def _check_order(sink: str, values: list[Timed], part: Part) -> None:
-    """Records of one split (and key) arrive in the order in which they were read."""
-    last: dict[Any, tuple[int, ...]] = {}
-    for (origin, path, key, _), _ in values:
-        where = (origin, key) if part.order == SPLIT_AND_KEY else origin
-        before = last.get(where)
-        # One record may be there twice behind a union only, and then nothing is said of its order.
-        assert before is None or before < path, f"{sink}: {path} of {where} came after {before} ({part.order})"
-        last[where] = path

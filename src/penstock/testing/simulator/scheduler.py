@@ -6,12 +6,12 @@ so that one slot starves for a while, or one channel runs far ahead, which an ev
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from random import Random
 from typing import NamedTuple
 
-_REDRAW_AFTER_PICKS = 60
-_WEIGHTS = (0.02, 0.3, 1.0, 1.0, 1.0, 3.0)
+REDRAW_AFTER_PICKS = 60
+WEIGHTS = (0.02, 0.3, 1.0, 1.0, 1.0, 3.0)
 
 
 class Action(NamedTuple):
@@ -23,7 +23,7 @@ class Action(NamedTuple):
 
 
 class Scheduler:
-    """Draws from the actions that are possible."""
+    """Draws from the actions that are possible, told anew each time."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -33,7 +33,7 @@ class Scheduler:
     def pick(self, actions: list[Action]) -> Action:
         """One of `actions`, which must not be empty."""
         self._picks += 1
-        if self._picks % _REDRAW_AFTER_PICKS == 0:
+        if self._picks % REDRAW_AFTER_PICKS == 0:
             self._weights.clear()
         weights = [self._weight(action.actor) * action.rate for action in actions]
         return self._random.choices(actions, weights)[0]
@@ -41,5 +41,91 @@ class Scheduler:
     def _weight(self, actor: str) -> float:
         weight = self._weights.get(actor)
         if weight is None:
-            weight = self._weights[actor] = self._random.choice(_WEIGHTS)
+            weight = self._weights[actor] = self._random.choice(WEIGHTS)
         return weight
+
+
+class Agenda:
+    """Draws from the actions that are possible, told of changes only: a draw takes the logarithm of their number.
+
+    The sums of a binary tree: leaf i has the weight of actor i while it can act, each node what is below it.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._places: dict[Hashable, int] = {}
+        self._runs: list[Callable[[], None]] = []
+        self._weights: list[float] = []
+        self._rates: list[float] = []
+        self._size = 64
+        self._sums = [0.0] * (2 * self._size)
+        self._picks_left = REDRAW_AFTER_PICKS
+        self._possible = 0
+        self._background: set[Hashable] = set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing can happen but what is in the background."""
+        return not self._possible
+
+    def enter(self, actor: Hashable, run: Callable[[], None], rate: float = 1.0) -> None:
+        """From now on this can happen."""
+        place = self._places.get(actor)
+        if place is None:
+            place = self._places[actor] = len(self._runs)
+            self._runs.append(run)
+            self._weights.append(self._random.choice(WEIGHTS))
+            self._rates.append(0.0)
+            if place == self._size:
+                self._size *= 2
+                self._add_up()
+        if not self._rates[place] and actor not in self._background:
+            self._possible += 1
+        if self._rates[place] != rate:
+            self._runs[place] = run
+            self._set(place, rate)
+
+    def enter_background(self, actor: Hashable, run: Callable[[], None], rate: float) -> None:
+        """This can always happen, and is nothing to wait for."""
+        self._background.add(actor)
+        self.enter(actor, run, rate)
+
+    def leave(self, actor: Hashable) -> None:
+        """This can happen no more."""
+        place = self._places.get(actor)
+        if place is not None and self._rates[place]:
+            if actor not in self._background:
+                self._possible -= 1
+            self._set(place, 0.0)
+
+    def pick(self) -> Callable[[], None]:
+        """One of those that are possible; there must be one."""
+        self._picks_left -= 1
+        if not self._picks_left:
+            # All at once, but not more often than there are actors: a draw must not cost what they are in number.
+            self._picks_left = max(REDRAW_AFTER_PICKS, len(self._runs))
+            self._weights = self._random.choices(WEIGHTS, k=len(self._runs))
+            self._add_up()
+        sums, node = self._sums, 1
+        left = self._random.random() * sums[1]
+        while node < self._size:
+            node *= 2
+            if left >= sums[node] and sums[node + 1]:
+                left -= sums[node]
+                node += 1
+        return self._runs[node - self._size]
+
+    def _set(self, place: int, rate: float) -> None:
+        self._rates[place] = rate
+        sums, node = self._sums, place + self._size
+        sums[node] = self._weights[place] * rate
+        while node > 1:
+            node //= 2
+            sums[node] = sums[2 * node] + sums[2 * node + 1]
+
+    def _add_up(self) -> None:
+        leaves = [weight * rate for weight, rate in zip(self._weights, self._rates, strict=True)]
+        sums = [0.0] * self._size + leaves + [0.0] * (self._size - len(leaves))
+        for node in range(self._size - 1, 0, -1):
+            sums[node] = sums[2 * node] + sums[2 * node + 1]
+        self._sums = sums

@@ -1,60 +1,52 @@
 """A pipelined job in one thread: the slots, tasks and `Execution` that run on Spark, under a seeded scheduler.
 
-What can happen next is collected as actions and one of them is drawn, until the job is over. Time stands still while
-something can be done, but for jumps by chance; when all is idle it goes to the next moment that somebody waits for.
+What can happen next is on an agenda and one of it is drawn, until the job is over. Time stands still while something
+can be done, but for jumps by chance; when all is idle it goes to the next moment that somebody waits for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from random import Random
 from typing import Any
 
-from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings, Outcome, Wanted
-from penstock.checkpoint.manifest import Manifest
-from penstock.checkpoint.restore import Restored, assign, enumerator_states
+from penstock.checkpoint.coordinator import CheckpointCoordinator, Wanted
 from penstock.cluster.execution import Execution
-from penstock.cluster.job_manager import slots_of, sources_of
-from penstock.cluster.outlines import outlines_of, sink_state_ids, source_state_ids
-from penstock.cluster.uncommitted import Uncommitted
-from penstock.common.errors import CheckpointError, TaskLostError
+from penstock.cluster.job_manager import slots_of
+from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level
-from penstock.runtime.buffer import decode_header
 from penstock.runtime.events import (
     AbortCheckpoint,
     Acknowledge,
     CheckpointComplete,
-    DataEnded,
     Decline,
     Effect,
     Event,
-    Finished,
-    RequestSplit,
-    Result,
     TriggerCheckpoint,
 )
 from penstock.runtime.slot import Slot
 from penstock.testing.simulator.checkers import ChannelChecks, CutChecks, TaskChecks
 from penstock.testing.simulator.circumstances import Circumstances
 from penstock.testing.simulator.clock import Clock
-from penstock.testing.simulator.host import Failed, Registered, SlotHost, Told
+from penstock.testing.simulator.commits import Commits
+from penstock.testing.simulator.driver import Driver, DriverLostError, Surroundings
+from penstock.testing.simulator.fate import Fate
+from penstock.testing.simulator.host import SlotHost, Told
 from penstock.testing.simulator.network import Channel, ControlMessages, Network, SlotId
-from penstock.testing.simulator.report import Trace
-from penstock.testing.simulator.scheduler import Action, Scheduler
-from penstock.testing.simulator.storage import MemoryStorage
+from penstock.testing.simulator.outside import Outside, Results
+from penstock.testing.simulator.possibilities import Possibilities
+from penstock.testing.simulator.report import Trace, event_line, name_of, report_line, row_line
+from penstock.testing.simulator.scheduler import Agenda
+from penstock.testing.simulator.storage import SAVEPOINTS, MemoryStorage
 
 STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
-_CHECKPOINT_STEPS_MAX = 3_000
-_HEALED_AT_STEP = 4_000
-"""From here on nothing fails any more: what goes on for ever now is a fault of the job's own."""
-
-Results = dict[tuple[int, int], list[Any]]
-"""(sink, subtask) -> values, in their order"""
+_LATE_RATE = 0.1
+_AGAIN = (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete)
+"""What may come twice: see network.py."""
 
 
 class Simulation:
@@ -74,94 +66,134 @@ class Simulation:
         self.circumstances = circumstances
         self.clock = Clock(random, circumstances.tick_ns_max)
         trace.use_clock(self.clock.now_ms)
-        self.results: Results = {}
+        self.outside = Outside()
         self.acknowledged: list[Acknowledge] = []
         self.declined: list[Decline] = []
-        self.restarts = 0
+        self.went_back = 0
+        """How often the job has gone back to a checkpoint, or to its beginning, because something failed."""
         self._cuts_before = 0
-        self._graph = graph
+        self._jobs = 0
         self._exact_time = exact_time
-        self._scheduler = Scheduler(random)
-        self.storage = MemoryStorage(random, circumstances.upload_failure_rate)
-        self.coordinator = self._coordinator()
         self._rescaled = rescaled
-        self._checkpoints_left = list(circumstances.checkpoint_at_steps)
-        self._savepoints_left = list(circumstances.savepoint_at_steps)
-        self._origin: str | None = None
-        """The savepoint from which the job was started."""
-        self.stops = 0
-        self._crashes_left = list(circumstances.crash_at_steps)
-        self._began_at_step: dict[int, int] = {}
+        self._fate = Fate(circumstances, random)
+        self.storage = MemoryStorage(
+            random, circumstances.upload_failure_rate, self.outside.complete, self._storage_changed
+        )
         self._idle_jumps = 0
-        self._begin_attempt()
+        self._start_job(graph)
 
-    def _coordinator(self) -> CheckpointCoordinator:
-        return CheckpointCoordinator(
-            "simulated",
-            "simulated",
-            outlines_of(self._graph),
-            CheckpointSettings(
-                # When they begin is chance's choice; that there is an interval says that the job goes back to them.
-                interval_ms=1 if self.circumstances.checkpointing else None,
-                failures_tolerated=1_000_000,
-                retained=self.circumstances.retained,
-            ),
-            self.storage,
-            self.clock.now_ms,
-            self._commit_now,
-            lambda sink, subtask, values: None,
-            sink_state_ids(self._graph),
-        )
+    @property
+    def execution(self) -> Execution:
+        """The present attempt."""
+        return self.driver.execution
 
-    def _begin_attempt(self) -> None:
-        """Deploy the job, from its latest checkpoint if there is one."""
-        graph, circumstances = self._graph, self.circumstances
-        outlines = outlines_of(graph)
-        manifest = self.storage.latest()
-        own = manifest is not None
-        if manifest is None and self._origin is not None:
-            manifest = self.storage.savepoints[self._origin]
-        restored: Restored = {}
-        states: dict[int, Any] = {}
-        if manifest is not None:
-            restored = assign(manifest, outlines, own=own, allow_non_restored=False)
-            by_id = enumerator_states(manifest)
-            states = {vertex: by_id[state_id] for vertex, state_id in source_state_ids(graph).items()}
-        self.execution = Execution(
-            slots_of(graph),
-            sources_of(graph),
-            self._deliver,
-            self.clock.now_ms,
-            states,
-            self._last_checkpoint if circumstances.checkpointing else None,
-        )
-        self._stopped_with: str | None = None
-        self._network = Network(circumstances.channel_rows)
-        self._control = ControlMessages()
-        self._uncommitted = Uncommitted()
-        levels = graph.levels(
-            "simulated",
-            attempt=self.restarts,
-            exactly_once=circumstances.exactly_once,
-            latency_interval_ms=circumstances.latency_interval_ms,
-            checkpointing=circumstances.checkpointing,
-            restore=restored,
-        )
-        edges = {id: edge for level in levels for id, edge in level.edges.items()}
-        self._tasks = TaskChecks()
-        self._channels = ChannelChecks(edges, self._exact_time, batched=False)
-        self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
-        payloads = [dump_level(level) for level in levels]
-        self.hosts = {slot: self._host(slot, payloads[slot[0]]) for slot in slots_of(graph)}
-        self.execution.start()
+    @property
+    def coordinator(self) -> CheckpointCoordinator:
+        """The present driver's."""
+        return self.driver.coordinator
 
-    def _host(self, slot_id: SlotId, payload: bytes) -> SlotHost:
-        return SlotHost(payload, slot_id, self.clock, self.circumstances, self, self.storage)
+    @property
+    def results(self) -> Results:
+        """What users see."""
+        return self.outside.results
 
     @property
     def cuts(self) -> int:
         """How many cuts were compared."""
         return self._cuts_before + self._cut_checks.cuts
+
+    # Jobs and attempts.
+
+    def _start_job(self, graph: JobGraph, origin: Any = None) -> None:
+        """The user starts a job, perhaps from a checkpoint or savepoint."""
+        around = Surroundings(self.circumstances, self.clock, self.trace, self.storage, self.outside)
+        rate = 0 if self._fate.healed else self.circumstances.commit_failure_rate
+
+        def commits(failed: Callable[[], None]) -> Commits:
+            return Commits(self.outside, self.random, rate, failed)
+
+        self.driver = Driver(self._jobs, graph, around, commits, self._deliver, origin)
+        self._jobs += 1
+        self._control = ControlMessages(self.random, lambda slot: self._possibilities.touch(slot))
+        self._begin_attempt()
+
+    def _begin_attempt(self) -> None:
+        """Deploy the job."""
+        circumstances, graph = self.circumstances, self.driver.graph
+        levels = self.driver.begin_attempt()
+        edges = {id: edge for level in levels for id, edge in level.edges.items()}
+        self._network = Network(circumstances.channel_rows)
+        self._control.end_attempt(circumstances.late_rate)
+        self._tasks = TaskChecks()
+        self._channels = ChannelChecks(edges, self._exact_time, batched=False)
+        self._cuts_before = self.cuts if hasattr(self, "_cut_checks") else 0
+        self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
+        payloads = [dump_level(level) for level in levels]
+        self.hosts = {slot: self._host(slot, payloads[slot[0]]) for slot in slots_of(graph)}
+        self._agenda = Agenda(self.random)
+        self._agenda.enter_background("jump", self._jump, circumstances.jump_rate)
+        self._agenda.enter_background("tick", self._tick, _TICK_RATE)
+        self._possibilities = Possibilities(
+            self._agenda, self, self.hosts, self._network, self._control, self.clock.now_ms
+        )
+        self.execution.start()
+
+    def _host(self, slot_id: SlotId, payload: bytes) -> SlotHost:
+        return SlotHost(payload, slot_id, self.clock, self.circumstances, self, self.storage, self.driver.attempt)
+
+    def _restart(self) -> None:
+        """The job has failed, and goes back."""
+        self.went_back += 1
+        self.driver.end_attempt()
+        if not self.storage.manifests and self.driver.origin is None:
+            # From the beginning: what came out of an attempt without a checkpoint never counted.
+            assert not self.results or not self.circumstances.checkpointing
+        if self._rescales():
+            self.trace.add("user", "ends the job and starts it again from its latest checkpoint")
+            self._finish_commits()
+            self._start_next_job()
+        else:
+            self.trace.add("JobManager", f"attempt {self.driver.attempt + 1}")
+            self._begin_attempt()
+
+    def _rescales(self) -> bool:
+        return self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate
+
+    def _start_next_job(self, savepoint: str | None = None) -> None:
+        """The user starts the job from a savepoint, or from the latest checkpoint that is to be found."""
+        before = self.driver
+        latest = self.storage.leave(before.directory)
+        origin = self.storage.savepoints[savepoint] if savepoint is not None else latest or before.origin
+        if origin is not None:
+            self.outside.complete(origin)
+        graph = before.graph
+        if self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate:
+            graph = self._rescaled(self.random)
+        self.trace.add("user", f"starts with {[vertex.parallelism for vertex in graph.vertices]} subtasks")
+        self._start_job(graph, origin)
+
+    def _start_from_savepoint(self, directory: str) -> None:
+        """The job has stopped with a savepoint."""
+        self.trace.add("user", f"starts from {directory}")
+        self.driver.end_attempt()
+        self._finish_commits()
+        self.coordinator.drop_all()
+        self._start_next_job(directory)
+
+    def crash_driver(self) -> None:
+        """The driver is killed, and with it all slots."""
+        if self.execution.status is JobStatus.CANCELED or not self.circumstances.checkpointing:
+            return
+        self.trace.add("fate", "the driver is killed")
+        self.went_back += 1
+        for host in self.hosts.values():
+            host.kill()
+        newest = self.storage.latest()
+        if newest is not None:
+            # What was collected is the driver's own. Here somebody has seen it in the moment in which it counted.
+            self.driver.collect(newest.checkpoint_id)
+        # With a savepoint that the user was told of, he goes on from there: what it names may have been committed.
+        self._start_next_job(self.driver.stopped_with)
 
     # What hosts tell.
 
@@ -174,9 +206,14 @@ class Simulation:
         """A slot has a row to write."""
         self._channels.sent(row, slot[0])
 
-    def report(self, slot: SlotId, message: Any) -> None:
+    def report(self, slot: SlotId, attempt: int, message: Any) -> None:
         """A slot tells the JobManager."""
-        self._control.from_slot(slot, message)
+        self._control.from_slot(slot, (attempt, message))
+
+    def upload_ms(self) -> int:
+        """How long the storage takes before it begins to write."""
+        slowest = 0 if self._fate.healed else self.circumstances.upload_ms_max
+        return self.random.randint(0, slowest) if slowest else 0
 
     # Running.
 
@@ -185,11 +222,11 @@ class Simulation:
         while True:
             while not self.execution.over:
                 self.step()
-            if self._may_restart():
+            if self.driver.may_restart:
                 self._restart()
-            elif self._stopped_with is not None and self.execution.status is JobStatus.FINISHED:
-                self._start_from_savepoint(self._stopped_with)
-            else:
+            elif self.driver.stopped_with is not None and self.execution.status is not JobStatus.CANCELED:
+                self._start_from_savepoint(self.driver.stopped_with)
+            elif self.execution.status is not JobStatus.FINISHED or self._ends_well():
                 break
         if self.execution.status is JobStatus.FINISHED:
             for host in self.hosts.values():
@@ -199,87 +236,57 @@ class Simulation:
         self.execution.close()
         return self.execution.status
 
-    def _may_restart(self) -> bool:
-        return self.execution.status is JobStatus.FAILED and isinstance(self.execution.error, TaskLostError)
+    def _ends_well(self) -> bool:
+        """All tasks are closed: what is left is to be committed. False: the driver died over it, there is a new job."""
+        while self.driver.commits.waiting:
+            if self._fate.chance(self.circumstances.driver_crash_rate):
+                self.crash_driver()
+                return False
+            self._commit()
+        if self.driver.may_restart or isinstance(self.execution.error, TaskLostError):
+            self.crash_driver()
+            return False
+        return True
 
-    def _restart(self) -> None:
-        self.execution.close()
-        self.coordinator.attempt_ended()
-        self._began_at_step.clear()
-        self._cuts_before = self.cuts
-        self.restarts += 1
-        self.trace.add("JobManager", f"attempt {self.restarts}")
-        if not self.storage.manifests and self._origin is None:
-            # From the beginning: what came out of an attempt without a checkpoint never counted.
-            assert not self.results or not self.circumstances.checkpointing
-        if self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate:
-            self._rescale()
-        self._begin_attempt()
-
-    def _start_from_savepoint(self, directory: str) -> None:
-        """The user starts a new job from the savepoint with which the one before has stopped."""
-        self.trace.add("user", f"starts from {directory}")
-        self.execution.close()
-        self.coordinator.attempt_ended()
-        self.coordinator.drop_all()
-        self._began_at_step.clear()
-        self._cuts_before = self.cuts
-        self.restarts += 1
-        self.stops += 1
-        self._origin = directory
-        if self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate:
-            self._graph = self._rescaled(self.random)
-        self.coordinator = self._coordinator()
-        self.coordinator.start_from(self.storage.savepoints[directory])
-        self._begin_attempt()
-
-    def _rescale(self) -> None:
-        """The job goes on from its latest checkpoint as a new one, with other parallelisms."""
-        assert self._rescaled is not None
-        self._graph = self._rescaled(self.random)
-        self.trace.add("user", f"rescales to {[vertex.parallelism for vertex in self._graph.vertices]}")
-        kept = self.coordinator.completed
-        self.coordinator = self._coordinator()
-        for manifest in kept:
-            self.coordinator.start_from(manifest)
+    def _finish_commits(self) -> None:
+        """The job is over: its driver does what is left before it ends."""
+        self.driver.commits.failure_rate = 0
+        while self.driver.commits.waiting:
+            self._commit()
 
     def step(self) -> None:
         """One event."""
         steps = self.trace.steps
         assert steps < STEPS_MAX, f"after {steps} steps the job has not ended: deadlock or livelock"
-        self._from_outside(steps)
-        if self.execution.over:
-            return
-        actions = self.actions()
-        if actions:
-            self._idle_jumps = 0
-            actions.append(Action("clock", self._jump, self.circumstances.jump_rate))
-            actions.append(Action("clock", self._tick, _TICK_RATE))
-            self._scheduler.pick(actions).run()
-        else:
-            self._to_next_wake()
+        try:
+            self._fate.befall(self, steps)
+            if not self.execution.over:
+                self._next()
+        except DriverLostError:
+            self.crash_driver()
 
-    def _from_outside(self, steps: int) -> None:
-        if steps == self.circumstances.cancel_at_step:
-            self.cancel()
-        if self._crashes_left and self._crashes_left[0] <= steps:
-            self._crashes_left.pop(0)
-            self.crash()
-        while self._checkpoints_left and self._checkpoints_left[0] <= steps:
-            self._checkpoints_left.pop(0)
-            self.trigger_checkpoint()
-        while self._savepoints_left and self._savepoints_left[0] <= steps:
-            self._savepoints_left.pop(0)
-            self.take_savepoint()
-        late = [n for n, began in self._began_at_step.items() if steps - began > _CHECKPOINT_STEPS_MAX]
-        for n in late:
-            # What an alignment set aside waits for a barrier that may have been lost: the timeout frees it.
-            self.abort_checkpoint(n)
-        if steps == _HEALED_AT_STEP:
-            self.storage.heal()
-        healed = steps >= _HEALED_AT_STEP
-        if not healed and self._began_at_step and self.random.random() < self.circumstances.abort_rate:
-            self.abort_checkpoint(max(self._began_at_step))
+    def _next(self) -> None:
+        self._possibilities.refresh()
+        commits, agenda = self.driver.commits, self._agenda
+        self._can("commits", self._commit, commits.waiting)
+        self._can("committed", self._tell_committed, commits.untold)
+        if self._control.late:
+            agenda.enter_background("late", self._late, _LATE_RATE)
+        else:
+            agenda.leave("late")
+        if agenda.idle:
+            self._to_next_wake()
+        else:
+            self._idle_jumps = 0
+            agenda.pick()()
+
+    def _can(self, actor: str, do: Callable[[], None], possible: bool) -> None:
+        if possible:
+            self._agenda.enter(actor, do)
+        else:
+            self._agenda.leave(actor)
+
+    # What befalls the job.
 
     def cancel(self) -> None:
         """The user cancels the job."""
@@ -290,192 +297,139 @@ class Simulation:
         """A worker is killed."""
         slot = self.random.choice(sorted(self.hosts))
         if self.execution.status in (JobStatus.CREATED, JobStatus.RUNNING):
-            self.trace.add("fate", f"{_name(slot)} is killed")
+            self.trace.add("fate", f"{name_of(slot)} is killed")
             self.hosts[slot].kill()
             self._control.forget(slot)
-            self.execution.failed(slot, TaskLostError(f"{_name(slot)} was killed"))
+            self.execution.failed(slot, TaskLostError(f"{name_of(slot)} was killed"))
+
+    def heal(self) -> None:
+        """Nothing fails any more."""
+        self.storage.heal()
+        self.driver.heal()
 
     def trigger_checkpoint(self) -> int | None:
         """Tell the sources to begin a checkpoint, if the job is running. Returns its number."""
         if not self.execution.takes_checkpoints or self.coordinator.savepoint_awaited:
             return None
-        n = self.coordinator.trigger(Wanted(_nobody, full=self.random.random() < 0.1))
+        n = self.coordinator.trigger(Wanted(lambda outcome: None, full=self.random.random() < 0.1))
         self.trace.add("JobManager", f"trigger checkpoint {n}")
         return n
 
     def take_savepoint(self) -> None:
         """The user asks for a savepoint, and perhaps for the job to stop with it."""
-        if not self.execution.takes_checkpoints or not self.circumstances.checkpointing:
-            return
-        directory, stop = f"/savepoint-{self.trace.steps}", self.random.random() < self.circumstances.stop_rate
-
-        def done(outcome: Outcome) -> None:
-            self.trace.add("user", f"{directory}: {outcome if isinstance(outcome, CheckpointError) else 'complete'}")
-            if isinstance(outcome, Manifest):
-                self._began_at_step.pop(outcome.checkpoint_id, None)
-            if stop and isinstance(outcome, Manifest):
-                self._stopped_with = directory
-                self.execution.stop()
-
-        self.trace.add("user", f"asks for {directory}{' and stops' * stop}")
-        self.coordinator.ask(Wanted(done, directory, stop))
+        if self.execution.takes_checkpoints and self.circumstances.checkpointing:
+            stop = self.random.random() < self.circumstances.stop_rate
+            self.driver.take_savepoint(f"{SAVEPOINTS}{self.trace.steps}", stop)
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """Tell all tasks that a checkpoint is given up."""
-        self._began_at_step.pop(checkpoint_id, None)
         self.trace.add("JobManager", f"abort checkpoint {checkpoint_id}")
         self.coordinator.abort(checkpoint_id, "it took too long")
 
-    def _last_checkpoint(self, close: Callable[[], None]) -> None:
-        """All data has ended: one more checkpoint commits what is left."""
-        if self.execution.status is not JobStatus.RUNNING:
-            return
+    def abort_newest(self) -> None:
+        """The newest checkpoint under way is given up."""
+        if self.driver.under_way:
+            self.abort_checkpoint(max(self.driver.under_way))
 
-        def done(outcome: Outcome) -> None:
-            if isinstance(outcome, CheckpointError):
-                self._last_checkpoint(close)
-            else:
-                close()
-
-        self.trace.add("JobManager", "asks for the last checkpoint")
-        self.coordinator.ask(Wanted(done))
-
-    def _commit_now(self, sink: int, subtask: int, committables: list[Any], done: Callable[[], None]) -> None:
-        self._commit(sink, subtask, committables)
-        done()
-
-    def _commit(self, sink: int, subtask: int, committables: list[Any]) -> None:
-        self.results.setdefault((sink, subtask), []).extend(committables)
+    def _storage_changed(self) -> None:
+        if self._fate.chance(self.circumstances.driver_crash_rate):
+            raise DriverLostError
 
     def _deliver(self, vertex: int, subtask: int, event: Event) -> None:
-        lossy = self.trace.steps < _HEALED_AT_STEP
-        if isinstance(event, TriggerCheckpoint):
-            self._began_at_step[event.checkpoint_id] = self.trace.steps
-            if lossy and self.random.random() < self.circumstances.trigger_lost:
-                return
-        elif isinstance(event, (CheckpointComplete, AbortCheckpoint)):
-            self._began_at_step.pop(event.checkpoint_id, None)
-        self._control.to_slot((self._graph.vertices[vertex].level, subtask), Told(vertex, event))
-
-    # What can happen now.
-
-    def actions(self) -> list[Action]:
-        """All that could happen next, time aside."""
-        hosts = self.hosts
-        blocked = {slot for slot, host in hosts.items() if host.rows}
-        actions = []
-        for slot, host in hosts.items():
-            if not host.is_open:
-                if not host.discarding:
-                    actions.append(Action(f"slot {slot}", partial(self._open, host)))
-            elif slot in blocked:
-                if self._network.has_room(slot, (slot[0] + 1, host.rows[0][0])):
-                    actions.append(Action(f"slot {slot}", partial(self._write, host), 3.0))
-            elif not host.discarding and self._is_due(host):
-                actions.append(Action(f"slot {slot}", partial(self._step, host)))
-            if host.writing:
-                actions.append(Action(f"upload {slot}", partial(self._upload, host)))
-        for channel in self._network.waiting():
-            target = channel[1]
-            if target not in blocked and (hosts[target].is_open or hosts[target].discarding):
-                rate = 0.1 if hosts[target].busy else 1.0
-                actions.append(Action(f"channel {channel}", partial(self._receive, channel), rate))
-        actions.extend(
-            Action(f"control {slot}", partial(self._tell, slot))
-            for slot in self._control.slots_told()
-            if hosts[slot].is_open and slot not in blocked
-        )
-        actions.extend(Action(f"report {slot}", partial(self._hear, slot)) for slot in self._control.slots_reporting())
-        return actions
-
-    def _is_due(self, host: SlotHost) -> bool:
-        if host.fresh or host.busy:
-            return True
-        at = host.wake_at_ms()
-        return at is not None and at <= self.clock.now_ms()
+        if isinstance(event, TriggerCheckpoint) and self._fate.chance(self.circumstances.trigger_lost):
+            return
+        slot = (self.driver.graph.vertices[vertex].level, subtask)
+        message = Told(self.driver.attempt, vertex, event)
+        self._control.to_slot(slot, message)
+        if isinstance(event, _AGAIN) and self._fate.chance(self.circumstances.late_rate):
+            self._control.again(slot, message)
 
     # What happens.
 
-    def _open(self, host: SlotHost) -> None:
-        host.open()
-        self._after(host, "open")
+    def open(self, slot: SlotId) -> None:
+        """A slot starts."""
+        self.hosts[slot].open()
+        self._after(slot, "open")
 
-    def _step(self, host: SlotHost) -> None:
-        host.step()
-        self._after(host, "step")
+    def step_slot(self, slot: SlotId) -> None:
+        """A slot makes a step."""
+        self.hosts[slot].step()
+        self._after(slot, "step")
 
-    def _after(self, host: SlotHost, event: str) -> None:
+    def _after(self, slot: SlotId, event: str) -> None:
+        host = self.hosts[slot]
+        self._possibilities.touch(slot)
         if host.slot is not None:
             self._tasks.after_event(host.slot)
         sent = f"{len(host.rows)} rows out" if host.rows else ""
-        self.trace.add(_name(host.id), event, sent)
+        self.trace.add(name_of(slot), event, sent)
 
-    def _upload(self, host: SlotHost) -> None:
-        host.write(self.random.choice([1, 1, 3, 1_000]))
-        self.trace.add(_name(host.id), "writes state")
+    def upload(self, slot: SlotId) -> None:
+        """A slot writes a part of a snapshot."""
+        self.hosts[slot].write(self.random.choice([1, 1, 3, 1_000]))
+        self._possibilities.touch(slot)
+        self.trace.add(name_of(slot), "writes state")
 
-    def _write(self, host: SlotHost) -> None:
-        target, row = host.rows.popleft()
-        self._network.send(host.id, (host.id[0] + 1, target), row)
-        self.trace.add(_name(host.id), f"writes {_row(row)}", f"to slot {target}")
+    def write(self, slot: SlotId) -> None:
+        """A slot gets a row out."""
+        host = self.hosts[slot]
+        index, row = host.rows.popleft()
+        target = (slot[0] + 1, index)
+        self._network.send(slot, target, row)
+        self._possibilities.touch_channel((slot, target))
+        self.trace.add(name_of(slot), f"writes {row_line(row)}", f"to slot {index}")
 
-    def _receive(self, channel: Channel) -> None:
+    def receive(self, channel: Channel) -> None:
+        """A slot takes a row."""
         row = self._network.receive(channel)
+        self._possibilities.touch_channel(channel)
         host = self.hosts[channel[1]]
         self._channels.arrived(row)
         if host.is_open:
             host.receive(row)
-        self._after(host, f"row {_row(row)} from {_name(channel[0])}")
+        self._after(host.id, f"row {row_line(row)} from {name_of(channel[0])}")
 
-    def _tell(self, slot: SlotId) -> None:
+    def tell(self, slot: SlotId) -> None:
+        """A slot is told something."""
         message = self._control.next_to(slot)
         self.hosts[slot].told(message)
-        self._after(self.hosts[slot], f"v{message.vertex} {_event(message.event)}")
+        self._after(slot, f"v{message.vertex} {event_line(message.event)}")
 
-    def _hear(self, slot: SlotId) -> None:
-        message = self._control.next_from(slot)
+    def hear(self, slot: SlotId) -> None:
+        """The JobManager hears of a slot."""
+        attempt, message = self._control.next_from(slot)
+        self._possibilities.touch(slot)
+        self.trace.add("JobManager", f"{name_of(slot)}: {report_line(message)}")
+        if not self.driver.lets_in(attempt):
+            return
         if isinstance(message, Effect):
             self._tasks.effect(message)
-        self.trace.add("JobManager", f"{_name(slot)}: {_report(message)}")
-        execution = self.execution
-        if isinstance(message, Registered):
-            execution.registered(slot)
-            if execution.status is JobStatus.RUNNING:
-                self.coordinator.attempt_began(self.restarts, self._deliver, self._enumerator_states)
-        elif isinstance(message, Failed):
-            execution.failed(slot, message.error)
-        elif isinstance(message, RequestSplit):
-            execution.split_requested(message.vertex, message.subtask)
-        elif isinstance(message, DataEnded):
-            execution.data_ended(message.vertex, message.subtask)
-        elif isinstance(message, Finished):
-            execution.finished(message.vertex, message.subtask)
-        elif isinstance(message, Result):
-            self._take_result(message)
-        elif isinstance(message, Acknowledge):
+        if isinstance(message, Acknowledge):
             self.acknowledged.append(message)
-            task = (message.vertex, message.subtask)
-            committed = self.coordinator.committed_id
-            self.coordinator.acknowledged(task, message.checkpoint_id, message.state, message.commits)
-            if self.coordinator.committed_id != committed:
-                if self.trace.steps < _HEALED_AT_STEP and self.random.random() < self.circumstances.crash_rate:
-                    self._crashes_left.insert(0, self.trace.steps + self.random.choice([0, 5, 20, 60]))
-                for sink, subtask, values in self._uncommitted.complete(message.checkpoint_id):
-                    self._commit(sink, subtask, values)
         elif isinstance(message, Decline):
             self.declined.append(message)
-            self.coordinator.declined((message.vertex, message.subtask), message.checkpoint_id, message.reason)
+        before = self.coordinator.committed_id
+        self.driver.hear(slot, message)
+        if self.coordinator.committed_id != before:
+            self._fate.checkpoint_complete(self.trace.steps)
 
-    def _take_result(self, message: Result) -> None:
-        if self.circumstances.checkpointing:
-            task = (message.vertex, message.subtask)
-            self._uncommitted.add(task, message.sink_id, message.values, message.after_checkpoint)
+    def _late(self) -> None:
+        slot, told, message = self._control.next_late()
+        self.trace.add("network", f"brings what is late for {name_of(slot)}")
+        if slot not in self.hosts:
+            return
+        if told:
+            self._control.to_slot(slot, message)
         else:
-            self._commit(message.sink_id, message.subtask, message.values)
+            self._control.from_slot(slot, message)
 
-    def _enumerator_states(self) -> dict[str, Any]:
-        names = source_state_ids(self._graph)
-        return {names[vertex]: state for vertex, state in self.execution.enumerator_states().items()}
+    def _commit(self) -> None:
+        self.trace.add("committer", "commits")
+        self.driver.commits.do_next()
+
+    def _tell_committed(self) -> None:
+        self.trace.add("JobManager", "hears that a commit is done")
+        self.driver.commits.tell_next()
 
     # Time.
 
@@ -487,47 +441,15 @@ class Simulation:
 
     def _to_next_wake(self) -> None:
         self._idle_jumps += 1
-        wakes = [at for host in self.hosts.values() if (at := host.wake_at_ms()) is not None]
-        at = min([*wakes, *self.execution._discover_at.values()], default=None)
-        if at is None and self._began_at_step:
-            self.abort_checkpoint(min(self._began_at_step))
-            return
-        assert at is not None, "nothing can happen any more, and the job has not ended: deadlock"
+        of_slots = self._possibilities.next_wake_ms()
+        wakes = [at for at in (*self.driver.wakes_ms(), of_slots) if at is not None]
+        assert wakes, "nothing can happen any more, and the job has not ended: deadlock"
         assert self._idle_jumps < _IDLE_JUMPS_MAX, "only time passes, and the job does not end: livelock"
+        next_checkpoint = self.driver.next_checkpoint_ms()
+        at = min(wakes) if next_checkpoint is None else min(*wakes, next_checkpoint)
         self._advance_to(max(at, self.clock.now_ms()), "all is idle")
 
     def _advance_to(self, now_ms: int, why: str) -> None:
         self.clock.advance_to(now_ms)
-        self.execution.tick()
         self.trace.add("clock", why)
-
-
-def _nobody(outcome: Outcome) -> None:
-    """Nobody waits for that checkpoint."""
-
-
-def _name(slot: SlotId) -> str:
-    return f"slot {slot[0]}/{slot[1]}"
-
-
-def _row(row: bytes) -> str:
-    if not row:
-        return "push"
-    header = decode_header(row)
-    return f"edge {header.edge} {header.sender}->{header.target} #{header.sequence}"
-
-
-def _event(event: Event) -> str:
-    return (
-        type(event).__name__
-        if not isinstance(event, TriggerCheckpoint)
-        else f"TriggerCheckpoint({event.checkpoint_id})"
-    )
-
-
-def _report(message: Any) -> str:
-    if isinstance(message, Result):
-        return f"Result({len(message.values)} of sink {message.sink_id})"
-    if isinstance(message, Failed):
-        return f"Failed({str(message.error).splitlines()[0] if str(message.error) else message.error!r})"
-    return repr(message)
+        self.driver.tick()

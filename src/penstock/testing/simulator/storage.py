@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 from penstock.checkpoint.columns import ParquetColumnWriter, read_columns
@@ -11,16 +11,31 @@ from penstock.state.handles import KeyedFile
 from penstock.state.schema import TableSchema
 from penstock.state.tables import Entries, Places
 
+SAVEPOINTS = "/savepoint-"
+"""What the paths of all savepoints begin with."""
+
 
 class MemoryStorage:
-    """Files and manifests by path. `failure_rate`: how likely it is that a write fails."""
+    """Files and manifests by path. `failure_rate`: how likely it is that a write fails.
 
-    def __init__(self, random: Random, failure_rate: float) -> None:
+    `published` is told of each checkpoint that is complete. `touched` is called whenever the driver has changed
+    something: it may raise, if the driver is no more.
+    """
+
+    def __init__(
+        self,
+        random: Random,
+        failure_rate: float,
+        published: Callable[[Manifest], None] = lambda manifest: None,
+        touched: Callable[[], None] = lambda: None,
+    ) -> None:
         self.files: dict[str, bytes] = {}
         self.manifests: dict[int, bytes] = {}
         self.savepoints: dict[str, Manifest] = {}
         self._random = random
         self._failure_rate = failure_rate
+        self._published = published
+        self._touched = touched
 
     def create(self, name: str, shared: bool) -> MemoryWriter:
         """A new file."""
@@ -53,16 +68,20 @@ class MemoryStorage:
         missing = manifest.files() - self.files.keys()
         assert not missing, f"checkpoint {manifest.checkpoint_id} refers to files that are not there: {missing}"
         self.manifests[manifest.checkpoint_id] = encode(manifest)
+        self._published(manifest)
+        self._touched()
         return str(manifest.checkpoint_id)
 
     def discard(self, manifest: Manifest) -> None:
         """Forget a manifest."""
         del self.manifests[manifest.checkpoint_id]
+        self._touched()
 
     def remove(self, paths: Iterable[str]) -> None:
         """Forget files."""
         for path in paths:
             self.files.pop(path, None)
+            self._touched()
 
     def sweep(self, checkpoints: Iterable[Manifest]) -> None:
         """Forget what these checkpoints do not need."""
@@ -76,6 +95,19 @@ class MemoryStorage:
             return None
         number = max(self.manifests)
         return decode(self.manifests[number], str(number))
+
+    def leave(self, directory: str) -> Manifest | None:
+        """The job is over: its files are in `directory` from now on, for all others. Returns its newest checkpoint.
+
+        Those of the jobs before it are removed if it has one: it must not need them.
+        """
+        latest = self.latest()
+        stays = SAVEPOINTS if latest is not None else "/"
+        kept = {path: data for path, data in self.files.items() if path.startswith(stays)}
+        own = {f"{directory}/{path}": data for path, data in self.files.items() if not path.startswith("/")}
+        self.files = {**kept, **own}
+        self.manifests.clear()
+        return located(latest, directory) if latest is not None else None
 
     def heal(self) -> None:
         """No write fails from now on."""
@@ -142,6 +174,7 @@ class MemorySavepoint:
         missing = whole.files() - self._storage.files.keys()
         assert not missing, f"{self._directory} refers to files that are not there: {missing}"
         self._storage.savepoints[self._directory] = whole
+        self._storage._touched()
         return self._directory
 
     def remove(self) -> None:
