@@ -118,7 +118,7 @@ def read_columns(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tup
     wanted = sorted({section.offset for section in file.sections if section.group in groups})
     if not wanted:
         return
-    stored = _StoredFile(read, file)
+    stored = StoredFile(read, file)
     try:
         parquet = pq.ParquetFile(stored, page_checksum_verification=True)
         for row_group in wanted:
@@ -161,7 +161,7 @@ class _Sink(io.RawIOBase):
         return self.size
 
 
-class _StoredFile(io.RawIOBase):
+class StoredFile(io.RawIOBase):
     """What the Parquet reader reads from. `bytes_read` counts."""
 
     def __init__(self, read: ReadPart, file: KeyedFile) -> None:
