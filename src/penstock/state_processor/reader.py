@@ -78,6 +78,14 @@ class SavepointReader:
         """The operator of that uid. Raises StateNotFoundError if there is none."""
         return info_of(self._snapshot.files, self._snapshot.part(uid))
 
+    def keyed_states(self, uid: str) -> list[str]:
+        """Names of an operator's keyed states. Raises StateNotFoundError if there is no such operator."""
+        return list(tables_of(self._snapshot.part(uid)))
+
+    def list_states(self, uid: str) -> list[str]:
+        """Names of an operator's states that have no key. Raises StateNotFoundError if there is no such operator."""
+        return list(lists_of(self._snapshot.part(uid)))
+
     def entries(self, uid: str, state: str, *, key: Any = msgspec.UNSET) -> Iterator[tuple[Any, ...]]:
         """The entries of a keyed state: (key, value); of a window's (key, namespace, value).
 
