@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 from tests.spark.jobs import BATCH, STREAMING, collect, environment, failure_of, wait_until
 from tests.spark.test_lost_workers import visible
@@ -32,6 +36,7 @@ from penstock.state_processor import (
 )
 
 pytestmark = pytest.mark.spark
+DOCUMENT = Path(__file__).parents[2] / "docs" / "state-processor.md"
 COUNT = ValueStateDescriptor("count", Types.LONG())
 LAST = ListStateDescriptor("last", Types.LONG())
 
@@ -45,6 +50,29 @@ class Account:
 @pytest.fixture
 def spark() -> Any:
     return session_for(2, False, Configuration(), None)
+
+
+def test_the_examples_that_are_shown(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody's first use of it is a copy of these, with their mistakes."""
+    module = types.ModuleType("state_processor_examples")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    # As a script: workers are sent its classes.
+    cloudpickle.register_pickle_by_value(module)
+    monkeypatch.chdir(tmp_path)
+    for block in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, str(DOCUMENT), "exec"), vars(module))
+    cloudpickle.unregister_pickle_by_value(module)
+    shown = vars(module)
+    assert (shown["delays"], shown["jfk"]) == ({"JFK": 120, "LGA": 45}, [("JFK", 120)])
+    assert shown["rules"] == {"delay": 60}
+    assert shown["report"] == [("JFK", 120, [5, 7], set()), ("LGA", 45, [2], set())]
+    assert shown["frame"].dtypes == [("key", "string"), ("value", "bigint")]
+    second = SavepointReader.read("second")
+    assert dict(second.entries("airport-delay", "total")) == {"JFK": 60, "LGA": 22}
+    assert dict(second.entries("airport-delay", "last")) == {"JFK": [5, 7], "LGA": [2]}
+    assert dict(second.entries("airport-totals", "total")) == {"JFK": 120}
+    assert [operator.uid for operator in second.operators()] == ["airport-delay", "airport-totals"]
+    assert dict(SavepointReader.read("third").entries("airport-delay", "total")) == {"JFK": 40, "LGA": 5}
 
 
 class CountAndLast(KeyedStateReaderFunction[int, Any]):

@@ -115,27 +115,45 @@ def read_columns(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tup
 
     Raises CheckpointError if the file is missing or damaged.
     """
+    for table, size in read_tables(read, file, groups):
+        yield *_rows_of(table), size
+
+
+def read_tables(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tuple[pa.Table, int]]:
+    """The same as Arrow has it: `key_group` and the other columns."""
     wanted = sorted({section.offset for section in file.sections if section.group in groups})
     if not wanted:
         return
-    stored = StoredFile(read, file)
+    stored = _StoredFile(read, file)
     try:
         parquet = pq.ParquetFile(stored, page_checksum_verification=True)
         for row_group in wanted:
             table = parquet.read_row_group(row_group)
             size, stored.bytes_read = stored.bytes_read, 0
-            yield *_rows_of(table, groups), size
+            yield _of_groups(table, groups), size
     except FileNotFoundError as error:
         raise CheckpointError(f"the savepoint file {file.path} is missing") from error
     except (OSError, pa.ArrowException) as error:
         raise CheckpointError(f"the savepoint file {file.path} is damaged: {error}") from error
 
 
-def _rows_of(table: pa.Table, groups: range) -> tuple[Places, Entries]:
+def read_schema(read: ReadPart, file: KeyedFile) -> pa.Schema:
+    """Its columns. Raises CheckpointError if the file is missing or damaged."""
+    try:
+        return pq.ParquetFile(_StoredFile(read, file)).schema_arrow
+    except FileNotFoundError as error:
+        raise CheckpointError(f"the savepoint file {file.path} is missing") from error
+    except (OSError, pa.ArrowException) as error:
+        raise CheckpointError(f"the savepoint file {file.path} is damaged: {error}") from error
+
+
+def _of_groups(table: pa.Table, groups: range) -> pa.Table:
     of_rows = table.column("key_group").to_pylist()
     rows = [row for row, group in enumerate(of_rows) if group in groups]
-    if len(rows) < len(of_rows):
-        table = table.take(rows)
+    return table.take(rows) if len(rows) < len(of_rows) else table
+
+
+def _rows_of(table: pa.Table) -> tuple[Places, Entries]:
     columns = {field.name: from_column(field, table.column(field.name)) for field in list(table.schema)[1:]}
     values = columns.pop(VALUE)
     parts = list(columns.values())
@@ -161,7 +179,7 @@ class _Sink(io.RawIOBase):
         return self.size
 
 
-class StoredFile(io.RawIOBase):
+class _StoredFile(io.RawIOBase):
     """What the Parquet reader reads from. `bytes_read` counts."""
 
     def __init__(self, read: ReadPart, file: KeyedFile) -> None:

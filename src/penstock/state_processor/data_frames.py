@@ -10,17 +10,18 @@ from __future__ import annotations
 import base64
 import dataclasses
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.checkpoint.column_types import TYPE_KEY, field_for, from_column, pickled_field, to_column, type_of
-from penstock.checkpoint.columns import StoredFile
+from penstock.checkpoint.columns import read_schema, read_tables
 from penstock.checkpoint.storage import SavepointStorage
 from penstock.common.errors import ProgramError
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
+from penstock.plan.pickling import dump_main_classes, load_main_classes
 from penstock.state.handles import KeyedFile
 from penstock.state_processor.keyed_table import KeyedTable
 
@@ -42,49 +43,52 @@ class _Share:
     chain: list[KeyedFile]
     groups: range
 
-    def columns(self) -> Iterator[Columns]:
-        """The rows, as columns of Python values."""
-        names = self.table.columns
-        rows: list[tuple[Any, ...]] = []
-        for row in self.table.rows_of_chain(self.chain, self.groups):
-            rows.append(row)
-            if len(rows) == _ROWS_AT_ONCE:
-                yield dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-                rows = []
-        if rows:
-            yield dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    @property
+    def is_typed(self) -> bool:
+        """Whether the files are Parquet; else values have to be looked at."""
+        return all(file.columns for file in self.chain)
 
     def fields(self) -> list[dict[str, pa.Field]]:
         """What the columns are: of each Parquet file, or of each part of the values."""
-        if all(file.columns for file in self.chain):
-            files = SavepointStorage(self.root)
-            schemas = [pq.ParquetFile(StoredFile(files.read, file)).schema_arrow for file in self.chain]
+        if self.is_typed:
+            schemas = [read_schema(self._files().read, file) for file in self.chain]
             return [{name: schema.field(name) for name in self.table.columns} for schema in schemas]
         return [
-            {
-                name: _field_of(name, values)
-                for name, values in columns.items()
-                if set(map(type, values)) != {type(None)}
-            }
-            for columns in self.columns()
+            {name: _field_of(name, values) for name, values in columns.items() if any(v is not None for v in values)}
+            for columns in self._columns()
         ]
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows, by the fields that were agreed upon."""
+        if not self.is_typed:
+            for columns in self._columns():
+                yield _batch_of(schema, columns)
+            return
+        for file in self.chain:
+            for table, _ in read_tables(self._files().read, file, self.groups):
+                arrays = [_like(table.schema.field(field.name), table.column(field.name), field) for field in schema]
+                yield from pa.Table.from_arrays(arrays, names=schema.names).to_batches(_ROWS_AT_ONCE)
+
+    def _columns(self) -> Iterator[Columns]:
+        rows = self.table.rows_of_chain(self.chain, self.groups)
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            yield dict(zip(self.table.columns, map(list, zip(*some, strict=True)), strict=True))
+
+    def _files(self) -> SavepointStorage:
+        return SavepointStorage(self.root)
 
 
 def data_frame_of_table(spark: SparkSession, root: str, table: KeyedTable) -> DataFrame:
     """A keyed state."""
     shares = [_Share(root, table, chain, groups) for chain, groups in table.chains()]
-    if all(file.columns for share in shares for file in share.chain):
+    if all(share.is_typed for share in shares):
         found = [fields for share in shares for fields in share.fields()]
     else:
-        found = [fields for part in _run(spark, shares, _fields_of_share, _pickles()) for fields in part]
+        data = _frame(spark, shares, _pickled_fields, pa.schema([pa.field("data", pa.binary())]))
+        found = [fields for row in data.collect() for fields in pickle.loads(row[0])]
     fields = [_agreed(name, [one[name] for one in found if name in one]) for name in table.columns]
     schema = pa.schema(fields)
-
-    def batches(share: _Share) -> Iterator[pa.RecordBatch]:
-        for columns in share.columns():
-            yield _batch_of(schema, columns)
-
-    return _described(_frame(spark, shares, batches, schema), fields)
+    return _described(_frame(spark, shares, lambda share: share.batches(schema), schema), fields)
 
 
 def data_frame_of_items(spark: SparkSession, items: Iterable[Any], pairs: bool) -> DataFrame:
@@ -151,29 +155,36 @@ def _batch_of(schema: pa.Schema, columns: Columns) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
 
-def _frame(spark: SparkSession, shares: list[_Share], batches: Any, schema: pa.Schema) -> DataFrame:
+def _frame(
+    spark: SparkSession, shares: list[_Share], work: Callable[[_Share], Iterator[pa.RecordBatch]], schema: pa.Schema
+) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    classes = dump_main_classes()
+
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        load_main_classes(classes)
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from batches(shares[number])
+                yield from work(shares[number])
 
     count = len(shares)
     return spark.range(0, count, 1, max(count, 1)).mapInArrow(read, from_arrow_schema(schema))
 
 
-def _fields_of_share(share: _Share) -> Iterator[pa.RecordBatch]:
-    data = pickle.dumps(share.fields(), protocol=5)
-    yield pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], schema=_pickles())
+def _pickled_fields(share: _Share) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_arrays(
+        [pa.array([pickle.dumps(share.fields(), protocol=5)], pa.binary())], names=["data"]
+    )
 
 
-def _pickles() -> pa.Schema:
-    return pa.schema([pa.field("data", pa.binary())])
-
-
-def _run(spark: SparkSession, shares: list[_Share], work: Any, schema: pa.Schema) -> list[Any]:
-    return [pickle.loads(row[0]) for row in _frame(spark, shares, work, schema).collect()]
+def _like(stored: pa.Field, column: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+    """A column of a file as the field that was agreed upon: as it is, unless it has to be pickled now."""
+    if type_of(wanted) is not None:
+        return column
+    if type_of(stored) is None:
+        return column.cast(pa.binary())
+    return pa.chunked_array([to_column(wanted, from_column(stored, column))])
 
 
 def _described(frame: DataFrame, fields: list[pa.Field]) -> DataFrame:

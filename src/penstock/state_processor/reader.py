@@ -126,7 +126,7 @@ class SavepointReader:
         same one in all subtasks, in which nothing is lost; numbers without bound and decimals are text. Any other
         column is binary: pickles of the values, `pickle.loads` gives them back. A column with no value at all is text.
         SavepointWriter takes such a DataFrame, also filtered or with other columns changed, and knows what is pickled.
-        Classes of values must be importable by executors, unless the column is typed.
+        Of a checkpoint, whose values have to be looked at, their classes must be importable by executors.
 
         Raises StateNotFoundError if there is no such operator or state. If an operator has keyed state and operator
         state of one name, the keyed one is meant.
