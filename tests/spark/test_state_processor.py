@@ -84,7 +84,9 @@ class CountAndLast(KeyedStateReaderFunction[int, Any]):
         yield key, self.count.value(), max(self.last)
 
 
-def test_a_jobs_state_is_read_changed_and_given_back(tmp_path: Path, spark: Any) -> None:
+def test_a_jobs_state_is_read_changed_and_given_back(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """State would be a thing that a job has, and nobody else can look at, repair or move."""
     out = tmp_path / "out"
     client = start(out, 2, {})
@@ -110,8 +112,9 @@ def test_a_jobs_state_is_read_changed_and_given_back(tmp_path: Path, spark: Any)
 
     writer = SavepointWriter.from_existing_savepoint(path)
     writer.with_keyed_state("count", COUNT, frame.where("key < 10").selectExpr("key", "value + 100000 AS value"))
-    changed = writer.write(tmp_path / "changed")
-    start(out, 3, from_path(changed)).get_job_execution_result().result()
+    writer.write(tmp_path / "changed")
+    monkeypatch.chdir(tmp_path)
+    start(out, 3, from_path("changed")).get_job_execution_result().result()
     everything = rows(out)
     assert sorted(value for _, _, value in everything) == [*range(NUMBERS)], "sources go on where they were"
     ends = {key: max(count for k, count, _ in everything if k == key) for key in range(20)}

@@ -83,6 +83,10 @@ class ParquetColumnWriter:
 
     def abort(self) -> None:
         """Remove it."""
+        self._sink.is_given_up = True
+        if self._parquet is not None:
+            # Or it would write its footer when it is forgotten, to a file that is gone.
+            self._parquet.close()
         self._writer.abort()
 
     def _columns(self, places: Places, values: Entries) -> dict[str, list[Any]]:
@@ -166,12 +170,14 @@ class _Sink(io.RawIOBase):
     def __init__(self, writer: StateWriter) -> None:
         self._writer = writer
         self.size = 0
+        self.is_given_up = False
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        self._writer.write(bytes(data))
+        if not self.is_given_up:
+            self._writer.write(bytes(data))
         self.size += len(data)
         return len(data)
 

@@ -82,7 +82,8 @@ class JobCheckpoints:
     def start_from(self, path: str) -> None:
         """The job starts from a checkpoint of another run. Raises CheckpointError if that does not fit this program."""
         manifest = read_manifest(path)
-        directory = path.rstrip("/").removesuffix(f"/{METADATA}")
+        directory = (path if "://" in path else str(Path(path).expanduser().absolute())).rstrip("/")
+        directory = directory.removesuffix(f"/{METADATA}")
         # The files of a checkpoint may be shared by those beside it.
         self._origin = located(manifest, directory if manifest.savepoint else directory.rpartition("/")[0])
         assign(self._origin, self._outlines, own=False, allow_non_restored=self._allow_non_restored)

@@ -51,6 +51,7 @@ class SavepointWriter:
         files = origin.files if origin is not None else None
         self._drafts = {part.state_id: OperatorDraft(part, files) for part in parts}
         self._bootstraps: dict[str, Bootstrap] = {}
+        self._removed: set[str] = set()
         self._written = False
 
     @staticmethod
@@ -74,6 +75,7 @@ class SavepointWriter:
         """Leave an operator out, with all its state. Raises StateNotFoundError if there is none of that uid."""
         self._existing(uid)
         del self._drafts[uid]
+        self._removed.add(uid)
         self._bootstraps.pop(uid, None)
         return self
 
@@ -185,9 +187,7 @@ class SavepointWriter:
             raise ProgramError("this savepoint has been written: what it was made of may be used up. Make a new writer")
         self._written = True
         directory = absolute(path)
-        system, inside = file_system_of(directory)
-        if system.get_file_info(fs.FileSelector(inside, allow_not_found=True)):
-            raise CheckpointError(f"{directory} is not empty: a savepoint has a directory of its own")
+        _check_is_empty(directory)
         storage = SavepointStorage(directory)
         began_ms = _now_ms()
         try:
@@ -212,8 +212,9 @@ class SavepointWriter:
             completed_ms=_now_ms(),
             operators=parts,
             subtasks=[],
-            enumerators={uid: state for uid, state in before.enumerators.items() if uid in self._drafts},
-            commits={uid: commits for uid, commits in before.commits.items() if uid in self._drafts},
+            # Sinks may have something to commit, and no state.
+            enumerators={uid: state for uid, state in before.enumerators.items() if uid not in self._removed},
+            commits={uid: commits for uid, commits in before.commits.items() if uid not in self._removed},
             savepoint=True,
         )
 
@@ -249,6 +250,16 @@ class SavepointWriter:
                 "which one a new operator has, by from_existing_savepoint(path, max_parallelism)"
             )
         return next(iter(found), _MAX_PARALLELISM)
+
+
+def _check_is_empty(directory: str) -> None:
+    system, inside = file_system_of(directory)
+    try:
+        found = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
+    except OSError as error:
+        raise CheckpointError(f"a savepoint can't be written to {directory}: {error}") from error
+    if found:
+        raise CheckpointError(f"{directory} is not empty: a savepoint has a directory of its own")
 
 
 def _now_ms() -> int:

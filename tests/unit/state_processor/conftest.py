@@ -129,6 +129,7 @@ def write_snapshot(directory: Path, savepoint: bool) -> Path:
         operators,
         [],
         enumerators={"numbers": packed("rest")},
+        commits={"files": [packed((0, ["a file"]))], "numbers": []},
         savepoint=savepoint,
     )
     return Path(storage.publish(manifest))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,7 @@ def test_one_state_of_many_is_changed(snapshot: Path, tmp_path: Path, parallelis
         )
     assert sorted(reader.read_list_state("count", "buffer")) == sorted(before.read_list_state("count", "buffer"))
     assert enumerator_states(read_manifest(path)) == {"numbers": "rest"}
+    assert read_manifest(path).commits.keys() == {"files", "numbers"}, "a sink without state has something to commit"
     assert {one.name: one.type for one in reader.operator("count").keyed_states}["names"].startswith("list of")
     assert len(list(before.entries("count", "count"))) == 100, "it is itself as it was"
 
@@ -112,7 +115,7 @@ def test_what_is_replaced_added_and_removed(snapshot: Path, tmp_path: Path) -> N
     assert list(reader.read_union_state("new", "all")) == [1, 2]
     assert list(reader.read_broadcast_state("new", "rules")) == [("a", 1)]
     assert list(reader.entries("new", "totals")) == [("k", {"t": 1})]
-    assert read_manifest(reader.path).enumerators == {}
+    assert (read_manifest(reader.path).enumerators, list(read_manifest(reader.path).commits)) == ({}, ["files"])
 
 
 def test_new_lists_are_dealt_out_like_old_ones(snapshots: Snapshots, tmp_path: Path) -> None:
@@ -133,6 +136,18 @@ def test_new_lists_are_dealt_out_like_old_ones(snapshots: Snapshots, tmp_path: P
         assert sorted(item for items in found["buffer"] for item in items) == ["x", "y", "z"]
         assert found["offsets"] == [[4, 5]] * parallelism
         assert found["rules"] == [[("a", 1)]] * parallelism
+
+
+def test_a_column_that_is_found_not_to_be_of_one_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever writes values of many kinds would find complaints of a closed file in the terminal."""
+    heard: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", heard.append)
+    entries = {1: 1, 2: 2**70}
+    writer = SavepointWriter.new_savepoint().with_keyed_state("op", ValueStateDescriptor("mixed"), entries)
+    path = writer.write(tmp_path / "sp")
+    gc.collect()
+    assert dict(SavepointReader.read(path).entries("op", "mixed")) == entries
+    assert not heard
 
 
 def test_changes_follow_one_another(snapshots: Snapshots, tmp_path: Path) -> None:
@@ -206,6 +221,8 @@ def test_what_can_not_be_done(snapshots: Snapshots, tmp_path: Path) -> None:
         SavepointWriter.new_savepoint(0)
     with pytest.raises(CheckpointError, match="is not empty"):
         writer().write(snapshots.savepoint)
+    with pytest.raises(CheckpointError, match="can't be written to"):
+        writer().write(snapshots.savepoint / "_metadata")
     broken = writer().transform("count", "count", lambda key, value: 1 / (value - 49))
     fails(
         broken,
