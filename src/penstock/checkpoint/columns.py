@@ -83,6 +83,10 @@ class ParquetColumnWriter:
 
     def abort(self) -> None:
         """Remove it."""
+        self._sink.is_given_up = True
+        if self._parquet is not None:
+            # Or it would write its footer when it is forgotten, to a file that is gone.
+            self._parquet.close()
         self._writer.abort()
 
     def _columns(self, places: Places, values: Entries) -> dict[str, list[Any]]:
@@ -115,6 +119,12 @@ def read_columns(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tup
 
     Raises CheckpointError if the file is missing or damaged.
     """
+    for table, size in read_tables(read, file, groups):
+        yield *_rows_of(table), size
+
+
+def read_tables(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tuple[pa.Table, int]]:
+    """The same as Arrow has it: `key_group` and the other columns."""
     wanted = sorted({section.offset for section in file.sections if section.group in groups})
     if not wanted:
         return
@@ -124,18 +134,30 @@ def read_columns(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tup
         for row_group in wanted:
             table = parquet.read_row_group(row_group)
             size, stored.bytes_read = stored.bytes_read, 0
-            yield *_rows_of(table, groups), size
+            yield _of_groups(table, groups), size
     except FileNotFoundError as error:
         raise CheckpointError(f"the savepoint file {file.path} is missing") from error
     except (OSError, pa.ArrowException) as error:
         raise CheckpointError(f"the savepoint file {file.path} is damaged: {error}") from error
 
 
-def _rows_of(table: pa.Table, groups: range) -> tuple[Places, Entries]:
+def read_schema(read: ReadPart, file: KeyedFile) -> pa.Schema:
+    """Its columns. Raises CheckpointError if the file is missing or damaged."""
+    try:
+        return pq.ParquetFile(_StoredFile(read, file)).schema_arrow
+    except FileNotFoundError as error:
+        raise CheckpointError(f"the savepoint file {file.path} is missing") from error
+    except (OSError, pa.ArrowException) as error:
+        raise CheckpointError(f"the savepoint file {file.path} is damaged: {error}") from error
+
+
+def _of_groups(table: pa.Table, groups: range) -> pa.Table:
     of_rows = table.column("key_group").to_pylist()
     rows = [row for row, group in enumerate(of_rows) if group in groups]
-    if len(rows) < len(of_rows):
-        table = table.take(rows)
+    return table.take(rows) if len(rows) < len(of_rows) else table
+
+
+def _rows_of(table: pa.Table) -> tuple[Places, Entries]:
     columns = {field.name: from_column(field, table.column(field.name)) for field in list(table.schema)[1:]}
     values = columns.pop(VALUE)
     parts = list(columns.values())
@@ -148,12 +170,14 @@ class _Sink(io.RawIOBase):
     def __init__(self, writer: StateWriter) -> None:
         self._writer = writer
         self.size = 0
+        self.is_given_up = False
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        self._writer.write(bytes(data))
+        if not self.is_given_up:
+            self._writer.write(bytes(data))
         self.size += len(data)
         return len(data)
 

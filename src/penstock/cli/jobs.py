@@ -51,7 +51,7 @@ def savepoint(job: Job, directory: Directory = None) -> None:
     penstock savepoint flights s3://bucket/savepoints
     penstock run -s s3://bucket/savepoints/savepoint-… -p 8 job.py
     """
-    _tell(lambda: _ask(job, "savepoint", directory))
+    tell(lambda: _ask(job, "savepoint", directory))
 
 
 def stop(
@@ -69,12 +69,12 @@ def stop(
     penstock stop flights /data/savepoints
     penstock run -s /data/savepoints/savepoint-… job.py
     """
-    _tell(lambda: _ask(job, "stop", directory, drain))
+    tell(lambda: _ask(job, "stop", directory, drain))
 
 
 def cancel(job: Job) -> None:
     """Stop a running job at once. What has not been committed is lost, unless a checkpoint is retained."""
-    _tell(lambda: _ask(job, "cancel"))
+    tell(lambda: _ask(job, "cancel"))
 
 
 def checkpoints(job: Job) -> None:
@@ -85,7 +85,7 @@ def checkpoints(job: Job) -> None:
         reports = json.loads(_ask(job, "checkpoints"))
         return "\n".join(_table(reports)) if reports else "no checkpoint is complete yet"
 
-    _tell(show)
+    tell(show)
 
 
 def _table(reports: list[dict[str, Any]]) -> list[str]:
@@ -96,8 +96,8 @@ def _table(reports: list[dict[str, Any]]) -> list[str]:
         at = datetime.fromtimestamp(report["triggered_ms"] / 1000).strftime("%H:%M:%S")
         lines.append(
             f"{report['checkpoint_id']:5}   {at} {report['duration_ms']:6} ms {report['alignment_ms']:7.1f} ms "
-            f"{report['sync_ms']:5.1f} ms {report['async_ms']:6.0f} ms {_size(report['written_bytes']):>9} "
-            f"{_size(report['total_bytes']):>10}"
+            f"{report['sync_ms']:5.1f} ms {report['async_ms']:6.0f} ms {as_size(report['written_bytes']):>9} "
+            f"{as_size(report['total_bytes']):>10}"
         )
     newest = reports[-1]
     lines.append(f"\nsubtasks of checkpoint {newest['checkpoint_id']}:")
@@ -105,13 +105,14 @@ def _table(reports: list[dict[str, Any]]) -> list[str]:
         figures = one["figures"]
         lines.append(
             f"                          {figures['alignment_ms']:7.1f} ms {figures['sync_ms']:5.1f} ms "
-            f"{figures['async_ms']:6.0f} ms {_size(figures['written']):>9} {_size(figures['total']):>10}  "
+            f"{figures['async_ms']:6.0f} ms {as_size(figures['written']):>9} {as_size(figures['total']):>10}  "
             f"{one['vertex']} ({one['subtask'] + 1}){' ended' * one['ended']}"
         )
     return lines
 
 
-def _size(count: float) -> str:
+def as_size(count: float) -> str:
+    """A number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000 or unit == "GB":
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
@@ -138,7 +139,8 @@ def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
     return ask(job.address, command, timeout_s)
 
 
-def _tell(call: Callable[[], str]) -> None:
+def tell(call: Callable[[], str]) -> None:
+    """Print what `call` gives, or the message of its PenstockError; raises typer.Exit then."""
     try:
         text = call()
     except PenstockError as error:

@@ -7,6 +7,7 @@ import typer
 from penstock.cli import demo, jobs
 from penstock.cli.explain import explain
 from penstock.cli.run import run
+from penstock.cli.state import state
 from penstock.cli.version import version
 
 _PROGRAM_FIRST = {"allow_interspersed_args": False}
@@ -21,6 +22,7 @@ Start here:
   penstock run job.py                       run it on this machine
   penstock run -p 4 job.py --day monday     four subtasks of each operator; --day is the job's own
   penstock list                             what runs; then savepoint, stop, cancel, checkpoints JOB
+  penstock state ls SAVEPOINT               what is in a savepoint or checkpoint; then state show
 
 \b
 Settings (-D KEY=VALUE, or in the job by env.configure), with their defaults:
@@ -51,6 +53,7 @@ app.command()(jobs.savepoint)
 app.command()(jobs.stop)
 app.command()(jobs.cancel)
 app.command()(jobs.checkpoints)
+app.add_typer(state, name="state")
 app.command(help=demo.ABOUT)(demo.demo)
 app.command()(version)
 

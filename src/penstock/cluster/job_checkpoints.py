@@ -88,7 +88,8 @@ class JobCheckpoints:
         looked for the latest one after this job has ended would do its work once more.
         """
         manifest = read_manifest(path)
-        directory = path.rstrip("/").removesuffix(f"/{METADATA}")
+        directory = (path if "://" in path else str(Path(path).expanduser().absolute())).rstrip("/")
+        directory = directory.removesuffix(f"/{METADATA}")
         # The files of a checkpoint may be shared by those beside it.
         of_job = directory if manifest.savepoint else directory.rpartition("/")[0]
         self._origin = located(manifest, of_job)

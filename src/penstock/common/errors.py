@@ -3,6 +3,7 @@
 PenstockError
 ├── ProgramError            the program itself is wrong: known before anything runs
 ├── ConfigurationError      a setting is wrong, or missing where it must be set at start
+├── StateNotFoundError      a snapshot was asked for an operator or a state that it does not have
 ├── NotEnoughSlotsError     the job needs more slots than Spark has
 ├── JobError                the job ran and failed
 │   ├── UserFunctionError   a user's function raised
@@ -25,6 +26,10 @@ class ProgramError(PenstockError):
 
 class ConfigurationError(PenstockError):
     """A setting has a wrong value, or a running session lacks one that is fixed at its start."""
+
+
+class StateNotFoundError(PenstockError):
+    """A savepoint or checkpoint has no such operator or state: the message says what it has."""
 
 
 class NotEnoughSlotsError(PenstockError):

@@ -11,7 +11,7 @@ import io
 import pickle
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
 from typing import Any, Protocol
 
 from penstock.common.errors import CheckpointError
@@ -244,32 +244,44 @@ def write_lists(
 
 
 def restore_keyed(storage: StateStorage, chain: list[KeyedFile], groups: range, tables: dict[str, Table]) -> int:
-    """Fill `tables` from a chain of files, as far as key groups are among `groups`. Returns how many bytes were read.
+    """Fill `tables` from a chain of files, as far as key groups are among `groups`. Returns how many bytes that were.
 
     Raises CheckpointError if a file is missing or damaged. Tables of which nobody asks are passed over by the caller.
     """
-    last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
     read = 0
+    for name, places, values, size in read_keyed(storage, chain, groups, tables):
+        tables[name].restore(places, values)
+        read += size
+    return read
+
+
+def read_keyed(
+    storage: StateStorage, chain: list[KeyedFile], groups: range, wanted: Container[str]
+) -> Iterator[tuple[str, Places, Entries, int]]:
+    """What a chain of files holds of the `wanted` tables, oldest first: table, places, values, how many bytes.
+
+    A later value replaces an earlier one of its place, None says that it is gone. Raises CheckpointError.
+    """
+    last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
     for index, file in enumerate(chain):
         if file.columns:
-            if (table := tables.get(file.tables[0].name)) is not None:
+            if (name := file.tables[0].name) in wanted:
                 for places, values, size in storage.read_columns(file, groups):
-                    table.restore(places, values)
-                    read += size
+                    yield name, places, values, size
             continue
-        takers = [tables.get(table.name) if index >= last_full.get(table.name, 0) else None for table in file.tables]
-        if not any(taker is not None for taker in takers):
+        names = [
+            table.name if table.name in wanted and index >= last_full.get(table.name, 0) else None
+            for table in file.tables
+        ]
+        if not any(names):
             continue
         for section in file.sections:
             if section.group in groups:
                 stream = io.BytesIO(read_section(storage, file.path, section))
-                read += section.length
-                while stream.tell() < section.length:
+                while (begin := stream.tell()) < section.length:
                     number, places, values = StateUnpickler(stream).load_complete()
-                    taker = takers[number]
-                    if taker is not None:
-                        taker.restore(places, values)
-    return read
+                    if (taker := names[number]) is not None:
+                        yield taker, places, values, stream.tell() - begin
 
 
 def read_items(storage: StateStorage, path: str, part: ListInFile) -> list[Any]:

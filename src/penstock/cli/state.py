@@ -1,0 +1,181 @@
+"""`penstock state`: what is in a savepoint or checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.jobs import as_size, tell
+from penstock.common.errors import CheckpointError, StateNotFoundError
+
+if TYPE_CHECKING:
+    from penstock.state_processor import OperatorInfo, SavepointReader
+
+_LIMIT = 100
+
+state = typer.Typer(
+    help="Show what is in a savepoint or checkpoint.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
+)
+
+SnapshotPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", show_default=False, help="A savepoint, or one checkpoint of a job (…/chk-12): directory or URL."
+    ),
+]
+
+
+@state.command("ls")
+def list_states(path: SnapshotPath) -> None:
+    """Show operators and their states: types, entries, bytes. Of a checkpoint all state is read to count it.
+
+    penstock state ls /data/savepoints/savepoint-…
+    """
+    tell(lambda: "\n".join(_summary(_reader(path))))
+
+
+@state.command()
+def show(
+    path: SnapshotPath,
+    uid: Annotated[str, typer.Argument(metavar="UID", show_default=False, help="The operator, as `ls` has it.")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="[STATE]", show_default=False, help="One of its states; else all of them.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="K", show_default=False, help="Only this key: 5, a text, or (1, 'a')."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="N", help="No more than so many of each state.")
+    ] = _LIMIT,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object for each entry.")] = False,
+) -> None:
+    """Show the entries of an operator's state, one a line.
+
+    Values of classes that can't be imported here are shown by their fields.
+
+    
+      penstock state show SAVEPOINT airport-delay
+      penstock state show SAVEPOINT airport-delay total --key JFK
+      penstock state show SAVEPOINT airport-delay total --json --limit 1000000 > total.jsonl
+    """
+    tell(lambda: _show(_reader(path), uid, name, key, limit, as_json))
+
+
+def _summary(reader: SavepointReader) -> Iterator[str]:
+    from datetime import datetime
+
+    when = datetime.fromtimestamp(reader.completed_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
+    kind = "savepoint" if reader.is_savepoint else "checkpoint"
+    job = f"of job {reader.job_name} ({reader.job_id})" if reader.job_id else "of no job"
+    yield f"{kind} {reader.checkpoint_id} {job}, {when}"
+    for operator in reader.operators():
+        yield ""
+        yield f"{operator.uid}  {operator.name}, parallelism {operator.parallelism} of {operator.max_parallelism}"
+        yield from _states(operator)
+
+
+def _states(operator: OperatorInfo) -> Iterator[str]:
+    rows = [
+        (
+            state.name,
+            state.type or "for penstock's own use",
+            _counted(state.entries, "entry", "entries"),
+            as_size(state.bytes),
+        )
+        for state in operator.keyed_states
+        if state.entries or state.type.partition(" ")[0] not in ("", "timers")
+    ]
+    rows += [
+        (one.name, f"operator state, {one.redistribution}", _counted(one.items, "item", "items"), as_size(one.bytes))
+        for one in operator.list_states
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else []
+    for name, type_, count, size in rows:
+        yield f"  {name:<{widths[0]}}  {type_:<{widths[1]}}  {count:>{widths[2]}}  {size:>{widths[3]}}"
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _show(reader: SavepointReader, uid: str, name: str | None, key: str | None, limit: int, as_json: bool) -> str:
+    keyed = [state for state in reader.keyed_states(uid) if name in (None, state)]
+    lists = [state for state in reader.list_states(uid) if key is None and name in (None, state)]
+    if not keyed and not lists:
+        there = ", ".join(map(repr, [*reader.keyed_states(uid), *reader.list_states(uid)]))
+        what = ("state" if key is None else "keyed state") + (f" '{name}'" if name is not None else "")
+        raise StateNotFoundError(f"operator '{uid}' has no {what}. It has {there or 'none'}")
+    sources: list[tuple[str, Iterator[Any]]] = [(one, _rows(reader, uid, one, key)) for one in keyed]
+    sources += [(one, ((item,) for item in reader.items(uid, one))) for one in lists]
+    several, found = len(sources) > 1, False
+    for title, rows in sources:
+        shown = list(islice(rows, limit))
+        found = found or bool(shown)
+        if several and shown and not as_json:
+            typer.echo(f"{title}:")
+        for row in shown:
+            typer.echo(_line(title, row, as_json, title in keyed, several))
+        if next(rows, None) is not None:
+            typer.echo(f"there is more of '{title}': --limit {limit * 10}", err=True)
+    if key is not None and not found:
+        raise StateNotFoundError(f"no state of operator '{uid}' has an entry for the key {key}")
+    return ""
+
+
+def _line(state_name: str, row: tuple[Any, ...], as_json: bool, keyed: bool, indented: bool) -> str:
+    from penstock.cli.state_values import json_of, line_of
+
+    if not as_json:
+        return "  " * indented + line_of(row)
+    import json
+
+    from penstock.state_processor.keyed_table import row_columns
+
+    columns = row_columns(state_name) if keyed else ["value"]
+    values = {column: json_of(part) for column, part in zip(columns, row, strict=True)}
+    return json.dumps({"state": state_name, **values}, ensure_ascii=False)
+
+
+def _rows(reader: SavepointReader, uid: str, name: str, key: str | None) -> Iterator[tuple[Any, ...]]:
+    if key is None:
+        yield from reader.entries(uid, name)
+        return
+    found = False
+    for candidate in _keys(key):
+        for row in reader.entries(uid, name, key=candidate):
+            found = True
+            yield row
+    if not found:
+        # Dates, enums, records: by what they look like.
+        yield from (row for row in reader.entries(uid, name) if key in (str(row[0]), repr(row[0])))
+
+
+def _keys(text: str) -> list[Any]:
+    """What somebody may mean who writes this: the text, or the value of Python that it is."""
+    import ast
+
+    from penstock.state.keys import KeyTypeError, encode_key
+
+    try:
+        value = ast.literal_eval(text)
+        encode_key(value)
+    except (ValueError, SyntaxError, KeyTypeError):
+        return [text]
+    return [text] if value == text else [text, value]
+
+
+def _reader(path: str) -> SavepointReader:
+    from penstock.checkpoint.storage import completed_in
+    from penstock.state_processor import SavepointReader
+
+    try:
+        return SavepointReader.read(path, allow_missing_classes=True)
+    except CheckpointError as error:
+        below = [found for _, found in completed_in(path)] if "is missing" in str(error) else []
+        if not below:
+            raise
+        raise CheckpointError(f"{path} holds checkpoints of a job: {', '.join(below)}. Name one of them") from None

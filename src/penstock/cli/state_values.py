@@ -1,0 +1,63 @@
+"""Values of state for people, in a line, and for programs, as JSON."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.common.types import Row
+from penstock.runtime.context import shortened
+from penstock.state_processor import MissingObject
+
+_DEPTH_MAX = 50
+
+
+def line_of(row: tuple[Any, ...]) -> str:
+    """A row of a state: its parts as Python writes them, each cut in the middle if it is long."""
+    return "  ".join(shortened(part).replace("\n", " ") for part in row)
+
+
+def json_of(value: Any, depth: int = 0) -> Any:
+    """A value as JSON has it. What JSON has no word for is told by its fields, or as Python writes it.
+
+    Objects with fields become dicts with the name of their class under "class"; dicts whose keys are no str become
+    lists of pairs; bytes are in base64.
+    """
+    if value is None or (isinstance(value, (bool, str)) and not isinstance(value, enum.Enum)):
+        return value
+    if type(value) in (int, float):
+        return value if value == value and value not in (float("inf"), float("-inf")) else repr(value)
+    if depth > _DEPTH_MAX:
+        return shortened(value)
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode("ascii")
+    fields = _fields_of(value)
+    if fields is not None:
+        return {name: json_of(field, depth + 1) for name, field in fields.items()}
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: json_of(one, depth + 1) for key, one in value.items()}
+        return [[json_of(key, depth + 1), json_of(one, depth + 1)] for key, one in value.items()]
+    if isinstance(value, (list, tuple, set, frozenset, Row)):
+        return [json_of(one, depth + 1) for one in value]
+    return shortened(value)
+
+
+def _fields_of(value: Any) -> dict[str, Any] | None:
+    """The fields of an object that has names for them."""
+    kind = type(value).__name__
+    if isinstance(value, MissingObject):
+        more = {"arguments": list(value.arguments)} if value.arguments else {}
+        items = {"items": value.items} if value.items else {}
+        return {"class": type(value).name, **more, **value.fields, **items}
+    if isinstance(value, Row):
+        return value.as_dict() if value._fields is not None else None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {"class": kind, **{field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}}
+    names = getattr(value, "_fields", None)
+    if isinstance(value, tuple) and names is not None:
+        return {"class": kind, **dict(zip(names, value, strict=True))}
+    return None

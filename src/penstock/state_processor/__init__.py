@@ -1,0 +1,25 @@
+"""Savepoints and checkpoints as data: read, changed and made, by the names of Flink's State Processor API."""
+
+from penstock.state_processor.bootstrap_functions import (
+    BroadcastStateBootstrapFunction,
+    KeyedStateBootstrapFunction,
+    StateBootstrapFunction,
+)
+from penstock.state_processor.missing_classes import MissingObject
+from penstock.state_processor.operator_info import KeyedStateInfo, ListStateInfo, OperatorInfo
+from penstock.state_processor.reader import SavepointReader
+from penstock.state_processor.reader_function import KeyedStateReaderFunction
+from penstock.state_processor.writer import SavepointWriter
+
+__all__ = [
+    "BroadcastStateBootstrapFunction",
+    "KeyedStateBootstrapFunction",
+    "KeyedStateInfo",
+    "KeyedStateReaderFunction",
+    "ListStateInfo",
+    "MissingObject",
+    "OperatorInfo",
+    "SavepointReader",
+    "SavepointWriter",
+    "StateBootstrapFunction",
+]

@@ -1,0 +1,131 @@
+"""Bootstrapping: a batch job whose last operator writes its state into a savepoint, and tells of the files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.checkpoint.manifest import OperatorPart, SubtaskPart
+from penstock.checkpoint.storage import SavepointStorage
+from penstock.common import options
+from penstock.common.errors import ProgramError
+from penstock.datastream.data_stream import DataStream
+from penstock.datastream.execution_mode import RuntimeExecutionMode
+from penstock.datastream.keyed_stream import KeyedStream
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.operator import Operator
+from penstock.runtime.operators.process import KeyedProcessOperator, ProcessOperator
+from penstock.runtime.snapshot import KeyedChain, OperatorSnapshot
+from penstock.state.key_groups import KeyGroups
+from penstock.state_processor.bootstrap_functions import (
+    BroadcastStateBootstrapFunction,
+    KeyedStateBootstrapFunction,
+    StateBootstrapFunction,
+)
+from penstock.state_processor.new_tables import finished
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FIRST = 1
+
+
+def _write_state(operator: Operator, directory: str, prefix: str) -> bool:
+    """The input has ended: write all, and emit what was written."""
+    context = operator.context
+    for function in context.functions:
+        function.snapshot_state(context, _FIRST, context.now_ms())
+    snapshot = OperatorSnapshot(context.uid, operator, KeyedChain(), full=True, savepoint=True)
+    info = context.info
+    written = finished(
+        snapshot.write_savepoint(
+            f"{prefix}-{info.subtask}", SavepointStorage(directory), KeyGroups(info.max_parallelism)
+        )
+    )
+    snapshot.release()
+    return operator.output.emit([msgspec.json.encode(SubtaskPart(info.subtask, written))], None)
+
+
+class KeyedBootstrapOperator(KeyedProcessOperator):
+    """Runs a KeyedStateBootstrapFunction. No timer fires, and no state is forgotten before it is written."""
+
+    def __init__(self, key_selector: Callable[[Any], Any], function: UserFunction, directory: str, prefix: str) -> None:
+        super().__init__("Bootstrap", key_selector, function)
+        self._directory = directory
+        self._prefix = prefix
+
+    def watermark(self, timestamp: int) -> bool:
+        return self.output.watermark(timestamp)
+
+    def wake_at_ms(self) -> int | None:
+        return None
+
+    def processing_time(self, now_ms: int) -> bool:
+        return True
+
+    def end_key_group(self) -> bool:
+        return True
+
+    def finish(self) -> bool:
+        return _write_state(self, self._directory, self._prefix)
+
+
+class BootstrapOperator(ProcessOperator):
+    """Runs a StateBootstrapFunction."""
+
+    def __init__(self, function: UserFunction, directory: str, prefix: str) -> None:
+        super().__init__("Bootstrap", function)
+        self._directory = directory
+        self._prefix = prefix
+
+    def finish(self) -> bool:
+        return _write_state(self, self._directory, self._prefix)
+
+
+class Bootstrap:
+    """A stream and the function that is to make state of it. `run` is the job."""
+
+    def __init__(self, stream: DataStream[Any], function: Any) -> None:
+        if isinstance(function, KeyedStateBootstrapFunction):
+            if not isinstance(stream, KeyedStream):
+                raise ProgramError(f"a {type(function).__name__} needs a keyed stream: call key_by before")
+        elif not isinstance(function, StateBootstrapFunction):
+            raise TypeError(
+                "expected a KeyedStateBootstrapFunction, StateBootstrapFunction or BroadcastStateBootstrapFunction "
+                f"(an instance), got {function!r}"
+            )
+        elif not isinstance(stream, DataStream):
+            raise TypeError(f"state is made of a DataStream, got {stream!r}")
+        self._stream = stream
+        self._function = function
+
+    def run(self, uid: str, max_parallelism: int, directory: str, prefix: str) -> OperatorPart:
+        """Run it in BATCH mode; files go to `directory`, with names that begin with `prefix`.
+
+        Raises ProgramError if a source is unbounded or the function emits something, JobError if the job fails.
+        """
+        stream = self._stream
+        user_function = UserFunction(self._function, "process_element")
+        if isinstance(stream, KeyedStream):
+            operator = KeyedBootstrapOperator(stream.key_selector, user_function, directory, prefix)
+            written = stream._keyed_operator(f"Bootstrap {uid}", operator, None)
+        else:
+            written = stream._operator(f"Bootstrap {uid}", BootstrapOperator(user_function, directory, prefix), None)
+        written.set_max_parallelism(max_parallelism)
+        if isinstance(self._function, BroadcastStateBootstrapFunction):
+            written.set_parallelism(1)
+        environment = stream.environment
+        mode = environment._configuration.get(options.RUNTIME_MODE)
+        environment.set_runtime_mode(RuntimeExecutionMode.BATCH)
+        try:
+            with written.execute_and_collect(f"bootstrap {uid}") as collected:
+                records = list(collected)
+        finally:
+            environment.set_runtime_mode(mode)
+        try:
+            subtasks = [msgspec.json.decode(record, type=SubtaskPart) for record in records]
+        except (TypeError, msgspec.DecodeError) as error:
+            raise ProgramError(f"a {type(self._function).__name__} fills state and emits nothing") from error
+        subtasks.sort(key=lambda part: part.subtask)
+        return OperatorPart(uid, f"Bootstrap {uid}", len(subtasks), max_parallelism, subtasks)

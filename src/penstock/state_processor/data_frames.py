@@ -1,0 +1,234 @@
+"""State as Spark DataFrames, and DataFrames as state.
+
+Executors read: a partition is what one subtask has written. What a column is, is settled before: the types of all
+subtasks are compared, and where they differ the values are pickled. The metadata of a column keeps what it was made
+from, so that a DataFrame can be written as state again.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.checkpoint.column_types import TYPE_KEY, field_for, from_column, pickled_field, to_column, type_of
+from penstock.checkpoint.columns import read_schema, read_tables
+from penstock.checkpoint.storage import SavepointStorage
+from penstock.common.errors import ProgramError
+from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
+from penstock.plan.pickling import dump_main_classes, load_main_classes
+from penstock.state.handles import KeyedFile
+from penstock.state_processor.keyed_table import KeyedTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_TYPE = "penstock.type"
+_PICKLED = "penstock.pickled"
+_ROWS_AT_ONCE = 4_096
+Columns = dict[str, list[Any]]
+
+
+@dataclasses.dataclass
+class _Share:
+    """What one task reads: a chain of files of a subtask."""
+
+    root: str
+    table: KeyedTable
+    chain: list[KeyedFile]
+    groups: range
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the files are Parquet; else values have to be looked at."""
+        return all(file.columns for file in self.chain)
+
+    def fields(self) -> list[dict[str, pa.Field]]:
+        """What the columns are: of each Parquet file, or of each part of the values."""
+        if self.is_typed:
+            schemas = [read_schema(self._files().read, file) for file in self.chain]
+            return [{name: schema.field(name) for name in self.table.columns} for schema in schemas]
+        return [
+            {name: _field_of(name, values) for name, values in columns.items() if any(v is not None for v in values)}
+            for columns in self._columns()
+        ]
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows, by the fields that were agreed upon."""
+        if not self.is_typed:
+            for columns in self._columns():
+                yield _batch_of(schema, columns)
+            return
+        for file in self.chain:
+            for table, _ in read_tables(self._files().read, file, self.groups):
+                arrays = [_like(table.schema.field(field.name), table.column(field.name), field) for field in schema]
+                yield from pa.Table.from_arrays(arrays, names=schema.names).to_batches(_ROWS_AT_ONCE)
+
+    def _columns(self) -> Iterator[Columns]:
+        rows = self.table.rows_of_chain(self.chain, self.groups)
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            yield dict(zip(self.table.columns, map(list, zip(*some, strict=True)), strict=True))
+
+    def _files(self) -> SavepointStorage:
+        return SavepointStorage(self.root)
+
+
+def data_frame_of_table(spark: SparkSession, root: str, table: KeyedTable) -> DataFrame:
+    """A keyed state."""
+    shares = [_Share(root, table, chain, groups) for chain, groups in table.chains()]
+    if all(share.is_typed for share in shares):
+        found = [fields for share in shares for fields in share.fields()]
+    else:
+        data = _frame(spark, shares, _pickled_fields, pa.schema([pa.field("data", pa.binary())]))
+        found = [fields for row in data.collect() for fields in pickle.loads(row[0])]
+    fields = [_agreed(name, [one[name] for one in found if name in one]) for name in table.columns]
+    schema = pa.schema(fields)
+    return _described(_frame(spark, shares, lambda share: share.batches(schema), schema), fields)
+
+
+def data_frame_of_items(spark: SparkSession, items: Iterable[Any], pairs: bool) -> DataFrame:
+    """A list state, which is small; `pairs`: of broadcast state."""
+    rows = list(items)
+    columns = {"key": [row[0] for row in rows], "value": [row[1] for row in rows]} if pairs else {"value": rows}
+    fields = [_agreed(name, [_field_of(name, values)]) for name, values in columns.items()]
+    table = pa.Table.from_batches([_batch_of(pa.schema(fields), columns)])
+    return _described(spark.createDataFrame(table), fields)
+
+
+def rows_of_data_frame(frame: DataFrame, names: list[str], types: dict[str, TypeInformation | None]) -> Iterator[Any]:
+    """The rows of a DataFrame with these columns, as Python values; others are left out.
+
+    A column that `to_dataframe` gave becomes what it was made from; any other is read by its type in `types`, or by
+    its own: structs become Rows, arrays lists, maps dicts. Raises ProgramError if a column is not there.
+    """
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise ProgramError(
+            f"a DataFrame of state needs the columns {', '.join(names)}; this one has {', '.join(frame.columns)}"
+        )
+    frame = frame.select(*names)
+    fields = {name: _field_of_frame(frame, name, types.get(name)) for name in names}
+    for batch in frame.toArrow().to_batches(_ROWS_AT_ONCE):
+        columns = []
+        for name in names:
+            column = batch.column(batch.schema.get_field_index(name))
+            field = fields[name]
+            columns.append(column.to_pylist() if field is None else from_column(_as_is(field, column.type), column))
+        yield from zip(*columns, strict=True)
+
+
+def _field_of(name: str, values: list[Any]) -> pa.Field:
+    field = field_for(name, None, values)
+    return field if to_column(field, values) is not None else pickled_field(name)
+
+
+def _agreed(name: str, fields: list[pa.Field]) -> pa.Field:
+    """The field, if all that were found are of one type which Spark has, too."""
+    if not fields:
+        return pa.field(name, pa.string(), metadata={TYPE_KEY: _packed(Types.STRING())})
+    first = fields[0]
+    alike = all(field.type == first.type and type_of(field) == type_of(first) for field in fields)
+    return first if alike and type_of(first) is not None and _is_sparks(first) else pa.field(name, pa.binary())
+
+
+def _is_sparks(field: pa.Field) -> bool:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+
+    try:
+        return bool(to_arrow_type(from_arrow_type(field.type, True)) is not None)
+    except PySparkException:
+        return False
+
+
+def _batch_of(schema: pa.Schema, columns: Columns) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        column = to_column(field, columns[field.name])
+        assert column is not None, "values that made the field what it is"
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+
+def _frame(
+    spark: SparkSession, shares: list[_Share], work: Callable[[_Share], Iterator[pa.RecordBatch]], schema: pa.Schema
+) -> DataFrame:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    classes = dump_main_classes()
+
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        load_main_classes(classes)
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from work(shares[number])
+
+    count = len(shares)
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(read, from_arrow_schema(schema))
+
+
+def _pickled_fields(share: _Share) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_arrays(
+        [pa.array([pickle.dumps(share.fields(), protocol=5)], pa.binary())], names=["data"]
+    )
+
+
+def _like(stored: pa.Field, column: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+    """A column of a file as the field that was agreed upon: as it is, unless it has to be pickled now."""
+    if type_of(wanted) is not None:
+        return column
+    if type_of(stored) is None:
+        return column.cast(pa.binary())
+    return pa.chunked_array([to_column(wanted, from_column(stored, column))])
+
+
+def _described(frame: DataFrame, fields: list[pa.Field]) -> DataFrame:
+    for field in fields:
+        known = (field.metadata or {}).get(TYPE_KEY)
+        frame = frame.withMetadata(field.name, {_PICKLED: True} if known is None else {_TYPE: known.decode()})
+    return frame
+
+
+def _field_of_frame(frame: DataFrame, name: str, declared: TypeInformation | None) -> pa.Field | None:
+    """How the column is to be read; None: its values are taken as Arrow gives them."""
+    metadata = frame.schema[name].metadata or {}
+    if metadata.get(_PICKLED):
+        return pa.field(name, pa.binary())
+    if _TYPE in metadata:
+        return pa.field(name, pa.null(), metadata={TYPE_KEY: metadata[_TYPE]})
+    if declared is not None and declared.to_arrow() is not None:
+        return pa.field(name, pa.null(), metadata={TYPE_KEY: _packed(declared)})
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    type_ = _type_of_arrow(to_arrow_type(frame.schema[name].dataType))
+    return None if type_ is None else pa.field(name, pa.null(), metadata={TYPE_KEY: _packed(type_)})
+
+
+def _as_is(field: pa.Field, arrow: pa.DataType) -> pa.Field:
+    return pa.field(field.name, arrow, metadata=field.metadata)
+
+
+def _packed(type_: TypeInformation) -> bytes:
+    return base64.b64encode(pickle.dumps(type_, protocol=5))
+
+
+def _type_of_arrow(arrow: pa.DataType) -> TypeInformation | None:
+    """The type of such a column's values; None if they need no conversion, or are none that state knows."""
+    if pa.types.is_struct(arrow):
+        types = [_type_of_arrow(field.type) or Types.PICKLED_BYTE_ARRAY() for field in arrow]
+        return RowTypeInfo(types, [field.name for field in arrow])
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        return ListTypeInfo(_type_of_arrow(arrow.value_type) or Types.PICKLED_BYTE_ARRAY())
+    if pa.types.is_map(arrow):
+        key, item = _type_of_arrow(arrow.key_type), _type_of_arrow(arrow.item_type)
+        return MapTypeInfo(key or Types.PICKLED_BYTE_ARRAY(), item or Types.PICKLED_BYTE_ARRAY())
+    if pa.types.is_date(arrow):
+        return Types.SQL_DATE()
+    if pa.types.is_timestamp(arrow) and arrow.tz is None:
+        return Types.SQL_TIMESTAMP()
+    return None

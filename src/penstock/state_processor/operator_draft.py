@@ -1,0 +1,211 @@
+"""One operator of a savepoint that is being made: what is kept of an earlier snapshot, and what takes its place."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from penstock.checkpoint.manifest import OperatorPart, SubtaskPart
+from penstock.checkpoint.storage import StateFiles
+from penstock.common.errors import CheckpointError, StateNotFoundError
+from penstock.state.files import read_items, write_lists
+from penstock.state.handles import KeyedFile, ListsFile, OperatorState, Redistribution
+from penstock.state.key_groups import KeyGroups, key_group_range
+from penstock.state.schema import TableSchema
+from penstock.state_processor.keyed_table import KeyedTable, tables_of
+from penstock.state_processor.missing_classes import classes_found
+from penstock.state_processor.new_tables import NewTable, as_before, changed, finished, write_entries
+from penstock.state_processor.operator_lists import lists_of
+
+_COPIED_BYTES = 8 << 20
+
+
+@dataclasses.dataclass
+class NewList:
+    """An operator state to be."""
+
+    redistribution: Redistribution
+    items: list[Any]
+
+    def of(self, subtask: int, part: OperatorPart) -> list[Any]:
+        """What a subtask has of it."""
+        if self.redistribution is Redistribution.BROADCAST:
+            return self.items
+        if self.redistribution is Redistribution.UNION:
+            return self.items if subtask == 0 else []
+        return self.items[subtask :: part.parallelism]
+
+
+@dataclasses.dataclass
+class Change:
+    """What a state is to become. `schema` None: declared as before."""
+
+    function: Callable[..., Any]
+    schema: TableSchema | None
+
+
+class OperatorDraft:
+    """`part` is what an earlier snapshot has of the operator, if any; its files are read from `origin`."""
+
+    def __init__(self, part: OperatorPart, origin: StateFiles | None) -> None:
+        self.part = part
+        self._origin = origin
+        self._tables = dict(tables_of(part))
+        self._lists = set(lists_of(part))
+        self._changes: dict[str, Change] = {}
+        self.new_tables: dict[str, NewTable] = {}
+        self.new_lists: dict[str, NewList] = {}
+
+    @property
+    def states(self) -> list[str]:
+        """Names of all its states."""
+        return [*self._tables, *self.new_tables, *sorted(self._lists), *self.new_lists]
+
+    def set_table(self, table: NewTable) -> None:
+        """A keyed state, in the place of what it was."""
+        self._tables.pop(table.name, None)
+        self._changes.pop(table.name, None)
+        self.new_tables[table.name] = table
+
+    def set_list(self, name: str, new: NewList) -> None:
+        """An operator state, in the place of what it was."""
+        self._lists.discard(name)
+        self.new_lists[name] = new
+
+    def change(self, name: str, change: Change) -> None:
+        """Change the values of a keyed state. Raises StateNotFoundError if the snapshot has none of that name."""
+        self._check(name, name in self._tables)
+        before = self._changes.get(name)
+        if before is not None:
+            change = Change(_after(before.function, change.function), change.schema or before.schema)
+        self._changes[name] = change
+
+    def remove(self, name: str) -> None:
+        """Drop a state. Raises StateNotFoundError if there is none of that name."""
+        self._check(name, name in self.states)
+        self._tables.pop(name, None)
+        self._changes.pop(name, None)
+        self.new_tables.pop(name, None)
+        self.new_lists.pop(name, None)
+        self._lists.discard(name)
+
+    def found(self, part: OperatorPart, storage: StateFiles) -> None:
+        """What a job has written of the operator, into the new savepoint itself."""
+        self.part = part
+        self._origin = storage
+        self._tables = {name: text for name, text in tables_of(part).items() if name not in self.new_tables}
+        self._lists = set(lists_of(part)) - set(self.new_lists)
+
+    def write(self, storage: StateFiles, prefix: str) -> OperatorPart:
+        """Write all of it; file names begin with `prefix`."""
+        part = self.part
+        key_groups = KeyGroups(part.max_parallelism)
+        dealt = [
+            (table, table.by_subtask(part.max_parallelism, part.parallelism)) for table in self.new_tables.values()
+        ]
+        by_subtask = {subtask.subtask: subtask.state for subtask in part.subtasks}
+        subtasks = []
+        for subtask in range(part.parallelism):
+            before = by_subtask.get(subtask, OperatorState())
+            name = f"{prefix}-{subtask}"
+            keyed = self._kept(storage, name, subtask, before.keyed, key_groups)
+            for number, (table, entries) in enumerate(dealt):
+                file_name = f"{name}-new-{number}.parquet"
+                file = write_entries(storage, file_name, (table.name, table.schema), entries[subtask], key_groups)
+                keyed += [file] if file is not None else []
+            lists = self._lists_of(storage, f"{name}-lists", subtask, before.lists)
+            if keyed or lists is not None:
+                subtasks.append(SubtaskPart(subtask, OperatorState(keyed, lists)))
+        return msgspec.structs.replace(part, subtasks=subtasks)
+
+    def _kept(
+        self, storage: StateFiles, prefix: str, subtask: int, files: list[KeyedFile], key_groups: KeyGroups
+    ) -> list[KeyedFile]:
+        """What is kept of a subtask's keyed state: files of savepoints as they are, all else written anew."""
+        part = self.part
+        groups = key_group_range(subtask, part.max_parallelism, part.parallelism)
+        kept = []
+        for number, (name, text) in enumerate(self._tables.items()):
+            chain = [file for file in files if any(table.name == name for table in file.tables)]
+            change = self._changes.get(name)
+            if change is None and all(file.columns for file in chain):
+                for piece, file in enumerate(chain):
+                    path = self._copied(storage, file.path, file.bytes, f"{prefix}-{number}-{piece}.parquet")
+                    kept.append(msgspec.structs.replace(file, path=path))
+                continue
+            assert self._origin is not None
+            rows: Iterable[Any] = KeyedTable(self._origin, part, name).rows_of_chain(chain, groups)
+            schema = as_before(text)
+            if change is not None:
+                rows = changed(part.state_id, name, change.function, rows)
+                schema = change.schema or schema
+            (entries,) = NewTable(name, schema, _given(rows)).by_subtask(part.max_parallelism, 1)
+            written = write_entries(storage, f"{prefix}-{number}.parquet", (name, schema), entries, key_groups)
+            kept += [written] if written is not None else []
+        return kept
+
+    def _lists_of(
+        self, storage: StateFiles, file_name: str, subtask: int, before: ListsFile | None
+    ) -> ListsFile | None:
+        lists = before.lists if before is not None else []
+        if before is not None and not self.new_lists and all(one.name in self._lists for one in lists):
+            path = self._copied(storage, before.path, before.bytes, file_name) if before.path else ""
+            return msgspec.structs.replace(before, path=path)
+        items: list[tuple[str, Redistribution, list[Any]]] = []
+        for one in lists:
+            if one.name in self._lists:
+                assert self._origin is not None
+                assert before is not None
+                with classes_found(False):
+                    items.append((one.name, one.redistribution, read_items(self._origin, before.path, one)))
+        items += [(name, new.redistribution, new.of(subtask, self.part)) for name, new in self.new_lists.items()]
+        return finished(write_lists(storage, file_name, items)) if items else None
+
+    def _copied(self, storage: StateFiles, path: str, size: int, file_name: str) -> str:
+        """A file as it is, in the new savepoint; its path there."""
+        assert self._origin is not None
+        if self._origin is storage:
+            return path
+        writer = storage.create(file_name, shared=False)
+        try:
+            for start in range(0, size, _COPIED_BYTES):
+                writer.write(_read(self._origin, path, start, min(_COPIED_BYTES, size - start)))
+            writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+        return writer.path
+
+    def _check(self, name: str, is_there: bool) -> None:
+        if not is_there:
+            raise StateNotFoundError(
+                f"operator '{self.part.state_id}' ({self.part.name}) has no such state '{name}'. It has "
+                f"{', '.join(map(repr, self.states)) or 'none'}"
+            )
+
+
+def _read(files: StateFiles, path: str, start: int, size: int) -> bytes:
+    try:
+        data = files.read(path, start, size)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"the snapshot file {path} is missing") from error
+    if len(data) < size:
+        raise CheckpointError(f"the snapshot file {path} is truncated: it ends before byte {start + size}")
+    return data
+
+
+def _given(rows: Iterable[Any]) -> Callable[[], Iterable[Any]]:
+    return lambda: rows
+
+
+def _after(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
+    """Two changes, one after the other; what the first drops the second does not see."""
+
+    def both(*row: Any) -> Any:
+        value = first(*row)
+        return None if value is None else second(*row[:-1], value)
+
+    return both

@@ -1,0 +1,51 @@
+"""What is in a snapshot: operators and their states, with figures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.checkpoint.manifest import OperatorPart
+from penstock.checkpoint.storage import StateFiles
+from penstock.state_processor.keyed_table import TIMERS, KeyedTable, tables_of
+from penstock.state_processor.operator_lists import lists_of
+
+
+class KeyedStateInfo(NamedTuple):
+    """A state by key. `type` is its kind and type (value of Long); "" for what penstock keeps for its own use."""
+
+    name: str
+    type: str
+    entries: int
+    bytes: int
+
+
+class ListStateInfo(NamedTuple):
+    """A state of subtasks. `redistribution` is split, union or broadcast."""
+
+    name: str
+    redistribution: str
+    items: int
+    bytes: int
+
+
+class OperatorInfo(NamedTuple):
+    """An operator with state. `uid` is the program's, or derived from the operator's place in the program."""
+
+    uid: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    keyed_states: list[KeyedStateInfo]
+    list_states: list[ListStateInfo]
+
+
+def info_of(files: StateFiles, part: OperatorPart) -> OperatorInfo:
+    """What an operator has. Reads all keyed state of a checkpoint."""
+    keyed = []
+    for name, schema in tables_of(part).items():
+        size = KeyedTable(files, part, name, allow_missing_classes=True).size()
+        keyed.append(KeyedStateInfo(name, f"timers in {TIMERS[name]}" if name in TIMERS else schema, *size))
+    lists = [
+        ListStateInfo(one.name, one.redistribution.value, one.items_count, one.bytes) for one in lists_of(part).values()
+    ]
+    return OperatorInfo(part.state_id, part.name, part.parallelism, part.max_parallelism, keyed, lists)

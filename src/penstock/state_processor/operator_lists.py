@@ -1,0 +1,73 @@
+"""Operator state in a snapshot: lists, union lists and broadcast state of all subtasks, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.checkpoint.manifest import OperatorPart
+from penstock.checkpoint.storage import StateFiles
+from penstock.common.errors import StateNotFoundError
+from penstock.state.files import read_items
+from penstock.state.handles import ListInFile, Redistribution
+from penstock.state_processor.missing_classes import classes_found
+
+KIND_NAMES = {
+    Redistribution.SPLIT: "a list state",
+    Redistribution.UNION: "a union list state",
+    Redistribution.BROADCAST: "broadcast state",
+}
+
+
+class OperatorList:
+    """The list of that name: what all subtasks have of it. Of broadcast state, which all have alike, that of one."""
+
+    def __init__(self, name: str, redistribution: Redistribution, parts: list[tuple[int, str, ListInFile]]) -> None:
+        self.name = name
+        self.redistribution = redistribution
+        self._parts = parts[:1] if redistribution is Redistribution.BROADCAST else parts
+
+    @property
+    def items_count(self) -> int:
+        """How many items there are."""
+        return sum(len(part.items) for _, _, part in self._parts)
+
+    @property
+    def bytes(self) -> int:
+        """How much they take."""
+        return sum(section.length for _, _, part in self._parts for section in part.items)
+
+    def items(self, files: StateFiles, allow_missing_classes: bool) -> Iterator[Any]:
+        """All items; of broadcast state (key, value)."""
+        for _, path, part in self._parts:
+            with classes_found(allow_missing_classes):
+                items = read_items(files, path, part)
+            yield from items
+
+    def of_subtask(self, subtask: int) -> list[tuple[str, ListInFile]]:
+        """What a subtask has of it; of broadcast state each has all."""
+        whole = self.redistribution is Redistribution.BROADCAST
+        return [(path, part) for owner, path, part in self._parts if whole or owner == subtask]
+
+
+def lists_of(part: OperatorPart) -> dict[str, OperatorList]:
+    """The lists of an operator, by name."""
+    found: dict[str, list[tuple[int, str, ListInFile]]] = {}
+    for subtask in part.subtasks:
+        lists = subtask.state.lists
+        for list_ in lists.lists if lists is not None else []:
+            found.setdefault(list_.name, []).append((subtask.subtask, lists.path, list_))  # type: ignore[union-attr]
+    return {name: OperatorList(name, parts[0][2].redistribution, parts) for name, parts in found.items()}
+
+
+def list_of(part: OperatorPart, name: str, wanted: Redistribution | None = None) -> OperatorList:
+    """That list. Raises StateNotFoundError if there is none of that name, or none of the kind that is `wanted`."""
+    known = lists_of(part)
+    found = known.get(name)
+    if found is None or (wanted is not None and found.redistribution is not wanted):
+        there = ", ".join(f"'{one.name}' ({KIND_NAMES[one.redistribution]})" for one in known.values())
+        raise StateNotFoundError(
+            f"operator '{part.state_id}' ({part.name}) has no {'operator state' if wanted is None else wanted.value} "
+            f"'{name}'. It has {there or 'none'}"
+        )
+    return found

@@ -1,0 +1,143 @@
+"""Reading several states of an operator together, key by key.
+
+Source: Flink docs, "State Processor API", Keyed State.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from penstock.checkpoint.manifest import Manifest, OperatorPart
+from penstock.checkpoint.storage import StateFiles
+from penstock.common.errors import StateNotFoundError
+from penstock.datastream.base_functions import Function
+from penstock.runtime.budget import Budget
+from penstock.runtime.context import OperatorContext, SubtaskInfo
+from penstock.runtime.counters import OperatorCounters
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
+from penstock.state.files import restore_keyed
+from penstock.state.handles import KeyedFile
+from penstock.state.heap import HeapKeyedBackend
+from penstock.state.key_groups import KeyGroups, key_group_range
+from penstock.state.layers import LayeredTable
+from penstock.state_processor.keyed_table import TIMERS, place_columns, spans_of, tables_of
+from penstock.state_processor.missing_classes import classes_found
+
+K = TypeVar("K")
+OUT = TypeVar("OUT")
+
+
+class _ReaderContext(ABC):
+    """What `read_key` may ask beside the states."""
+
+    @abstractmethod
+    def registered_event_time_timers(self) -> set[int]:
+        """The event-time timers (ms) of the key."""
+
+    @abstractmethod
+    def registered_processing_time_timers(self) -> set[int]:
+        """The processing-time timers (ms) of the key."""
+
+
+class KeyedStateReaderFunction(Function, Generic[K, OUT]):
+    """Called once for each key that has a value in any of the states that `open` asks for.
+
+    In `open` states are asked for by the descriptors of the job. Time stands at the moment of the snapshot: what had
+    expired then is not there. What is changed in a state is not kept.
+    """
+
+    Context = _ReaderContext
+
+    @abstractmethod
+    def read_key(self, key: K, ctx: _ReaderContext) -> Iterable[OUT] | None:
+        """The results for a key; None is none."""
+
+
+class KeyReading(_ReaderContext):
+    """One run of a function over an operator's state.
+
+    Raises StateNotFoundError if the function asks for a state that is not there, UserFunctionError if it raises or asks
+    for a state that was of another kind or type.
+    """
+
+    def __init__(
+        self, files: StateFiles, manifest: Manifest, part: OperatorPart, function: KeyedStateReaderFunction[Any, Any]
+    ) -> None:
+        self._files = files
+        self._part = part
+        self._function = UserFunction(function, "read_key")
+        self._backend = HeapKeyedBackend(lambda: manifest.triggered_ms)
+        self._timers: dict[str, dict[Any, set[int]]] = {}
+        info = SubtaskInfo(manifest.job_id, 0, part.name, 0, 1, part.max_parallelism)
+        self._context = OperatorContext(
+            info,
+            part.name,
+            part.state_id,
+            self._backend.now_ms,
+            Budget(lambda: 0),
+            OperatorCounters(part.name),
+            KeyGroups(part.max_parallelism),
+        )
+
+    def registered_event_time_timers(self) -> set[int]:
+        return set(self._timers_of(EVENT_TIMERS_TABLE).get(self._backend.key, ()))
+
+    def registered_processing_time_timers(self) -> set[int]:
+        return set(self._timers_of(PROCESSING_TIMERS_TABLE).get(self._backend.key, ()))
+
+    def results(self) -> Iterator[Any]:
+        """What the function gives, for one key after the other."""
+        part = self._part
+        known = tables_of(part)
+        for name, schema in known.items():
+            self._backend.restored_table(name, schema)
+        self._function.open(self._context, self._backend.store())
+        try:
+            asked = list(self._backend.schemas)
+            for name in asked:
+                if name not in known:
+                    raise StateNotFoundError(
+                        f"operator '{part.state_id}' ({part.name}) has no keyed state '{name}'. It has "
+                        f"{', '.join(map(repr, known)) or 'none'}"
+                    )
+            for subtask in part.subtasks:
+                groups = key_group_range(subtask.subtask, part.max_parallelism, part.parallelism)
+                for span in spans_of(subtask.state.keyed, groups):
+                    yield from self._of_span(subtask.state.keyed, span, asked or list(known))
+        finally:
+            self._function.close(self._context)
+
+    def _of_span(self, chain: list[KeyedFile], span: range, tables: list[str]) -> Iterator[Any]:
+        backend = self._backend
+        backend.clear()
+        self._timers.clear()
+        wanted = {name: table for name, table in backend.tables.items() if name in tables or name in TIMERS}
+        with classes_found(False):
+            restore_keyed(self._files, chain, span, wanted)
+        keys: dict[Any, None] = {}
+        for name in tables:
+            namespaced = len(place_columns(name)) > 1
+            keys.update((place[0] if namespaced else place, None) for place, _ in self._table(name).items())
+        for key in keys:
+            backend.key = key
+            try:
+                yield from self._function.call(key, self) or ()
+            except Exception as error:
+                raise self._context.user_error(error, self._function.method, key=key) from error
+
+    def _timers_of(self, table: str) -> dict[Any, set[int]]:
+        found = self._timers.get(table)
+        if found is None:
+            found = self._timers[table] = {}
+            places = [place for place, _ in self._table(table).items()] if table in self._backend.tables else []
+            for key, timestamp, _ in places:
+                found.setdefault(key, set()).add(timestamp)
+        return found
+
+    def _table(self, name: str) -> LayeredTable:
+        table = self._backend.tables[name]
+        assert isinstance(table, LayeredTable)
+        return table
