@@ -21,17 +21,22 @@ __all__ = [
     "ValueStateDescriptor",
 ]
 
+WINDOW_PREFIX = "window/"
+OWN_NAMES = (WINDOW_PREFIX, "(")
+"""How names begin that are not for users: state of windows, and what operators keep themselves."""
 _AGGREGATE_METHODS = ("create_accumulator", "add", "get_result", "merge")
 
 
 class StateDescriptor:
-    """Name and type of a state. Raises ValueError if the name is empty, TypeError if name or type is none."""
+    """Name and type of a state. Raises ValueError for a name that can't be one, TypeError if it is none."""
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
         if not isinstance(name, str):
             raise TypeError(f"the name of a state is a str, got {name!r}")
         if not name:
             raise ValueError("the name of a state must not be empty")
+        if name.startswith(OWN_NAMES):
+            raise ValueError(f"the name {name!r} begins as those of penstock's own states do: {' or '.join(OWN_NAMES)}")
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None

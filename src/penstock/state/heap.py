@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 from penstock.common.errors import ProgramError
 from penstock.state.descriptors import (
+    WINDOW_PREFIX,
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -36,7 +37,6 @@ from penstock.state.schema import TableSchema, check_schema, schema_of
 from penstock.state.tables import Table
 
 NO_NAMESPACE: Any = None
-WINDOW_PREFIX = "window/"
 T = TypeVar("T", bound=Table)
 
 

@@ -19,9 +19,9 @@ from penstock.common.errors import StateNotFoundError
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
 from penstock.runtime.windows.sliced_window_operator import ENDED_TABLE, SLICES_TABLE, WAITING_TABLE
 from penstock.runtime.windows.window_operator import CONTENTS_TABLE
+from penstock.state.descriptors import WINDOW_PREFIX
 from penstock.state.files import read_keyed
 from penstock.state.handles import KeyedFile
-from penstock.state.heap import WINDOW_PREFIX
 from penstock.state.key_groups import key_group_of, key_group_range
 from penstock.state.layers import LayeredTable
 from penstock.state.tables import PIECE_ENTRIES, Entries, Places

@@ -77,6 +77,9 @@ def test_functions_of_the_wrong_kind_are_refused() -> None:
 
 def test_names_and_types_are_checked() -> None:
     """Two states without a name would overwrite each other."""
+    for name in ("window/count", "(reduce)"):
+        with pytest.raises(ValueError, match="penstock's own states"):
+            ValueStateDescriptor(name)
     with pytest.raises(ValueError, match="must not be empty"):
         ValueStateDescriptor("")
     with pytest.raises(TypeError, match=r"Types.LONG\(\)"):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.common.errors import ProgramError
 from penstock.runtime.windows.trigger import OnMergeContext
 from penstock.state.descriptors import (
+    WINDOW_PREFIX,
     AggregatingStateDescriptor,
     ListStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
 )
-from penstock.state.heap import WINDOW_PREFIX
 
 if TYPE_CHECKING:
     from penstock.runtime.metrics import MetricGroup
