@@ -300,8 +300,9 @@ class JobManager:
             return
         self._guarded(self.execution.tick)
         if self.execution.status is JobStatus.RUNNING:
-            if self.execution.takes_checkpoints:
-                self._guarded(self._checkpoints.coordinator.tick)
+            # Also while the job waits for its last checkpoint: that may take too long like any other.
+            begins = self.execution.takes_checkpoints
+            self._guarded(lambda: self._checkpoints.coordinator.tick(may_begin=begins))
             self._check_coordinator()
         self._check_slots(now_ms)
         if now_ms - self._query_checked_ms >= _QUERY_CHECK_MS:
@@ -322,6 +323,8 @@ class JobManager:
         self._checkpoints.coordinator.attempt_ended()
         error = self.execution.error
         may_restart = self.execution.status is JobStatus.FAILED and not isinstance(error, _NEVER_AGAIN)
+        # What a savepoint holds with which it was to stop is committed: it would be done a second time.
+        may_restart = may_restart and not self._checkpoints.coordinator.stopped
         delay_ms = self._restarts.delay_ms(now_ms) if may_restart and not self._cancelled else None
         if delay_ms is None:
             self._end()
