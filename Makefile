@@ -42,7 +42,7 @@ fix: $(READY) ## format, and repair what ruff can repair
 sim: $(READY) ## the simulator; one run again: make sim SEED=48211
 	@$(BIN)/python -m penstock.testing.simulator $(if $(SEED),--seed $(SEED))
 
-soak: $(READY) ## thousands of seeds, minutes of load: what is too long for CI
+soak: $(READY) ## a hundred thousand seeds, minutes of load: hours, too long for CI
 	@$(BIN)/python -m pytest -m soak --timeout=0
 
 bench: $(BENCH_READY) ## throughput and latency on this machine: hours; a part: make bench ARGS="--only 1,3 --runs 1"

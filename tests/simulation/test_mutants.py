@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,16 +15,23 @@ from penstock.cluster.uncommitted import Uncommitted
 from penstock.runtime import output, task
 from penstock.runtime.alignment import AtLeastOnceAlignment
 from penstock.runtime.elements import CheckpointBarrier, Element
+from penstock.runtime.events import TriggerCheckpoint
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
 from penstock.runtime.output import OutputEdge
+from penstock.runtime.slot import Slot
+from penstock.runtime.snapshot import KeyedChain
+from penstock.runtime.task import Task
 from penstock.runtime.timers import TimerQueue
 from penstock.runtime.vertex import EdgeInfo
 from penstock.runtime.watermarks import WatermarkValve
 from penstock.state.layers import LayeredTable
 from penstock.state.stored_table import StoredTable
 from penstock.state.tables import FrozenTable
-from penstock.testing.simulator import SimulationError, run_seed
+from penstock.testing.simulator import Circumstances, SimulationError, run_program, run_seed
+from penstock.testing.simulator.driver import Driver
+from penstock.testing.simulator.generation import generate
+from penstock.testing.simulator.host import SlotHost
 from penstock.testing.simulator.network import Channel, Network
 
 pytestmark = pytest.mark.simulation
@@ -44,10 +53,13 @@ def highest_watermark(patch: pytest.MonkeyPatch) -> None:
 def newest_row_first(patch: pytest.MonkeyPatch) -> None:
     """The network does not keep the order of a channel."""
 
-    def receive(self: Network, channel: Channel) -> bytes:
-        return self._channels[channel].pop()
+    receive = Network.receive
 
-    patch.setattr(Network, "receive", receive)
+    def newest(self: Network, channel: Channel) -> bytes:
+        self._channels[channel].rotate(1)
+        return receive(self, channel)
+
+    patch.setattr(Network, "receive", newest)
 
 
 def another_way_each_time(patch: pytest.MonkeyPatch) -> None:
@@ -156,11 +168,101 @@ def results_before_their_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Uncommitted, "add", lambda self, task, sink, values, after: add(self, task, sink, values, after - 1))
 
 
+def commits_not_repeated(patch: pytest.MonkeyPatch) -> None:
+    """What was given out to be committed when the driver died, or a commit failed, is taken for committed."""
+    patch.setattr(CheckpointCoordinator, "commit_again", lambda self, manifest: None)
+
+
+def late_acknowledgements_dropped(patch: pytest.MonkeyPatch) -> None:
+    """What a sink prepared for a checkpoint that took too long is forgotten."""
+    acknowledged = CheckpointCoordinator.acknowledged
+
+    def drop(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any) -> None:
+        if checkpoint_id in self._pending:
+            acknowledged(self, task, checkpoint_id, state, commits)
+
+    patch.setattr(CheckpointCoordinator, "acknowledged", drop)
+
+
+def no_time_limit_at_the_end(patch: pytest.MonkeyPatch) -> None:
+    """A job that waits for its last checkpoint waits for ever."""
+    tick = CheckpointCoordinator.tick
+
+    def never(self: CheckpointCoordinator, may_begin: bool = True) -> None:
+        if may_begin:
+            tick(self)
+
+    patch.setattr(CheckpointCoordinator, "tick", never)
+
+
+def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:
+    """A job that fails while it stops with a savepoint goes back to the checkpoint before it."""
+    patch.setattr(
+        CheckpointCoordinator, "stopped", property(lambda self: False, lambda self, value: None), raising=False
+    )
+
+
+def changes_lost_to_a_savepoint(patch: pytest.MonkeyPatch) -> None:
+    """A checkpoint after a savepoint, or after an upload that failed, holds what has changed since that one only."""
+    patch.setattr(KeyedChain, "next_is_full", property(lambda self: not self.files))
+
+
+def open_doors(patch: pytest.MonkeyPatch) -> None:
+    """Messages of an attempt that has ended are taken for those of the present one."""
+    patch.setattr(SlotHost, "lets_in", lambda self, message: True)
+    patch.setattr(Driver, "lets_in", lambda self, attempt: True)
+
+
+def each_trigger_counts(patch: pytest.MonkeyPatch) -> None:
+    """A source that is told of a checkpoint twice begins it twice."""
+    trigger = Task._trigger_checkpoint
+
+    def again(self: Task, event: TriggerCheckpoint) -> None:
+        self._last_triggered = 0
+        trigger(self, event)
+
+    patch.setitem(task._HANDLERS, TriggerCheckpoint, again)
+
+
+def savepoints_not_aligned(patch: pytest.MonkeyPatch) -> None:
+    """In AT_LEAST_ONCE mode, savepoints are as checkpoints: a job that starts from one sees records again."""
+
+    def barrier(self: AtLeastOnceAlignment, channel: Any, element: CheckpointBarrier) -> None:
+        n = element.checkpoint_id
+        if n > self._last_counted and n not in self._aborted:
+            self._pending.setdefault(n, (element, set()))[1].add(channel)
+            self._count()
+
+    patch.setattr(AtLeastOnceAlignment, "_barrier", barrier)
+
+
+def nothing_restored_in_at_least_once(patch: pytest.MonkeyPatch) -> None:
+    """In AT_LEAST_ONCE mode, tasks begin with nothing after a failure."""
+    restore = Slot.restore
+    patch.setattr(Slot, "restore", lambda self, files: restore(self, files) if self.level.exactly_once else 0)
+
+
 FAULTS = [
+    commits_not_repeated, late_acknowledgements_dropped, no_time_limit_at_the_end, back_behind_the_stop,
+    changes_lost_to_a_savepoint, open_doors, each_trigger_counts, savepoints_not_aligned,
+    nothing_restored_in_at_least_once,
     committed_too_early, only_the_first_layer, timers_left_out, splits_from_the_start, results_before_their_time,
     highest_watermark, newest_row_first, another_way_each_time, forgotten_cursor, forgotten_timers, forgotten_elements,
     one_partitioner_for_all, no_alignment, barrier_before_records,
 ]  # fmt: skip
+
+
+OFTEN = {"checkpoint_at_steps": tuple(range(0, 800, 60)), "checkpoint_timeout_ms": 3_000, "cancel_at_step": None}
+PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
+    back_behind_the_stop: {**OFTEN, "savepoint_at_steps": (150,), "stop_rate": 1.0, "stop_crash_rate": 1.0},
+    changes_lost_to_a_savepoint: {
+        **OFTEN, "savepoint_at_steps": (90, 150, 240, 330), "stop_rate": 0.0, "crash_rate": 0.5, "growth_max": 1_000.0,
+        "upload_failure_rate": 0.02, "rescale_rate": 0.0,
+    },
+    savepoints_not_aligned: {**OFTEN, "exactly_once": False, "savepoint_at_steps": (90, 150, 240, 330)},
+    nothing_restored_in_at_least_once: {**OFTEN, "exactly_once": False, "crash_at_steps": (200,), "crash_rate": 0.5},
+}  # fmt: skip
+"""Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -169,4 +271,8 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     fault(monkeypatch)
     with pytest.raises(SimulationError):
         for seed in range(SEEDS):
-            run_seed(seed)
+            if fault in PROVOKED:
+                drawn = Circumstances.draw(Random(seed + 1))
+                run_program(generate(seed), dataclasses.replace(drawn, **PROVOKED[fault]), seed)
+            else:
+                run_seed(seed)

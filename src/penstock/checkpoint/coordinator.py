@@ -350,6 +350,7 @@ class CheckpointCoordinator:
 
     def _savepoint_complete(self, pending: Pending, manifest: Manifest, commits: list[Commit]) -> None:
         del self._pending[pending.checkpoint_id]
+        self.stopped = self.stopped or pending.wanted.stop
         if pending.wanted.stop or self.settings.interval_ms is None:
             # The job goes back to nothing that was before.
             self._carried.clear()

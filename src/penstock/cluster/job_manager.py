@@ -314,8 +314,9 @@ class JobManager:
             return
         self._guarded(self.execution.tick)
         if self.execution.status is JobStatus.RUNNING:
-            if self.execution.takes_checkpoints:
-                self._guarded(self._checkpoints.coordinator.tick)
+            # Also while the job waits for its last checkpoint: that may take too long like any other.
+            begins = self.execution.takes_checkpoints
+            self._guarded(lambda: self._checkpoints.coordinator.tick(may_begin=begins))
             self._check_coordinator()
         self._check_slots(now_ms)
         if now_ms - self._query_checked_ms >= _QUERY_CHECK_MS:
@@ -342,6 +343,11 @@ class JobManager:
             )
         self._checkpoints.coordinator.attempt_ended()
         may_restart = self.execution.status is JobStatus.FAILED and not isinstance(error, _NEVER_AGAIN)
+        if may_restart and self._checkpoints.coordinator.stopped:
+            # What the savepoint holds with which it was to stop is committed: it would be done a second time.
+            _log.warning("job '%s' has stopped with a savepoint, but its end failed: %s", self._graph.name, error)
+            self.execution.status, self.execution.error = JobStatus.FINISHED, None
+            may_restart = False
         delay_ms = self._restart_delay_ms(now_ms, error) if may_restart and not self._cancelled else None
         if delay_ms is None:
             self._end()

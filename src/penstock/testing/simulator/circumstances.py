@@ -65,6 +65,8 @@ class Circumstances:
     """How long checkpoint storage may take before it begins to write."""
     commit_failure_rate: float = 0.0
     """How likely it is that a commit fails: with it fails the job, and starts again."""
+    stop_crash_rate: float = 0.0
+    """How likely it is that a slot is killed while the job stops with a savepoint."""
     jump_rate: float = 0.01
     """How often the clock jumps while there is something to do, against one for each thing that could be done."""
 
@@ -122,6 +124,7 @@ class Circumstances:
             checkpoint_timeout_ms=random.choice([3_000, 3_000, 3_000, 3_000, 500, 60]),
             upload_ms_max=random.choice([0, 0, 0, 20, 1_000]),
             commit_failure_rate=random.choice([0.0, 0.0, 0.0, 0.0, 0.02]) if fails else 0.0,
+            stop_crash_rate=random.choice([0.0, 0.5]),
             cached_entries=random.choice([None, None, 0, 1, 5]),
             alignment_limits=AlignmentLimits(random.choice([0, 200, 1 << 20]), random.choice([1 << 20, 1 << 20, 500])),
         )

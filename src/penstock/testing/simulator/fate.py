@@ -71,6 +71,11 @@ class Fate:
         if self.chance(self._circumstances.crash_rate):
             self._crashes.insert(0, steps + self._random.choice([0, 5, 20, 60]))
 
+    def stopping(self, steps: int) -> None:
+        """The job stops with a savepoint that is complete: another good moment."""
+        if self.chance(self._circumstances.stop_crash_rate):
+            self._crashes.insert(0, steps + self._random.choice([0, 2, 5]))
+
     def chance(self, rate: float) -> bool:
         """Whether something fails that fails at this rate."""
         return rate > 0 and not self.healed and self._random.random() < rate

@@ -3,10 +3,15 @@
 A committable may be committed when a checkpoint that names it is complete, or a savepoint with which the job has
 stopped or from which one was started. It may be committed again: that changes nothing. It must not be removed and
 needed later.
+
+Users read what was published, not when: what one subtask wrote is in the order in which checkpoints name it, though a
+commit that failed is done after others.
 """
 
 from __future__ import annotations
 
+from bisect import insort
+from operator import itemgetter
 from typing import Any
 
 from penstock.checkpoint.manifest import Manifest, unpacked
@@ -17,21 +22,28 @@ Results = dict[tuple[int, int], list[Any]]
 
 
 class Outside:
-    """Outlives all drivers. `results` is what users see."""
+    """Outlives all drivers."""
 
     def __init__(self) -> None:
-        self.results: Results = {}
-        self._named: set[str] = set()
-        """What completed checkpoints name."""
+        self._seen: dict[tuple[int, int], list[tuple[int, Any]]] = {}
+        """Values with their places."""
+        self._named: dict[str, int] = {}
+        """What completed checkpoints name, with its place in the order of all."""
         self._committed: set[str] = set()
         self._removed: set[str] = set()
+
+    @property
+    def results(self) -> Results:
+        """What users see."""
+        return {sink: [value for _, value in seen] for sink, seen in self._seen.items()}
 
     def complete(self, manifest: Manifest) -> None:
         """The job, or another one, may go back to this: what it names is to be committed."""
         for commits in manifest.commits.values():
             for commit in commits:
                 _, committables = unpacked(commit)
-                self._named.update(written.name for written in committables)
+                for written in committables:
+                    self._named.setdefault(written.name, len(self._named))
 
     def commit(self, sink: int, subtask: int, committables: list[Written]) -> None:
         """A committer publishes these."""
@@ -41,7 +53,8 @@ class Outside:
             assert name not in self._removed, f"{name} was removed before it was committed"
             if name not in self._committed:
                 self._committed.add(name)
-                self.collect(sink, subtask, [written])
+                seen = self._seen.setdefault((sink, subtask), [])
+                insort(seen, (self._named[name], (written.record, written.timestamp)), key=itemgetter(0))
 
     def abort(self, committables: list[Written]) -> None:
         """A committer removes these."""
@@ -51,5 +64,6 @@ class Outside:
 
     def collect(self, sink: int, subtask: int, values: list[Any]) -> None:
         """Values that count at once."""
-        seen = self.results.setdefault((sink, subtask), [])
-        seen.extend((value.record, value.timestamp) if isinstance(value, Written) else value for value in values)
+        seen = self._seen.setdefault((sink, subtask), [])
+        for value in values:
+            seen.append((len(seen), (value.record, value.timestamp) if isinstance(value, Written) else value))

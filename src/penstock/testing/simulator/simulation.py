@@ -408,8 +408,10 @@ class Simulation:
             self.acknowledged.append(message)
         elif isinstance(message, Decline):
             self.declined.append(message)
-        before = self.coordinator.committed_id
+        before, stopped = self.coordinator.committed_id, self.driver.stopped_with
         self.driver.hear(slot, message)
+        if self.driver.stopped_with != stopped:
+            self._fate.stopping(self.trace.steps)
         if self.coordinator.committed_id != before:
             self._fate.checkpoint_complete(self.trace.steps)
 
