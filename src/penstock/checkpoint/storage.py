@@ -213,7 +213,7 @@ def latest_of(base: str, job_name: str) -> str:
     Raises CheckpointError if there is none.
     """
     system, root = file_system_of(base)
-    newest: tuple[int, str] | None = None
+    newest: tuple[int, int, str] | None = None
     for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
         if entry.type is not fs.FileType.Directory:
             continue
@@ -223,11 +223,13 @@ def latest_of(base: str, job_name: str) -> str:
             except CheckpointError as error:
                 _log.warning("passed over: %s", error)
                 continue
-            if manifest.job_name == job_name and (newest is None or manifest.completed_ms > newest[0]):
-                newest = manifest.completed_ms, _like(base, path)
+            # Of two in one millisecond the later one: what it names may have been committed.
+            found = manifest.completed_ms, manifest.checkpoint_id, _like(base, path)
+            if manifest.job_name == job_name and (newest is None or found > newest):
+                newest = found
     if newest is None:
         raise CheckpointError(f"there is no checkpoint of a job named '{job_name}' below {base}")
-    return newest[1]
+    return newest[2]
 
 
 def _like(base: str, path: str) -> str:

@@ -161,6 +161,17 @@ def test_one_that_takes_too_long_is_given_up() -> None:
     assert job.triggered() == [2]
 
 
+def test_the_last_one_may_take_too_long_as_well() -> None:
+    """A job whose data has ended would wait for ever for one lost message."""
+    job = Job(interval_ms=100, timeout_ms=300)
+    outcomes: list = []
+    job.coordinator.ask(Wanted(outcomes.append))
+    job.now_ms += 300
+    job.coordinator.tick(may_begin=False)
+    assert isinstance(outcomes[0], CheckpointError)
+    assert job.triggered() == [1], "none begins by itself"
+
+
 def test_too_many_failures_in_a_row_fail_the_job() -> None:
     """A job would run for days without one checkpoint, and nobody would notice until it is needed."""
     job = Job(failures_tolerated=1)
@@ -288,6 +299,17 @@ def test_a_savepoint_with_which_the_job_stops_is_committed() -> None:
     job.acknowledge(savepoint, commits=[(SINK, ["a"])])
     assert [values for _, _, values in job.committed] == [["a"], ["a"]]
     assert job.coordinator.committed_id == savepoint
+
+
+def test_nobody_goes_back_behind_a_savepoint_with_which_the_job_stops() -> None:
+    """A worker lost while the tasks are closed, and all since the last checkpoint would come out twice."""
+    job = Job(interval_ms=100)
+    job.coordinator.ask(Wanted(lambda outcome: None, "/first"))
+    job.acknowledge(*job.triggered())
+    assert not job.coordinator.stopped
+    job.coordinator.ask(Wanted(lambda outcome: None, "/second", stop=True))
+    job.acknowledge(*job.triggered())
+    assert job.coordinator.stopped
 
 
 def test_a_savepoint_that_fails_is_the_affair_of_who_asked() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
-from penstock.checkpoint.storage import DirectoryStorage, completed_in, file_system_of, read_manifest
+from penstock.checkpoint.storage import DirectoryStorage, completed_in, file_system_of, latest_of, read_manifest
 from penstock.common.errors import CheckpointError
 from penstock.state.handles import KeyedFile, ListsFile, OperatorState
 
@@ -68,6 +69,17 @@ def test_completed_checkpoints_are_those_with_a_manifest(storage, tmp_path) -> N
     unfinished = storage.create("11-x", shared=False)
     unfinished.close()
     assert [number for number, _ in completed_in(str(tmp_path / "job"))] == [2, 10]
+
+
+def test_the_latest_is_the_newest_of_its_name(tmp_path) -> None:
+    """A job started from an older one would commit a second time what came after it."""
+    for job, number, completed_ms in [("a", 1, 5), ("a", 2, 9), ("a", 3, 9), ("b", 7, 8)]:
+        complete = msgspec.structs.replace(manifest(number), completed_ms=completed_ms)
+        DirectoryStorage(str(tmp_path / job)).publish(complete)
+    name = manifest(1).job_name
+    assert latest_of(str(tmp_path), name) == str(tmp_path / "a" / "chk-3"), "of two in one millisecond, the later one"
+    with pytest.raises(CheckpointError):
+        latest_of(str(tmp_path), "another")
 
 
 def test_a_sweep_leaves_what_checkpoints_need(storage, tmp_path) -> None:

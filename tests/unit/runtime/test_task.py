@@ -488,6 +488,15 @@ def test_a_source_begins_a_checkpoint_between_its_records() -> None:
     assert host.flushed() == [3]
 
 
+def test_a_source_that_is_told_of_a_checkpoint_twice_begins_it_once() -> None:
+    """Its barrier would come twice, and all tasks behind it would take part a second time."""
+    host = sourced(Script())
+    host.handle(TriggerCheckpoint(7, 500)).works()
+    host.handle(TriggerCheckpoint(8, 600)).works()
+    host.handle(TriggerCheckpoint(7, 500)).works()
+    assert host.left() == [CheckpointBarrier(7, 500), CheckpointBarrier(8, 600)]
+
+
 def test_the_end_of_a_source() -> None:
     """Windows behind it would stay open, or close before its last record."""
     script = Script()

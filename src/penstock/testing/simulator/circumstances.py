@@ -60,7 +60,7 @@ class Circumstances:
     checkpoint_interval_ms: int = NEVER_MS
     pause_ms: int = 0
     concurrent_max: int = 1
-    checkpoint_timeout_ms: int = 3_000
+    checkpoint_timeout_ms: int = 600_000
     upload_ms_max: int = 0
     """How long checkpoint storage may take before it begins to write."""
     commit_failure_rate: float = 0.0

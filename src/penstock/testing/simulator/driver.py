@@ -64,6 +64,7 @@ class Driver:
         self.stopped_with: str | None = None
         """The savepoint with which the user has stopped the job."""
         self.commits = commits(self._commit_failed)
+        self._collected = 0
         self._around = around
         self._deliver = deliver
         self._job_id = f"job-{number}"
@@ -185,7 +186,10 @@ class Driver:
             self._around.outside.collect(message.sink_id, message.subtask, message.values)
 
     def collect(self, checkpoint_id: int) -> None:
-        """What tasks have sent before this checkpoint counts now."""
+        """What tasks have sent before this checkpoint counts now, if it did not yet."""
+        if checkpoint_id <= self._collected:
+            return
+        self._collected = checkpoint_id
         for sink, subtask, values in self.uncommitted.complete(checkpoint_id):
             self._around.outside.collect(sink, subtask, values)
 
