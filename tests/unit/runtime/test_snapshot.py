@@ -1,0 +1,110 @@
+"""Chains of files: what the next snapshot has to hold, so that all of them together hold the state."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from penstock.runtime.operators.operator import Operator
+from penstock.runtime.snapshot import KeyedChain, OperatorSnapshot, TaskSnapshot, restore_operator
+from penstock.state.handles import RestoredOperator
+from penstock.state.heap import HeapKeyedBackend
+from penstock.state.key_groups import KeyGroups
+from penstock.testing.simulator.storage import MemoryStorage
+
+GROUPS = KeyGroups(4)
+
+
+class Counts(Operator):
+    """An operator with one table."""
+
+    def __init__(self) -> None:
+        super().__init__("counts")
+        self.backend = HeapKeyedBackend()
+        self.table = self.backend.layered("t")
+
+    def keyed_tables(self):
+        return self.backend.tables
+
+    def lists(self):
+        return []
+
+    def restored_table(self, name, schema):
+        return self.backend.restored_table(name, schema)
+
+
+class Chain:
+    """Snapshots of one operator, numbered as they are taken."""
+
+    def __init__(self) -> None:
+        self.storage = MemoryStorage(Random(0), 0)
+        self.operator = Counts()
+        self.chain = KeyedChain()
+        self.chain.growth_max = 1_000
+        self.number = 0
+
+    def freeze(self, savepoint: str = "") -> tuple[OperatorSnapshot, TaskSnapshot]:
+        self.number += 1
+        frozen = OperatorSnapshot("uid", self.operator, self.chain, False, bool(savepoint))
+        return frozen, TaskSnapshot(self.number, f"{self.number}-0-0-0", [frozen], GROUPS, savepoint)
+
+    def take(self, savepoint: str = "") -> bool:
+        """Take one whole. Whether it was a full one."""
+        frozen, snapshot = self.freeze(savepoint)
+        writing = snapshot.write(self.storage.savepoint(savepoint) if savepoint else self.storage)
+        try:
+            while True:
+                next(writing)
+        except StopIteration as end:
+            assert snapshot.written(end.value) is not None
+        return frozen.full
+
+    def restored(self) -> dict:
+        operator = Counts()
+        given = RestoredOperator([self.chain.files])
+        restore_operator(operator, given, KeyedChain(), range(4), self.storage)
+        return operator.table.whole()
+
+
+@pytest.mark.parametrize("what", ["savepoint", "failure"])
+def test_changes_that_are_in_no_file_of_the_chain_come_with_the_next(what: str) -> None:
+    """What changed before a savepoint, or before an upload that failed, would be missing after a restart."""
+    chain = Chain()
+    put = chain.operator.table.put
+    put("a", 1)
+    assert chain.take(), "there is nothing yet that it could go on from"
+    put("b", 2)
+    assert not chain.take()
+    put("c", 3)
+    if what == "savepoint":
+        assert chain.take("/savepoint")
+    else:
+        _, snapshot = chain.freeze()
+        snapshot.failed()
+    put("d", 4)
+    assert chain.take()
+    assert chain.restored() == {"a": 1, "b": 2, "c": 3, "d": 4}
+    put("e", 5)
+    assert not chain.take(), "from here on, changes are enough"
+    assert chain.restored() == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+
+
+def test_a_snapshot_that_is_still_written_when_a_savepoint_is_taken() -> None:
+    """The chain would go on from a file whose successor is missing."""
+    chain = Chain()
+    chain.operator.table.put("a", 1)
+    chain.take()
+    chain.operator.table.put("b", 2)
+    _, slow = chain.freeze()
+    chain.operator.table.put("c", 3)
+    assert chain.take("/savepoint")
+    chain.operator.table.put("d", 4)
+    writing = slow.write(chain.storage)
+    try:
+        while True:
+            next(writing)
+    except StopIteration as end:
+        assert slow.written(end.value) is not None
+    assert chain.take()
+    assert chain.restored() == {"a": 1, "b": 2, "c": 3, "d": 4}
