@@ -262,6 +262,8 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
         "alignment_limits": AlignmentLimits(), "driver_crash_rate": 0.0, "upload_ms_max": 0, "abort_rate": 0.0,
         "trigger_lost": 0.0, "upload_failure_rate": 0.0,
     },
+    only_the_first_layer: {**OFTEN, "crash_rate": 0.5, "growth_max": 1_000.0, "rescale_rate": 0.0},
+    timers_left_out: {**OFTEN, "crash_at_steps": (300,), "crash_rate": 0.5},
     savepoints_not_aligned: {**OFTEN, "exactly_once": False, "savepoint_at_steps": (90, 150, 240, 330)},
     nothing_restored_in_at_least_once: {**OFTEN, "exactly_once": False, "crash_at_steps": (200,), "crash_rate": 0.5},
 }  # fmt: skip

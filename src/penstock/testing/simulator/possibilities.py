@@ -58,6 +58,15 @@ class Possibilities:
         self._network = network
         self._control = control
         self._now_ms = now_ms
+        self._kinds: list[tuple[str, Callable[[SlotId], None], float]] = [
+            ("open", doer.open, 1.0),
+            ("write", doer.write, _WRITE_RATE),
+            ("step", doer.step_slot, 1.0),
+            ("upload", doer.upload, 1.0),
+            ("control", doer.tell, 1.0),
+            ("report", doer.hear, 1.0),
+        ]
+        self._possible: dict[SlotId, tuple[bool, ...]] = dict.fromkeys(hosts, (False,) * len(self._kinds))
         self._touched: dict[SlotId, None] = dict.fromkeys(hosts)
         self._receives: dict[SlotId, float] = {}
         """How fast a slot takes rows, if it does."""
@@ -73,7 +82,9 @@ class Possibilities:
     def touch_channel(self, channel: Channel) -> None:
         """A row has come into this channel, or was taken out."""
         sender, target = channel
-        self._touched[sender] = self._touched[target] = None
+        if self._hosts[sender].rows:
+            # Perhaps it waits for room in this channel.
+            self._touched[sender] = None
         self._channels.setdefault(target, []).append(channel)
 
     def refresh(self) -> None:
@@ -86,6 +97,8 @@ class Possibilities:
         for slot in self._touched:
             self._refresh(slot, self._hosts[slot], now_ms)
         self._touched.clear()
+        for slot in list(self._channels):
+            self._set_channels(slot, self._receives[slot])
 
     def next_wake_ms(self) -> int | None:
         """When the next slot has something to do though nothing happens to it."""
@@ -97,15 +110,24 @@ class Possibilities:
         blocked = bool(host.rows)
         busy = host.busy
         wake_ms, upload_ms = host.wake_at_ms(), host.upload_at_ms()
-        do = self._doer
-        self._set("open", slot, do.open, not host.is_open and not host.discarding)
-        room = host.is_open and blocked and self._network.has_room(slot, (slot[0] + 1, host.rows[0][0]))
-        self._set("write", slot, do.write, room, _WRITE_RATE)
+        is_open = host.is_open
         due = host.fresh or busy or (wake_ms is not None and wake_ms <= now_ms)
-        self._set("step", slot, do.step_slot, host.is_open and not blocked and not host.discarding and due)
-        self._set("upload", slot, do.upload, upload_ms is not None and upload_ms <= now_ms)
-        self._set("control", slot, do.tell, host.is_open and not blocked and self._control.waits_for(slot))
-        self._set("report", slot, do.hear, self._control.waits_of(slot))
+        possible = (
+            not is_open and not host.discarding,
+            is_open and blocked and self._network.has_room(slot, (slot[0] + 1, host.rows[0][0])),
+            is_open and not blocked and not host.discarding and due,
+            upload_ms is not None and upload_ms <= now_ms,
+            is_open and not blocked and self._control.waits_for(slot),
+            self._control.waits_of(slot),
+        )
+        before = self._possible[slot]
+        if possible != before:
+            self._possible[slot] = possible
+            for (kind, do, rate), can, could in zip(self._kinds, possible, before, strict=True):
+                if can and not could:
+                    self._agenda.enter((kind, slot), partial(do, slot), rate)
+                elif could and not can:
+                    self._agenda.leave((kind, slot))
         receives = not blocked and (host.is_open or host.discarding)
         self._set_channels(slot, (_BUSY_RATE if busy else 1.0) if receives else 0.0)
         later = [at for at in (wake_ms, upload_ms) if at is not None and at > now_ms]
@@ -114,12 +136,6 @@ class Possibilities:
         elif (at := min(later)) != self._wakes_ms.get(slot):
             self._wakes_ms[slot] = at
             heapq.heappush(self._wakes, (at, slot))
-
-    def _set(self, kind: str, slot: SlotId, do: Callable[[SlotId], None], possible: object, rate: float = 1.0) -> None:
-        if possible:
-            self._agenda.enter((kind, slot), partial(do, slot), rate)
-        else:
-            self._agenda.leave((kind, slot))
 
     def _set_channels(self, slot: SlotId, rate: float) -> None:
         waiting, touched = self._network.waiting(slot), self._channels.pop(slot, ())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.runtime.buffer import decode_header
-from penstock.runtime.events import AbortCheckpoint, CheckpointComplete, Event, Result, TriggerCheckpoint
+from penstock.runtime.events import AbortCheckpoint, Acknowledge, CheckpointComplete, Event, Result, TriggerCheckpoint
 from penstock.testing.simulator.host import Failed
 from penstock.testing.simulator.network import SlotId
 
@@ -84,4 +84,6 @@ def report_line(message: Any) -> str:
         return f"Result({len(message.values)} of sink {message.sink_id})"
     if isinstance(message, Failed):
         return f"Failed({str(message.error).splitlines()[0] if str(message.error) else message.error!r})"
+    if isinstance(message, Acknowledge):
+        return f"Acknowledge({message.checkpoint_id}) of v{message.vertex}"
     return repr(message)

@@ -376,6 +376,7 @@ class Simulation:
         index, row = host.rows.popleft()
         target = (slot[0] + 1, index)
         self._network.send(slot, target, row)
+        self._possibilities.touch(slot)
         self._possibilities.touch_channel((slot, target))
         self.trace.add(name_of(slot), f"writes {row_line(row)}", f"to slot {index}")
 
