@@ -19,6 +19,8 @@ class Commits:
 
     def __init__(self, outside: Outside, random: Random, failure_rate: float, failed: Callable[[], None]) -> None:
         self.failure_rate = failure_rate
+        self.error = False
+        """Whether a commit of the present attempt has failed: then the job has, even if all else is done."""
         self._outside = outside
         self._random = random
         self._failed = failed
@@ -29,6 +31,7 @@ class Commits:
     def begin_attempt(self) -> None:
         """What has failed so far is given out again."""
         self._attempt += 1
+        self.error = False
 
     def commit(self, sink: int, subtask: int, committables: list[Written], done: Callable[[], None]) -> None:
         """To be committed."""
@@ -60,6 +63,7 @@ class Commits:
             do()
         except OSError:
             if attempt == self._attempt:
+                self.error = True
                 self._failed()
         else:
             self._done.append(done)

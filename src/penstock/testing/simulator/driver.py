@@ -6,6 +6,7 @@ results that do not count yet, and commits that were given out and are not done.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -29,6 +30,9 @@ from penstock.testing.simulator.network import SlotId
 from penstock.testing.simulator.outside import Outside
 from penstock.testing.simulator.report import Trace
 from penstock.testing.simulator.storage import MemoryStorage
+
+
+_HEALED_TIMEOUT_MS = 3_000
 
 
 class DriverLostError(Exception):
@@ -138,8 +142,9 @@ class Driver:
         return self.execution.status is JobStatus.FAILED and lost and not self.coordinator.stopped
 
     def heal(self) -> None:
-        """Nothing fails any more."""
+        """Nothing fails any more, and the last checkpoint has the time that it needs."""
         self.commits.failure_rate = 0
+        self.coordinator.settings = dataclasses.replace(self.coordinator.settings, timeout_ms=_HEALED_TIMEOUT_MS)
 
     def _commit_failed(self) -> None:
         self.execution.failed(None, TaskLostError("a commit failed"))

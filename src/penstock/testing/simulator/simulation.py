@@ -107,13 +107,14 @@ class Simulation:
     def _start_job(self, graph: JobGraph, origin: Any = None) -> None:
         """The user starts a job, perhaps from a checkpoint or savepoint."""
         around = Surroundings(self.circumstances, self.clock, self.trace, self.storage, self.outside)
-        rate = 0 if self._fate.healed else self.circumstances.commit_failure_rate
 
         def commits(failed: Callable[[], None]) -> Commits:
-            return Commits(self.outside, self.random, rate, failed)
+            return Commits(self.outside, self.random, self.circumstances.commit_failure_rate, failed)
 
         self.driver = Driver(self._jobs, graph, around, commits, self._deliver, origin)
         self._jobs += 1
+        if self._fate.healed:
+            self.driver.heal()
         self._control = ControlMessages(self.random, lambda slot: self._possibilities.touch(slot))
         self._begin_attempt()
 
@@ -243,7 +244,8 @@ class Simulation:
                 self.crash_driver()
                 return False
             self._commit()
-        if self.driver.may_restart or isinstance(self.execution.error, TaskLostError):
+        if self.driver.commits.error:
+            self.trace.add("user", "starts the job again, which has failed at its very end")
             self.crash_driver()
             return False
         return True
