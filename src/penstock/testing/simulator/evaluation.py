@@ -17,6 +17,7 @@ import dataclasses
 import enum
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.testing.simulator import functions
@@ -168,7 +169,8 @@ def _operator(program: Program, node: Node, input: Part) -> Part:
     if node.kind == "reduce":
         return _reduce(node, input, program.batched)
     again = _again(node, input.again)
-    if not input.exact or not (program.exact_time or program.batched):
+    known = input.exact and (program.exact_time or program.batched)
+    if not known or (not program.batched and _sessions_touch(node, input.records)):
         return Part([], exact=False, parallelism=node.parallelism, again=again)
     records = list(_KEYED[node.kind](node, input.records))
     timed = input.timed or node.kind == "gather"
@@ -302,6 +304,17 @@ def _windows(node: Node, records: list[Timed]) -> Iterable[Timed]:
             name, path, _, number = functions.total("window", key, numbers)
             window = (start, end) if settings["how"] == "process" else ()
             yield (name, (*path, *window), key, number), end - 1
+
+
+def _sessions_touch(node: Node, records: list[Timed]) -> bool:
+    """Whether a session ends where a record begins another: one or two, as event time may stop right between them."""
+    if node.kind != "window" or node.settings["windows"] != "session":
+        return False
+    for of_key in _by_key(records).values():
+        times = sorted({time for _, time in of_key if time is not None})
+        if any(after - before == node.settings["size_ms"] for before, after in pairwise(times)):
+            return True
+    return False
 
 
 def _sessions(records: list[Timed], gap: int) -> dict[tuple[int, int], list[int]]:
