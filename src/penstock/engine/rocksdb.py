@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rocksdict import BlockBasedOptions, Cache, Options, Rdict, Snapshot, WriteBatch, WriteOptions
+from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch, WriteOptions
 
 from penstock.runtime.vertex import StoredState
 from penstock.state.key_value import Stores
@@ -26,15 +26,15 @@ _BUFFERS = 2
 
 
 class RocksView:
-    """A snapshot of a database."""
+    """A database at one moment. Iterators keep to the moment in which they were made; rocksdict's snapshots do not."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self._position = snapshot.iter()
+    def __init__(self, database: Rdict) -> None:
+        self._looking_up = database.iter()
+        self._walking = database.iter()
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key."""
-        position = self._position
+        position = self._looking_up
         position.seek(key)
         if not position.valid() or position.key() != key:
             return None
@@ -42,13 +42,16 @@ class RocksView:
         return value
 
     def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose keys begin so, by key."""
-        # In raw mode, keys and values are bytes.
-        entries: Iterator[tuple[Any, Any]] = self._snapshot.items(from_key=prefix)
-        for key, value in entries:
+        """All entries whose keys begin so, by key. One walk at a time."""
+        position = self._walking
+        position.seek(prefix)
+        while position.valid():
+            key: Any = position.key()
             if not key.startswith(prefix):
                 return
+            value: Any = position.value()
             yield key, value
+            position.next()
 
 
 class RocksStore:
@@ -89,7 +92,7 @@ class RocksStore:
 
     def view(self) -> RocksView:
         """The database as it is now."""
-        return RocksView(self._database.snapshot())
+        return RocksView(self._database)
 
     def remove_all(self, prefix: bytes) -> None:
         """Remove all entries whose keys begin so."""
