@@ -16,7 +16,7 @@ from penstock.testing.simulator.programs import Program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 1_600
+SEEDS_IN_CI = 1_000
 SEEDS_IN_SOAK = 100_000
 
 
