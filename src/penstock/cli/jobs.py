@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,19 +29,16 @@ Directory = Annotated[
 
 def list_jobs() -> None:
     """Show the jobs that run on this machine: id, since when, status, name."""
-    from datetime import datetime
-
     from penstock.cluster.registry import JobRegistry
     from penstock.control.messages import Command
 
     jobs = JobRegistry().jobs()
     for job in jobs:
-        since = datetime.fromtimestamp(job.started_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
         try:
             status = _answer(job, Command("status"), _ANSWER_SECONDS)
         except PenstockError:
             status = "(no answer)"
-        typer.echo(f"{job.job_id}  {since}  {status:<11} {job.name}")
+        typer.echo(f"{job.job_id}  {as_moment(job.started_ms)}  {status:<11} {job.name}")
     if not jobs:
         typer.echo("no job runs on this machine", err=True)
 
@@ -48,8 +46,9 @@ def list_jobs() -> None:
 def savepoint(job: Job, directory: Directory = None) -> None:
     """Take a savepoint of a running job, and print its path. The job goes on.
 
-    penstock savepoint flights s3://bucket/savepoints
-    penstock run -s s3://bucket/savepoints/savepoint-… -p 8 job.py
+    
+      penstock savepoint flights s3://bucket/savepoints
+      penstock run -s s3://bucket/savepoints/savepoint-… -p 8 job.py
     """
     tell(lambda: _ask(job, "savepoint", directory))
 
@@ -66,8 +65,9 @@ def stop(
 ) -> None:
     """Stop a running job with a savepoint, and print its path. What came before the savepoint is committed.
 
-    penstock stop flights /data/savepoints
-    penstock run -s /data/savepoints/savepoint-… job.py
+    
+      penstock stop flights /data/savepoints
+      penstock run -s /data/savepoints/savepoint-… job.py
     """
     tell(lambda: _ask(job, "stop", directory, drain))
 
@@ -90,8 +90,6 @@ def checkpoints(job: Job) -> None:
 
 def _table(reports: list[dict[str, Any]]) -> list[str]:
     lines = ["   id  triggered  duration  alignment   sync     async    written      total"]
-    from datetime import datetime
-
     for report in reports:
         at = datetime.fromtimestamp(report["triggered_ms"] / 1000).strftime("%H:%M:%S")
         lines.append(
@@ -109,6 +107,11 @@ def _table(reports: list[dict[str, Any]]) -> list[str]:
             f"{one['vertex']} ({one['subtask'] + 1}){' ended' * one['ended']}"
         )
     return lines
+
+
+def as_moment(timestamp_ms: int) -> str:
+    """A moment (ms since the epoch) for people, by the clock of this machine."""
+    return datetime.fromtimestamp(timestamp_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def as_size(count: float) -> str:

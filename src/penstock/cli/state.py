@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.jobs import as_size, tell
+from penstock.cli.jobs import as_moment, as_size, tell
 from penstock.common.errors import CheckpointError, StateNotFoundError
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ SnapshotPath = Annotated[
 def list_states(path: SnapshotPath) -> None:
     """Show operators and their states: types, entries, bytes. Of a checkpoint all state is read to count it.
 
-    penstock state ls /data/savepoints/savepoint-…
+    
+      penstock state ls /data/savepoints/savepoint-…
     """
     tell(lambda: "\n".join(_summary(_reader(path))))
 
@@ -66,12 +67,9 @@ def show(
 
 
 def _summary(reader: SavepointReader) -> Iterator[str]:
-    from datetime import datetime
-
-    when = datetime.fromtimestamp(reader.completed_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
     kind = "savepoint" if reader.is_savepoint else "checkpoint"
     job = f"of job {reader.job_name} ({reader.job_id})" if reader.job_id else "of no job"
-    yield f"{kind} {reader.checkpoint_id} {job}, {when}"
+    yield f"{kind} {reader.checkpoint_id} {job}, {as_moment(reader.completed_ms)}"
     for operator in reader.operators():
         yield ""
         yield f"{operator.uid}  {operator.name}, parallelism {operator.parallelism} of {operator.max_parallelism}"
