@@ -7,7 +7,9 @@ Every page has a checksum. Row groups are what is read: a subtask reads those th
 
 from __future__ import annotations
 
+import contextlib
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -26,6 +28,28 @@ _PLACE_COLUMNS = {2: ["key", "namespace"], 3: ["key", "timestamp", "namespace"]}
 VALUE = "value"
 
 
+class ColumnFiles(ABC):
+    """Whatever keeps state files keeps columns as well: a Parquet file is one of them."""
+
+    @abstractmethod
+    def create(self, name: str, shared: bool) -> StateWriter:
+        """A new state file."""
+
+    @abstractmethod
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+
+    def create_columns(
+        self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
+    ) -> ParquetColumnWriter:
+        """A new Parquet file."""
+        return ParquetColumnWriter(self.create(name, shared=False), table, schema, keyed_by_first, pickled)
+
+    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
+        """The rows of these key groups."""
+        return read_columns(self.read, file, groups)
+
+
 class ReadPart(Protocol):
     """Reads `length` bytes of the file `path` from `offset` on."""
 
@@ -42,6 +66,7 @@ class ParquetColumnWriter:
         self._writer = writer
         self._table = table
         self._schema = schema
+        self._schema_text = str(schema) if schema is not None else ""
         self._keyed_by_first = keyed_by_first
         self._pickled = pickled
         self._parquet: pq.ParquetWriter | None = None
@@ -78,8 +103,8 @@ class ParquetColumnWriter:
         self._parquet.close()
         self._writer.close()
         sections = [Section(group, row_group, rows, 0) for (group, row_group), rows in sorted(self._sections.items())]
-        text = str(self._schema) if self._schema is not None else ""
-        return KeyedFile(self._writer.path, self._sink.size, [TableInFile(self._table, True, text)], sections, True)
+        table = TableInFile(self._table, True, self._schema_text)
+        return KeyedFile(self._writer.path, self._sink.size, [table], sections, True)
 
     def abort(self) -> None:
         """Remove it."""
@@ -101,7 +126,7 @@ class ParquetColumnWriter:
             pickled_field(name) if name in self._pickled else field_for(name, declared.get(name), column)
             for name, column in columns.items()
         ]
-        metadata = {"penstock.table": self._table, "penstock.schema": str(self._schema or "")}
+        metadata = {"penstock.table": self._table, "penstock.schema": self._schema_text}
         schema = pa.schema([pa.field("key_group", pa.int32()), *self._fields], metadata=metadata)
         self._parquet = pq.ParquetWriter(self._sink, schema, write_page_checksum=True, compression="zstd")
 
@@ -129,22 +154,24 @@ def read_tables(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tupl
     if not wanted:
         return
     stored = _StoredFile(read, file)
-    try:
+    with _errors_named(file):
         parquet = pq.ParquetFile(stored, page_checksum_verification=True)
         for row_group in wanted:
             table = parquet.read_row_group(row_group)
             size, stored.bytes_read = stored.bytes_read, 0
             yield _of_groups(table, groups), size
-    except FileNotFoundError as error:
-        raise CheckpointError(f"the savepoint file {file.path} is missing") from error
-    except (OSError, pa.ArrowException) as error:
-        raise CheckpointError(f"the savepoint file {file.path} is damaged: {error}") from error
 
 
 def read_schema(read: ReadPart, file: KeyedFile) -> pa.Schema:
     """Its columns. Raises CheckpointError if the file is missing or damaged."""
-    try:
+    with _errors_named(file):
         return pq.ParquetFile(_StoredFile(read, file)).schema_arrow
+
+
+@contextlib.contextmanager
+def _errors_named(file: KeyedFile) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as error:
         raise CheckpointError(f"the savepoint file {file.path} is missing") from error
     except (OSError, pa.ArrowException) as error:

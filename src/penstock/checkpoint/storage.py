@@ -14,17 +14,14 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from pyarrow import fs
 
-from penstock.checkpoint.columns import ParquetColumnWriter, read_columns
+from penstock.checkpoint.columns import ColumnFiles
 from penstock.checkpoint.manifest import Manifest, decode, encode, is_relative
 from penstock.common.errors import CheckpointError
-from penstock.state.handles import KeyedFile
-from penstock.state.schema import TableSchema
-from penstock.state.tables import Entries, Places
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +29,7 @@ METADATA = "_metadata"
 _CHECKPOINT = re.compile(r"chk-(\d+)$")
 
 
-class StateFiles:
+class StateFiles(ColumnFiles):
     """State files below a directory, by paths that are relative to it or absolute."""
 
     def __init__(self, directory: str) -> None:
@@ -53,16 +50,6 @@ class StateFiles:
         full = self._path(path)
         self._make_parent(full)
         return FileWriter(self._system, full, path)
-
-    def create_columns(
-        self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
-    ) -> ParquetColumnWriter:
-        """A new Parquet file."""
-        return ParquetColumnWriter(self.create(name, shared=False), table, schema, keyed_by_first, pickled)
-
-    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
-        """The rows of these key groups."""
-        return read_columns(self.read, file, groups)
 
     def _place_of(self, name: str, shared: bool) -> str:
         raise NotImplementedError
@@ -194,6 +181,19 @@ class FileWriter:
             self._stream.close()
         with contextlib.suppress(OSError):
             self._system.delete_file(f"{self._full}.unfinished")
+
+
+def absolute(path: str | Path) -> str:
+    """A path that means the same in another working directory, or a URL as it is; without a slash at its end."""
+    text = str(path)
+    return (text if "://" in text else str(Path(text).expanduser().absolute())).rstrip("/")
+
+
+def files_directory(path: str, manifest: Manifest) -> str:
+    """What the paths in the manifest of a checkpoint or savepoint are relative to; `path` is that of either."""
+    directory = absolute(path).removesuffix(f"/{METADATA}")
+    # The files of a checkpoint may be shared by those beside it.
+    return directory if manifest.savepoint else directory.rpartition("/")[0]
 
 
 def file_system_of(directory: str) -> tuple[fs.FileSystem, str]:

@@ -8,13 +8,12 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings, CommitCall
 from penstock.checkpoint.manifest import Manifest, located
 from penstock.checkpoint.restore import Restored, assign, enumerator_states
-from penstock.checkpoint.storage import METADATA, DirectoryStorage, latest_of, read_manifest
+from penstock.checkpoint.storage import DirectoryStorage, absolute, files_directory, latest_of, read_manifest
 from penstock.cluster.outlines import outlines_of, sink_state_ids, source_state_ids
 from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
@@ -77,9 +76,7 @@ class JobCheckpoints:
         base = base or self._savepoints
         if base is None:
             raise ConfigurationError(f"where to? Name a directory, or set {options.SAVEPOINT_DIRECTORY.key}")
-        if "://" not in base:
-            base = str(Path(base).expanduser().absolute())
-        return f"{base.rstrip('/')}/savepoint-{self._job_id[:6]}-{uuid.uuid4().hex[:12]}"
+        return f"{absolute(base)}/savepoint-{self._job_id[:6]}-{uuid.uuid4().hex[:12]}"
 
     def start_from(self, path: str, claim: bool) -> None:
         """The job starts from a checkpoint of another run. Raises CheckpointError if that does not fit this program.
@@ -88,13 +85,10 @@ class JobCheckpoints:
         looked for the latest one after this job has ended would do its work once more.
         """
         manifest = read_manifest(path)
-        directory = (path if "://" in path else str(Path(path).expanduser().absolute())).rstrip("/")
-        directory = directory.removesuffix(f"/{METADATA}")
-        # The files of a checkpoint may be shared by those beside it.
-        of_job = directory if manifest.savepoint else directory.rpartition("/")[0]
-        self._origin = located(manifest, of_job)
+        directory = files_directory(path, manifest)
+        self._origin = located(manifest, directory)
         if claim and not manifest.savepoint:
-            self._claimed = DirectoryStorage(of_job)
+            self._claimed = DirectoryStorage(directory)
         assign(self._origin, self._outlines, own=False, allow_non_restored=self._allow_non_restored)
         self.coordinator.start_from(self._origin)
 

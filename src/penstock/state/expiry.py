@@ -6,7 +6,7 @@ write costs one dict entry, whatever was before, and what nobody touches any mor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 _STEPS = 8
@@ -33,11 +33,6 @@ class Expiry:
             if self.next_ms is None or at_ms < self.next_ms:
                 self.next_ms = at_ms
         places[place] = None
-
-    def touch_all(self, places: Iterable[tuple[Any, int]]) -> None:
-        """Entries that have been restored."""
-        for place, expires_ms in places:
-            self.touch(place, expires_ms)
 
     def expire(self, now_ms: int, entries_max: int) -> int:
         """Look at entries whose time may be over, at most so many. Returns how many that were."""

@@ -159,8 +159,7 @@ class TtlListState(_TtlState, ListState[Any]):
 
     def get(self) -> Iterable[Any]:
         place, now_ms = self._place(), self._backend.now_ms()
-        stored: list[tuple[int, Any]] = self._table.get(place) or []
-        alive = [item for item in stored if not self._is_over(item[0], now_ms)]
+        stored, alive = self._items(place, now_ms)
         shown = stored if self._shows_expired else alive
         if self._reading_counts and alive:
             self._store(place, [(now_ms, value) for _, value in alive], now_ms)
@@ -185,6 +184,11 @@ class TtlListState(_TtlState, ListState[Any]):
         now_ms = self._backend.now_ms()
         self._store(self._place(), [(now_ms, value) for value in values], now_ms)
 
+    def _items(self, place: Any, now_ms: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
+        """What is stored there, and what of it is not over."""
+        stored: list[tuple[int, Any]] = self._table.get(place) or []
+        return stored, [item for item in stored if not self._is_over(item[0], now_ms)]
+
     def _store(self, place: Any, items: list[tuple[int, Any]], touched_ms: int | None) -> None:
         if not items:
             self._table.remove(place)
@@ -194,9 +198,7 @@ class TtlListState(_TtlState, ListState[Any]):
             self._touch(place, touched_ms)
 
     def _alive(self, place: Any) -> int | None:
-        now_ms = self._backend.now_ms()
-        stored: list[tuple[int, Any]] = self._table.get(place) or []
-        alive = [item for item in stored if not self._is_over(item[0], now_ms)]
+        stored, alive = self._items(place, self._backend.now_ms())
         if len(alive) < len(stored):
             self._store(place, alive, None)
         return min(used_ms for used_ms, _ in alive) + self._ttl_ms if alive else None
@@ -242,8 +244,7 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         place, now_ms = self._place(), self._backend.now_ms()
-        stored: dict[Any, tuple[int, Any]] = self._table.get(place) or {}
-        alive = {key: item for key, item in stored.items() if not self._is_over(item[0], now_ms)}
+        stored, alive = self._entries(place, now_ms)
         shown = stored if self._shows_expired else alive
         if self._reading_counts and alive:
             self._table.put(place, {key: (now_ms, value) for key, (_, value) in alive.items()})
@@ -261,6 +262,11 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
     def is_empty(self) -> bool:
         return not list(self.items())
 
+    def _entries(self, place: Any, now_ms: int) -> tuple[dict[Any, tuple[int, Any]], dict[Any, tuple[int, Any]]]:
+        """What is stored there, and what of it is not over."""
+        stored: dict[Any, tuple[int, Any]] = self._table.get(place) or {}
+        return stored, {key: item for key, item in stored.items() if not self._is_over(item[0], now_ms)}
+
     def _prune(self, place: Any, alive: dict[Any, tuple[int, Any]]) -> None:
         if alive:
             self._table.put(place, alive)
@@ -268,9 +274,7 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
             self._table.remove(place)
 
     def _alive(self, place: Any) -> int | None:
-        now_ms = self._backend.now_ms()
-        stored: dict[Any, tuple[int, Any]] = self._table.get(place) or {}
-        alive = {key: item for key, item in stored.items() if not self._is_over(item[0], now_ms)}
+        stored, alive = self._entries(place, self._backend.now_ms())
         if len(alive) < len(stored):
             self._prune(place, alive)
         return min(used_ms for used_ms, _ in alive.values()) + self._ttl_ms if alive else None

@@ -85,12 +85,7 @@ class LayeredTable(Table):
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All entries. Nothing may be stored meanwhile."""
-        layers = [self._base, *self._frozen, self.current]
-        for depth, layer in enumerate(layers):
-            above = layers[depth + 1 :]
-            for place, value in layer.items():
-                if value is not None and not any(place in newer for newer in above):
-                    yield place, value
+        return visible([self._base, *self._frozen, self.current])
 
     def whole(self) -> dict[Any, Any]:
         """All entries as one dict, for reading only."""
@@ -120,14 +115,20 @@ class LayeredTable(Table):
         self._holders.append(holder)
         holder.use_layer(self.current)
 
-    def freeze(self, full: bool) -> FrozenTable:
+    def set_aside(self) -> dict[Any, Any]:
+        """Freeze the current layer, and return it."""
         changed = self.current
-        if changed:
-            self._frozen.append(changed)
-            self.current = {}
-            for holder in self._holders:
-                holder.use_layer(self.current)
-        # A layer that is empty stays in use.
+        if not changed:
+            # It stays in use.
+            return {}
+        self._frozen.append(changed)
+        self.current = {}
+        for holder in self._holders:
+            holder.use_layer(self.current)
+        return changed
+
+    def freeze(self, full: bool) -> FrozenTable:
+        changed = self.set_aside()
         layers = [self._base, *self._frozen] if full else [changed] if changed else []
         self._readers += 1
         return FrozenTable(lambda: pieces_of(layers), full, self._namespaced, self._release)
@@ -162,6 +163,15 @@ class LayeredTable(Table):
         if not oldest:
             self._frozen.popleft()
         return done or 1
+
+
+def visible(layers: list[dict[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """The entries of layers, oldest first, that no newer one replaces or removes."""
+    for depth, layer in enumerate(layers):
+        above = layers[depth + 1 :]
+        for place, value in layer.items():
+            if value is not None and not any(place in newer for newer in above):
+                yield place, value
 
 
 def unshared(value: Any) -> Any:

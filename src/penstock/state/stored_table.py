@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from penstock.state.key_groups import KeyGroups
 from penstock.state.key_value import KeyValueStore, StoreView
 from penstock.state.keys import KeyTypeError, encode_key
-from penstock.state.layers import LayeredTable
+from penstock.state.layers import LayeredTable, unshared, visible
 from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places
 
 _ABSENT: Any = object()
@@ -50,11 +50,12 @@ class StoredTable(LayeredTable):
     # What operators and states call.
 
     def older(self, place: Any) -> Any:
-        for layer in reversed(self._frozen):
-            value = layer.get(place, _ABSENT)
-            if value is not _ABSENT:
-                return None if value is None else pickle.loads(pickle.dumps(value, protocol=5))
-        data = self._store.get(self._key(place))
+        value = _in_layers(self._frozen, place)
+        # What comes from the store is a copy by itself.
+        return self._stored(self._store, place) if value is _ABSENT else unshared(value)
+
+    def _stored(self, store: KeyValueStore | StoreView, place: Any) -> Any:
+        data = store.get(self._key(place))
         return None if data is None else pickle.loads(data)[1]
 
     def remove(self, place: Any) -> Any:
@@ -68,27 +69,16 @@ class StoredTable(LayeredTable):
         for place, value in _decoded(self._store.view().items(self._prefix)):
             if not any(place in layer for layer in layers):
                 yield place, value
-        for depth, layer in enumerate(layers):
-            for place, value in layer.items():
-                if value is not None and not any(place in newer for newer in layers[depth + 1 :]):
-                    yield place, value
+        yield from visible(layers)
 
     def whole(self) -> dict[Any, Any]:
         return dict(self.items())
 
     def clear(self) -> None:
-        self.current.clear()
-        self._frozen.clear()
+        super().clear()
         self._folding = None
         self._changed.clear()
         self._store.remove_all(self._prefix)
-
-    @property
-    def has_older(self) -> bool:
-        return True
-
-    def older_layers(self) -> list[Layer]:
-        return [dict(self.items())]
 
     # Spilling.
 
@@ -100,8 +90,7 @@ class StoredTable(LayeredTable):
     def spill(self, entries_max: int) -> None:
         """Do some of the work of bringing into the store what is in memory."""
         if len(self.current) > self._current_max:
-            self._remember(self.current)
-            self._set_aside()
+            self._remember(self.set_aside())
         self.fold(entries_max)
         while len(self._frozen) > _LAYERS_MAX:
             # The store is slower than what changes: from here on, changes wait for it.
@@ -113,18 +102,6 @@ class StoredTable(LayeredTable):
             if len(self._changed) > _REMEMBERED_MAX:
                 self._forgot = True
                 self._changed = {}
-
-    def _set_aside(self) -> Layer:
-        """The current layer, to be written to no more."""
-        layer = self.current
-        if not layer:
-            # It stays in use.
-            return {}
-        self._frozen.append(layer)
-        self.current = {}
-        for holder in self._holders:
-            holder.use_layer(self.current)
-        return layer
 
     def fold(self, entries_max: int) -> int:
         """Write on at the oldest layer; a snapshot that is being written has its own view of it and of the store."""
@@ -151,7 +128,7 @@ class StoredTable(LayeredTable):
     def freeze(self, full: bool) -> FrozenTable:
         full = full or self._forgot
         changed, self._changed, self._forgot = self._changed, {}, False
-        newest = self._set_aside()
+        newest = self.set_aside()
         view = self._store.view()
         layers = list(self._frozen)
         if full:
@@ -166,12 +143,8 @@ class StoredTable(LayeredTable):
         return _pieces((place, self._at_freeze(view, layers, place)) for place in places)
 
     def _at_freeze(self, view: StoreView, layers: list[Layer], place: Any) -> Any:
-        for layer in reversed(layers):
-            value = layer.get(place, _ABSENT)
-            if value is not _ABSENT:
-                return value
-        data = view.get(self._key(place))
-        return None if data is None else pickle.loads(data)[1]
+        value = _in_layers(layers, place)
+        return self._stored(view, place) if value is _ABSENT else value
 
     def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
         self._write(zip(places, values, strict=True))
@@ -215,6 +188,15 @@ class _Whole:
         yield from _pieces(_decoded(self._view.items(self._prefix)))
         for layer in self._layers:
             yield list(layer), list(layer.values())
+
+
+def _in_layers(layers: Sequence[Layer], place: Any) -> Any:
+    """What the newest layer that knows the place holds; None there says that it is gone."""
+    for layer in reversed(layers):
+        value = layer.get(place, _ABSENT)
+        if value is not _ABSENT:
+            return value
+    return _ABSENT
 
 
 def _decoded(entries: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.checkpoint.manifest import OperatorPart
-from penstock.checkpoint.storage import METADATA, SavepointStorage, read_manifest
+from penstock.checkpoint.storage import METADATA, SavepointStorage, absolute, files_directory, read_manifest
 from penstock.common.errors import StateNotFoundError
 
 
@@ -15,8 +15,7 @@ class SnapshotOnDisk:
     def __init__(self, path: str | Path) -> None:
         self.path = absolute(path).removesuffix(f"/{METADATA}")
         self.manifest = read_manifest(self.path)
-        # The files of a checkpoint may be shared by those beside it.
-        self.root = self.path if self.manifest.savepoint else self.path.rpartition("/")[0]
+        self.root = files_directory(self.path, self.manifest)
         self.files = SavepointStorage(self.root)
 
     def __str__(self) -> str:
@@ -30,9 +29,3 @@ class SnapshotOnDisk:
             there = ", ".join(f"'{part.state_id}' ({part.name})" for part in self.manifest.operators)
             raise StateNotFoundError(f"{self} has no operator '{uid}'. It has {there or 'none at all'}")
         return part
-
-
-def absolute(path: str | Path) -> str:
-    """A path that means the same in another working directory, or a URL as it is."""
-    text = str(path)
-    return (text if "://" in text else str(Path(text).expanduser().absolute())).rstrip("/")

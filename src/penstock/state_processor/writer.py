@@ -14,7 +14,7 @@ import msgspec
 from pyarrow import fs
 
 from penstock.checkpoint.manifest import Manifest, OperatorPart
-from penstock.checkpoint.storage import SavepointStorage, file_system_of
+from penstock.checkpoint.storage import SavepointStorage, absolute, file_system_of
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError
 from penstock.common.typeinfo import TypeInformation
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
@@ -24,7 +24,7 @@ from penstock.state_processor.bootstrap import Bootstrap
 from penstock.state_processor.keyed_table import TIMERS, row_columns
 from penstock.state_processor.new_tables import NewTable, column_types, named
 from penstock.state_processor.operator_draft import Change, NewList, OperatorDraft
-from penstock.state_processor.snapshot_on_disk import SnapshotOnDisk, absolute
+from penstock.state_processor.snapshot_on_disk import SnapshotOnDisk
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from random import Random
 
-from penstock.checkpoint.columns import ParquetColumnWriter, read_columns
+from penstock.checkpoint.columns import ColumnFiles
 from penstock.checkpoint.manifest import Manifest, decode, encode, located
-from penstock.state.handles import KeyedFile
-from penstock.state.schema import TableSchema
-from penstock.state.tables import Entries, Places
 
 SAVEPOINTS = "/savepoint-"
 """What the paths of all savepoints begin with."""
 
 
-class MemoryStorage:
+class MemoryStorage(ColumnFiles):
     """Files and manifests by path. `failure_rate`: how likely it is that a write fails.
 
     `published` is told of each checkpoint that is complete. `touched` is called whenever the driver has changed
@@ -47,16 +44,6 @@ class MemoryStorage:
         if path not in self.files:
             raise FileNotFoundError(path)
         return self.files[path][offset : offset + length]
-
-    def create_columns(
-        self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
-    ) -> ParquetColumnWriter:
-        """A new Parquet file."""
-        return ParquetColumnWriter(MemoryWriter(self, name), table, schema, keyed_by_first, pickled)
-
-    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
-        """The rows of these key groups."""
-        return read_columns(self.read, file, groups)
 
     def savepoint(self, directory: str) -> MemorySavepoint:
         """Where a savepoint is kept."""
@@ -142,7 +129,7 @@ class MemoryWriter:
         """Nothing is kept."""
 
 
-class MemorySavepoint:
+class MemorySavepoint(ColumnFiles):
     """A savepoint: its files are in the storage's memory, below its directory."""
 
     def __init__(self, storage: MemoryStorage, directory: str) -> None:
@@ -153,19 +140,9 @@ class MemorySavepoint:
         """A new file, by its name in the savepoint."""
         return MemoryWriter(self._storage, name, self._directory)
 
-    def create_columns(
-        self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
-    ) -> ParquetColumnWriter:
-        """A new Parquet file, by its name in the savepoint."""
-        return ParquetColumnWriter(self.create(name, shared=False), table, schema, keyed_by_first, pickled)
-
     def read(self, path: str, offset: int, length: int) -> bytes:
         """A part of a file."""
         return self._storage.read(path, offset, length)
-
-    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
-        """The rows of these key groups."""
-        return read_columns(self.read, file, groups)
 
     def publish(self, manifest: Manifest) -> str:
         """Keep the manifest, as what it would be on disk."""
