@@ -78,6 +78,7 @@ TITLES = {
     17: "checkpoints by size of state and parallelism",
     18: "recovery of 100 MB of keyed state",
     19: "rescaling 500 MB of keyed state",
+    20: "a full snapshot beside the work: a thread in slices, a forked child",
 }
 
 BUFFER_TIMEOUTS_MS = (0, 1, 2, 5, 10, 20, 50, 100)
@@ -88,6 +89,7 @@ CURVE_BYTES = (100, 1_000, 10_000, 100_000)
 CURVE_SUBTASKS = (40, 100, 200, 400, 1_000)
 STATE_SIZES_MB = (10, 100, 500, 1_000, 2_000)
 STATE_PARALLELISMS = (1, 2, 4)
+FULL_SIZES_MB = (1_000, 4_000)
 _CURVE_SECONDS = 10
 _LONG_SECONDS = 600
 
@@ -345,6 +347,30 @@ def _recoveries() -> list[Measurement]:
     ]
 
 
+def _full_bases() -> list[Measurement]:
+    """Two ways to write all of the state."""
+    told = (
+        Goal("share", "of the speed"),
+        Goal("longest_ms", "ms"),
+        Goal("stop_ms", "ms"),
+        Goal("seconds", "s"),
+        Goal("extra_mb", "MB"),
+    )
+    return [
+        Measurement(
+            20,
+            f"{size_mb:,} MB, {by}",
+            "full_base",
+            ("--state-mb", str(size_mb), "--by", by),
+            told,
+            steady=False,
+            quick_options=("--state-mb", "20"),
+        )
+        for size_mb in FULL_SIZES_MB
+        for by in ("thread", "child")
+    ]
+
+
 MEASUREMENTS = [
     *_throughput(),
     *_latencies(),
@@ -357,6 +383,7 @@ MEASUREMENTS = [
     *_checkpointing(),
     *_snapshots(),
     *_recoveries(),
+    *_full_bases(),
 ]
 
 COMPARISONS = [

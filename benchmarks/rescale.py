@@ -34,8 +34,13 @@ def figures(run: Running, parallelism: int, manifest: Path) -> dict[str, float]:
         sum(held.get(group, 0) for group in key_group_range(subtask, groups, parallelism))
         for subtask in range(parallelism)
     ]
-    wait_until(run.client, lambda: len(run.keeper.subtasks) == parallelism, "not all tasks report")
-    read = [report.restored_bytes for report in run.keeper.subtasks]
+
+    def read_by_task() -> list[int]:
+        return [report.restored_bytes for report in run.keeper.subtasks]
+
+    # Tasks report now and then: the first reports are of before they read.
+    wait_until(run.client, lambda: len(read_by_task()) == parallelism and all(read_by_task()), "not all tasks report")
+    read = read_by_task()
     return {
         f"to_{parallelism}_runs_s": run.runs_s,
         f"to_{parallelism}_read_mb": max(read) / 1e6,

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import CheckpointError
-from penstock.state.handles import OperatorState, SnapshotFigures, files_of
+from penstock.state.handles import KeyedFile, ListsFile, OperatorState, SnapshotFigures, files_of
 
 VERSION = 1
 
@@ -83,10 +83,15 @@ def located(manifest: Manifest, directory: str) -> Manifest:
     def whole(path: str) -> str:
         return f"{directory}/{path}" if path and is_relative(path) else path
 
+    def moved_file(file: KeyedFile) -> KeyedFile:
+        return msgspec.structs.replace(file, path=whole(file.path))
+
+    def moved_lists(file: ListsFile) -> ListsFile:
+        lists = [msgspec.structs.replace(one, columns=one.columns and moved_file(one.columns)) for one in file.lists]
+        return msgspec.structs.replace(file, path=whole(file.path), lists=lists)
+
     def moved(state: OperatorState) -> OperatorState:
-        keyed = [msgspec.structs.replace(file, path=whole(file.path)) for file in state.keyed]
-        lists = state.lists
-        return OperatorState(keyed, lists and msgspec.structs.replace(lists, path=whole(lists.path)))
+        return OperatorState(list(map(moved_file, state.keyed)), state.lists and moved_lists(state.lists))
 
     operators = [
         msgspec.structs.replace(

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from penstock.checkpoint.coordinator import VertexOutline
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, unpacked
 from penstock.common.errors import CheckpointError
-from penstock.state.handles import KeyedFile, ListInFile, Redistribution, RestoredOperator
+from penstock.state.handles import KeyedFile, ListInFile, Redistribution, RestoredOperator, Section
 from penstock.state.key_groups import key_group_range
 
 Restored = dict[tuple[int, int], dict[str, RestoredOperator]]
@@ -98,10 +100,13 @@ def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInF
             elif part.parallelism == parallelism:
                 dealt[old.subtask].append((path, list_))
             else:
+                shares: list[list[Section]] = [[] for _ in range(parallelism)]
                 for item in list_.items:
-                    one = ListInFile(list_.name, list_.redistribution, [item])
-                    dealt[turn % parallelism].append((path, one))
+                    shares[turn % parallelism].append(item)
                     turn += 1
+                for mine, items in zip(dealt, shares, strict=True):
+                    if items:
+                        mine.append((path, msgspec.structs.replace(list_, items=items)))
     return dealt
 
 

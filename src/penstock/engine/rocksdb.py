@@ -7,15 +7,17 @@ directory goes when the operator is closed, or with the next job on this machine
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import BlockBasedOptions, Cache, Checkpoint, Options, Rdict, WriteBatch, WriteOptions
 
 from penstock.runtime.vertex import StoredState
 from penstock.state.key_value import Stores
@@ -54,11 +56,41 @@ class RocksView:
             position.next()
 
 
-class RocksStore:
-    """A database in a temporary directory below `directory`; `memory_bytes` for its buffers and its cache."""
+class RocksFiles:
+    """A RocksDB checkpoint: its tables' files are hard links, which stay whatever the database does with its own."""
 
-    def __init__(self, directory: str, memory_bytes: int) -> None:
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self.sizes = {file.name: file.stat().st_size for file in sorted(self._path.iterdir())}
+
+    def is_lasting(self, name: str) -> bool:
+        """Only files of tables are: RocksDB never writes to them again, and gives no other the same number."""
+        return name.endswith(".sst")
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+        with (self._path / name).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def release(self) -> None:
+        """Remove the links."""
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+class RocksStore:
+    """A database in a temporary directory below `directory`; `memory_bytes` for its buffers and its cache.
+
+    `files`: what it begins with, if anything.
+    """
+
+    def __init__(self, directory: str, memory_bytes: int, files: Mapping[str, Iterable[bytes]]) -> None:
         self._path = tempfile.mkdtemp(prefix=f"{_NAME}{os.getpid()}-", dir=directory)
+        self._links = itertools.count(1)
+        self._linking = threading.Lock()
+        for name, parts in files.items():
+            with (Path(self._path) / name).open("wb") as file:
+                file.writelines(parts)
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_write_buffer_size(max(memory_bytes // 2 // _BUFFERS, 1 << 20))
@@ -94,6 +126,13 @@ class RocksStore:
         """The database as it is now."""
         return RocksView(self._database)
 
+    def link(self) -> RocksFiles:
+        """Its files, after what is in memory has been written to one."""
+        path = f"{self._path}-{next(self._links)}"
+        with self._linking:
+            Checkpoint(self._database).create_checkpoint(path)
+        return RocksFiles(path)
+
     def remove_all(self, prefix: bytes) -> None:
         """Remove all entries whose keys begin so."""
         after = (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
@@ -101,7 +140,8 @@ class RocksStore:
 
     def close(self) -> None:
         """Remove the database."""
-        self._database.close()
+        with self._linking:
+            self._database.close()
         shutil.rmtree(self._path, ignore_errors=True)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from penstock.checkpoint.storage import SavepointStorage
 from penstock.runtime.events import SnapshotFailed, SnapshotWritten
 from penstock.runtime.snapshot import TaskSnapshot
-from penstock.state.files import StateStorage
+from penstock.state.storage import StateStorage
 
 Answer = tuple[int, SnapshotWritten | SnapshotFailed]
 

@@ -15,8 +15,8 @@ from penstock.runtime.output import Outbox
 from penstock.runtime.set_aside import SpillFile
 from penstock.runtime.task import Task, TaskState
 from penstock.runtime.vertex import LevelSpec
-from penstock.state.files import StateStorage
 from penstock.state.key_value import Stores
+from penstock.state.storage import StateStorage
 
 
 class Slot:

@@ -14,17 +14,18 @@ import msgspec
 
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
-from penstock.state.files import StateStorage, read_items, restore_keyed, write_columns, write_keyed, write_lists
+from penstock.state.database import Databases, contents_of, write_database
+from penstock.state.files import read_items, restore_keyed, write_columns, write_keyed, write_lists
 from penstock.state.handles import (
     KeyedFile,
     ListsFile,
     OperatorState,
-    Redistribution,
     RestoredOperator,
     SnapshotFigures,
     SubtaskState,
 )
 from penstock.state.key_groups import KeyGroups, key_group_range
+from penstock.state.storage import StateStorage
 from penstock.state.tables import FrozenTable
 
 if TYPE_CHECKING:
@@ -38,19 +39,23 @@ class KeyedChain:
     """The files of which an operator's keyed state is put together, in one subtask."""
 
     growth_max = 1.0
-    """How large the changes since may grow, against the full file, before there is a new one."""
+    """How large the changes since may grow, against what is full, before there is a new one."""
 
     def __init__(self) -> None:
         self.files: list[KeyedFile] = []
+        self.database: dict[str, KeyedFile] = {}
+        """Those of the operator's own store, as it was then: what it still has of them need not be copied again."""
         self.broken_off = False
         """Whether changes have gone into a savepoint, and so into none of the files."""
 
     @property
     def next_is_full(self) -> bool:
         """Whether it is time to write all: the changes since have become as much as the state, or too many files."""
-        if self.broken_off or not self.files or len(self.files) >= _CHAIN_FILES_MAX:
+        own = [file for file in self.files if not file.database]
+        if self.broken_off or not own or len(own) >= _CHAIN_FILES_MAX:
             return True
-        return sum(file.bytes for file in self.files[1:]) > self.files[0].bytes * self.growth_max
+        full = own[0].bytes + sum(file.bytes for file in self.files if file.database)
+        return sum(file.bytes for file in own[1:]) > full * self.growth_max
 
 
 class OperatorSnapshot:
@@ -59,22 +64,29 @@ class OperatorSnapshot:
     def __init__(self, state_id: str, operator: Operator, chain: KeyedChain, full: bool, savepoint: bool) -> None:
         self.state_id = state_id
         self.chain = chain
-        self.full = full or savepoint or chain.next_is_full
+        backend = operator.keyed_backend()
+        self.full = full or savepoint or chain.next_is_full or (backend is not None and backend.has_to_be_full())
         if self.full:
             chain.broken_off = savepoint
+        self.database = backend.freeze_database() if backend is not None and self.full and not savepoint else None
+        self.kept = dict(chain.database)
+        above = self.database.above if self.database is not None else {}
         self.tables: dict[str, FrozenTable] = {
-            name: table.freeze(self.full) for name, table in operator.keyed_tables().items()
+            name: above[name] if name in above else table.freeze(self.full)
+            for name, table in operator.keyed_tables().items()
         }
         self.schemas = operator.keyed_schemas()
-        self.lists: list[tuple[str, Redistribution, list[Any]]] = operator.lists()
+        self.lists = operator.lists()
 
     def write(self, name: str, storage: StateStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
-        """As a checkpoint holds it: what has changed, or all, in one file."""
+        """As a checkpoint holds it: what has changed, or all, in one file; below it those of a store."""
         keyed: list[KeyedFile] = []
+        if self.database is not None:
+            keyed = yield from write_database(storage, name, self.database, self.kept)
         if self.tables:
             schemas = {table: str(schema) for table, schema in self.schemas.items()}
-            keyed = [(yield from write_keyed(storage, f"{name}-keyed", self.tables, key_groups, schemas))]
-        return OperatorState(keyed, (yield from self._write_lists(name, storage)))
+            keyed.append((yield from write_keyed(storage, f"{name}-keyed", self.tables, key_groups, schemas)))
+        return OperatorState(keyed, (yield from self._write_lists(name, storage, columns=False)))
 
     def write_savepoint(
         self, name: str, storage: StateStorage, key_groups: KeyGroups
@@ -88,15 +100,32 @@ class OperatorSnapshot:
             )
             if file is not None:
                 keyed.append(file)
-        return OperatorState(keyed, (yield from self._write_lists(name, storage)))
+        return OperatorState(keyed, (yield from self._write_lists(name, storage, columns=True)))
 
-    def _write_lists(self, name: str, storage: StateStorage) -> Generator[None, None, ListsFile | None]:
-        return (yield from write_lists(storage, f"{name}-lists", self.lists)) if self.lists else None
+    def _write_lists(self, name: str, storage: StateStorage, columns: bool) -> Generator[None, None, ListsFile | None]:
+        return (yield from write_lists(storage, f"{name}-lists", self.lists, columns)) if self.lists else None
 
     def release(self) -> None:
-        """The frozen tables are not read any more."""
+        """What was frozen is not read any more."""
         for table in self.tables.values():
             table.release()
+        if self.database is not None:
+            self.database.release()
+
+    def written(self, keyed: list[KeyedFile]) -> list[KeyedFile] | None:
+        """Its files are safe. Returns all of which its state now consists; None if an earlier one is missing."""
+        chain = self.chain
+        if not self.full and not chain.files:
+            return None
+        chain.files = keyed if self.full else [*chain.files, *keyed]
+        if self.database is not None:
+            chain.database = {file.database: file for file in keyed if file.database}
+        return chain.files
+
+    def copied_bytes(self, keyed: list[KeyedFile]) -> int:
+        """How much of these files is new."""
+        kept = {file.path for file in self.kept.values()}
+        return sum(file.bytes for file in keyed if file.path not in kept)
 
 
 class TaskSnapshot:
@@ -116,6 +145,11 @@ class TaskSnapshot:
 
     def write(self, storage: StateStorage) -> Generator[None, None, SubtaskState]:
         """Write it, a millisecond's work at a time. Returns the files written, without those of earlier snapshots."""
+        for operator in self._operators:
+            if operator.database is not None:
+                # All of them before anything is written: until then their stores wait.
+                operator.database.link()
+                yield
         states: dict[str, OperatorState] = {}
         for index, operator in enumerate(self._operators):
             write = operator.write_savepoint if self.savepoint else operator.write
@@ -128,21 +162,20 @@ class TaskSnapshot:
         """In the task's thread: the files are safe. Returns the whole state; None if an earlier file is missing."""
         states = dict(files.operators)
         broken = False
+        written = 0
         for operator in self._operators:
             operator.release()
-            if not operator.tables or self.savepoint:
+            if (new := states.get(operator.state_id)) is None:
                 continue
-            chain = operator.chain
-            file = states[operator.state_id].keyed[0]
-            if not operator.full and not chain.files:
-                broken = True
-                continue
-            chain.files = [file] if operator.full else [*chain.files, file]
-            states[operator.state_id] = OperatorState(chain.files, states[operator.state_id].lists)
+            written += operator.copied_bytes(new.keyed) + _bytes_of_lists(new)
+            if operator.tables and not self.savepoint:
+                chain = operator.written(new.keyed)
+                broken = broken or chain is None
+                states[operator.state_id] = OperatorState(chain or [], new.lists)
         if broken:
             return None
-        written = sum(_bytes_of(state) for state in files.operators.values())
-        total = sum(_bytes_of(state) for state in states.values())
+        total = sum(file.bytes for state in states.values() for file in state.keyed)
+        total += sum(map(_bytes_of_lists, states.values()))
         return SubtaskState(states, msgspec.structs.replace(self.figures, written=written, total=total))
 
     def failed(self) -> None:
@@ -152,8 +185,8 @@ class TaskSnapshot:
             operator.chain.broken_off = True
 
 
-def _bytes_of(state: OperatorState) -> int:
-    return sum(file.bytes for file in state.keyed) + (state.lists.bytes if state.lists is not None else 0)
+def _bytes_of_lists(state: OperatorState) -> int:
+    return state.lists.bytes if state.lists is not None else 0
 
 
 def restore_operator(
@@ -161,23 +194,40 @@ def restore_operator(
 ) -> int:
     """Put state back, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
     read = 0
+    backend = operator.keyed_backend()
+    databases = backend.databases() if backend is not None else Databases(None)
+    goes_on = restored.goes_on and len(restored.chains) == 1
     for files in restored.chains:
+        if goes_on and (database := [file for file in files if file.database]):
+            read += _begin_with(operator, database, chain, storage)
         schemas = {table.name: table.schema for file in files for table in file.tables}
         tables = {
             name: table
             for name, schema in schemas.items()
             if (table := operator.restored_table(name, schema)) is not None
         }
-        read += restore_keyed(storage, files, groups, tables)
-    if restored.goes_on and len(restored.chains) == 1:
+        own = [file for file in files if file.database not in chain.database]
+        read += restore_keyed(storage, own, groups, tables, databases)
+        databases.close()
+    if goes_on:
         chain.files = restored.chains[0]
     lists: dict[str, list[Any]] = {}
     for path, part in restored.lists:
         lists.setdefault(part.name, []).extend(read_items(storage, path, part))
-        read += sum(section.length for section in part.items)
+        read += part.columns.bytes if part.columns is not None else sum(section.length for section in part.items)
     if lists:
-        operator.restore_lists(lists)
+        operator.restore_lists(lists, {part.name: part.schema for _, part in restored.lists})
     return read
+
+
+def _begin_with(operator: Operator, database: list[KeyedFile], chain: KeyedChain, storage: StateStorage) -> int:
+    """Put the files of a store where the operator has its own, if it can. Returns how many bytes were read."""
+    backend = operator.keyed_backend()
+    tables = [table.name for table in database[0].tables]
+    if backend is None or not backend.begin_with(tables, contents_of(storage, database)):
+        return 0
+    chain.database = {file.database: file for file in database}
+    return sum(file.bytes for file in database)
 
 
 Commits = list[tuple[int, list[Any]]]

@@ -68,10 +68,10 @@ from penstock.runtime.set_aside import SpillFile
 from penstock.runtime.snapshot import Snapshots
 from penstock.runtime.vertex import LevelSpec, VertexSpec
 from penstock.runtime.watermarks import WatermarkValve
-from penstock.state.files import StateStorage
 from penstock.state.handles import RestoredOperator, SnapshotFigures
 from penstock.state.key_groups import KeyGroups
 from penstock.state.key_value import Stores
+from penstock.state.storage import StateStorage
 
 _SLICE_NS = 2_000_000
 _SLICE_FIRST = 64

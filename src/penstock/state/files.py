@@ -12,9 +12,9 @@ import pickle
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Container, Generator, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
-from penstock.common.errors import CheckpointError
+from penstock.state.database import Databases, read_database
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import (
     KeyedFile,
@@ -25,68 +25,14 @@ from penstock.state.handles import (
     TableInFile,
 )
 from penstock.state.key_groups import KeyGroups
-from penstock.state.schema import TableSchema
+from penstock.state.operator_state import NamedList
+from penstock.state.schema import TableSchema, element_schema
+from penstock.state.storage import ColumnWriter, NotTypedError, StateStorage, StateWriter, read_section
 from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places, Table
 
 _ROWS_AT_ONCE = 2_048
+_NO_DATABASES = Databases(None)
 _Piece = tuple[int, list[Any], list[Any]]
-
-
-class StateWriter(Protocol):
-    """A file that is being written. What was written is safe, and has its name, once `close` has returned."""
-
-    path: str
-
-    def write(self, data: bytes) -> None:
-        """Append."""
-
-    def close(self) -> None:
-        """Make it durable."""
-
-    def abort(self) -> None:
-        """Remove it."""
-
-
-class NotTypedError(Exception):
-    """A column can't hold a value as its type says. Caught by whoever writes: the column is pickled then."""
-
-    def __init__(self, column: str) -> None:
-        super().__init__(column)
-        self.column = column
-
-
-class ColumnWriter(Protocol):
-    """A Parquet file of one table that is being written, by key group."""
-
-    def write(self, groups: list[int], places: Places, values: Entries) -> None:
-        """Append rows. Raises NotTypedError: the file is no use then."""
-
-    def close(self) -> KeyedFile:
-        """Make it durable."""
-
-    def abort(self) -> None:
-        """Remove it."""
-
-
-class StateStorage(Protocol):
-    """Where snapshots are kept: what a host hands to its tasks. Raises OSError where the store fails."""
-
-    def create(self, name: str, shared: bool) -> StateWriter:
-        """A new file; `shared`: later checkpoints may refer to it, too."""
-
-    def read(self, path: str, offset: int, length: int) -> bytes:
-        """A part of a file."""
-
-    def create_columns(
-        self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
-    ) -> ColumnWriter:
-        """A new Parquet file, typed as far as `schema` or the values themselves tell types, but for `pickled`.
-
-        `keyed_by_first`: places are tuples that begin with the key.
-        """
-
-    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
-        """The rows of these key groups, some at a time, and how many bytes were read for them."""
 
 
 def write_keyed(
@@ -216,16 +162,22 @@ def _by_group(tables: list[FrozenTable], key_groups: KeyGroups) -> Generator[Non
 
 
 def write_lists(
-    storage: StateStorage, name: str, lists: Iterable[tuple[str, Redistribution, list[Any]]]
+    storage: StateStorage, name: str, lists: Iterable[NamedList], columns: bool = False
 ) -> Generator[None, None, ListsFile]:
-    """Write operator state, each item as a section of its own."""
+    """Write operator state, each item as a section of its own.
+
+    `columns`: in the form of savepoints, in which each list that a user's function has named is a Parquet file.
+    """
     writer: StateWriter | None = None
     position = 0
-    handles = []
+    handles: list[ListInFile] = []
     try:
-        for list_name, redistribution, items in lists:
+        for one in lists:
+            if columns and one.schema is not None and one.items:
+                handles.append((yield from _write_list_columns(storage, f"{name}-{len(handles)}.parquet", one)))
+                continue
             sections = []
-            for item in items:
+            for item in one.items:
                 writer = writer or storage.create(name, shared=False)
                 data = pickle.dumps(item, protocol=5)
                 writer.write(data)
@@ -233,37 +185,78 @@ def write_lists(
                 position += len(data)
                 if len(sections) % PIECE_ENTRIES == 0:
                     yield
-            handles.append(ListInFile(list_name, redistribution, sections))
+            handles.append(ListInFile(one.name, one.redistribution, sections, str(one.schema or "")))
         if writer is not None:
             writer.close()
     except BaseException:
         if writer is not None:
             writer.abort()
         raise
-    return ListsFile(writer.path if writer is not None else "", position, handles)
+    of_columns = sum(handle.columns.bytes for handle in handles if handle.columns is not None)
+    return ListsFile(writer.path if writer is not None else "", position + of_columns, handles)
 
 
-def restore_keyed(storage: StateStorage, chain: list[KeyedFile], groups: range, tables: dict[str, Table]) -> int:
+def _write_list_columns(storage: StateStorage, name: str, one: NamedList) -> Generator[None, None, ListInFile]:
+    """As a table: of broadcast state by its keys, of a list by the positions in it."""
+    assert one.schema is not None
+    pairs = one.redistribution is Redistribution.BROADCAST
+    places = [key for key, _ in one.items] if pairs else list(range(len(one.items)))
+    values = [value for _, value in one.items] if pairs else one.items
+    pickled: set[str] = set()
+    while True:
+        writer = storage.create_columns(name, one.name, element_schema(one.schema), False, pickled)
+        try:
+            for start in range(0, len(places), _ROWS_AT_ONCE):
+                rows = slice(start, start + _ROWS_AT_ONCE)
+                writer.write([0] * len(places[rows]), places[rows], values[rows])
+                yield
+            file = writer.close()
+            sections = [Section(0, row, 1, 0) for row in range(len(places))]
+            return ListInFile(one.name, one.redistribution, sections, str(one.schema), file)
+        except NotTypedError as error:
+            writer.abort()
+            pickled.add(error.column)
+        except BaseException:
+            writer.abort()
+            raise
+
+
+def restore_keyed(
+    storage: StateStorage,
+    chain: list[KeyedFile],
+    groups: range,
+    tables: dict[str, Table],
+    databases: Databases = _NO_DATABASES,
+) -> int:
     """Fill `tables` from a chain of files, as far as key groups are among `groups`. Returns how many bytes that were.
 
     Raises CheckpointError if a file is missing or damaged. Tables of which nobody asks are passed over by the caller.
     """
     read = 0
-    for name, places, values, size in read_keyed(storage, chain, groups, tables):
+    for name, places, values, size in read_keyed(storage, chain, groups, tables, databases):
         tables[name].restore(places, values)
         read += size
     return read
 
 
 def read_keyed(
-    storage: StateStorage, chain: list[KeyedFile], groups: range, wanted: Container[str]
+    storage: StateStorage,
+    chain: list[KeyedFile],
+    groups: range,
+    wanted: Container[str],
+    databases: Databases = _NO_DATABASES,
 ) -> Iterator[tuple[str, Places, Entries, int]]:
     """What a chain of files holds of the `wanted` tables, oldest first: table, places, values, how many bytes.
 
-    A later value replaces an earlier one of its place, None says that it is gone. Raises CheckpointError.
+    A later value replaces an earlier one of its place, None says that it is gone. `databases`: for chains that begin
+    with the files of a store. Raises CheckpointError.
     """
+    if database := [file for file in chain if file.database]:
+        yield from read_database(storage, database, groups, wanted, databases)
     last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
     for index, file in enumerate(chain):
+        if file.database:
+            continue
         if file.columns:
             if (name := file.tables[0].name) in wanted:
                 for places, values, size in storage.read_columns(file, groups):
@@ -286,24 +279,10 @@ def read_keyed(
 
 def read_items(storage: StateStorage, path: str, part: ListInFile) -> list[Any]:
     """The items of a list. Raises CheckpointError if the file is missing or damaged."""
-    return [StateUnpickler(io.BytesIO(read_section(storage, path, section))).load_complete() for section in part.items]
-
-
-def read_section(storage: StateStorage, path: str, section: Section) -> bytes:
-    """The bytes of a section, checked. Raises CheckpointError naming the file if they are not what was written."""
-    try:
-        data = storage.read(path, section.offset, section.length)
-    except FileNotFoundError as error:
-        raise CheckpointError(f"the snapshot file {path} is missing") from error
-    except OSError as error:
-        raise CheckpointError(f"the snapshot file {path} can't be read: {error}") from error
-    if len(data) < section.length:
-        raise CheckpointError(
-            f"the snapshot file {path} is truncated: it ends before byte {section.offset + section.length}"
-        )
-    if zlib.crc32(data) != section.crc:
-        raise CheckpointError(
-            f"the snapshot file {path} is damaged: wrong checksum at bytes {section.offset} to "
-            f"{section.offset + section.length}"
-        )
-    return data
+    if part.columns is None:
+        return [StateUnpickler(io.BytesIO(read_section(storage, path, item))).load_complete() for item in part.items]
+    pairs = part.redistribution is Redistribution.BROADCAST
+    rows: list[Any] = []
+    for places, values, _ in storage.read_columns(part.columns, range(1)):
+        rows += zip(places, values, strict=True) if pairs else values
+    return [rows[item.offset] for item in part.items]

@@ -2,7 +2,8 @@
 
 A *keyed file* holds entries of several tables, sorted by key group, so that a subtask reads no more than the groups it
 owns. Keyed state is a chain of files: a later one says what has changed since the one before, table by table, or holds
-a table as a whole. Operator state is lists of items, each of which can be read alone and given to another subtask.
+a table as a whole. A chain may begin with the files of a key-value store, which mean something together only. Operator
+state is lists of items, each of which can be read alone and given to another subtask.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class KeyedFile(msgspec.Struct, frozen=True):
     sections: list[Section]
     columns: bool = False
     """Whether it is a Parquet file of one table: then a section's offset is a row group, its length counts rows."""
+    database: str = ""
+    """Its name in a store's directory, if it is one of a store's own files: then sections are parts of any groups."""
 
 
 class Redistribution(enum.Enum):
@@ -59,6 +62,10 @@ class ListInFile(msgspec.Struct, frozen=True):
     name: str
     redistribution: Redistribution
     items: list[Section]
+    schema: str = ""
+    """Kind and type of the state, if a user's function has named it."""
+    columns: KeyedFile | None = None
+    """In a savepoint, the Parquet file that it has of its own: then a section's offset is a row, its length is 1."""
 
 
 class ListsFile(msgspec.Struct, frozen=True):
@@ -109,5 +116,6 @@ class SubtaskState(msgspec.Struct, frozen=True):
 def files_of(states: Collection[OperatorState]) -> set[str]:
     """The paths of all files that these states consist of."""
     keyed = {file.path for state in states for file in state.keyed}
-    lists = {state.lists.path for state in states if state.lists is not None}
-    return (keyed | lists) - {""}
+    lists = [state.lists for state in states if state.lists is not None]
+    columns = {one.columns.path for file in lists for one in file.lists if one.columns is not None}
+    return (keyed | columns | {file.path for file in lists}) - {""}

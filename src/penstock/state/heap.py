@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 from penstock.common.errors import ProgramError
+from penstock.state.database import Databases, FrozenDatabase
 from penstock.state.descriptors import (
     WINDOW_PREFIX,
     AggregatingStateDescriptor,
@@ -97,11 +98,11 @@ class HeapKeyedBackend:
         """The table of that name, made if it is not there. `namespaced`: it is kept by (key, namespace)."""
         table = self.tables.get(name)
         if table is None:
-            table = self.tables[name] = self.make_layered(namespaced)
+            table = self.tables[name] = self.make_layered(name, namespaced)
         assert isinstance(table, LayeredTable)
         return table
 
-    def make_layered(self, namespaced: bool = False) -> LayeredTable:
+    def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
         """A new table."""
         return LayeredTable(namespaced)
 
@@ -137,6 +138,22 @@ class HeapKeyedBackend:
     def fold(self, entries_max: int) -> bool:
         """Do some of the work that freezes have left behind. False: there is none."""
         return any(table.fold(entries_max) for table in self.tables.values())
+
+    def has_to_be_full(self) -> bool:
+        """Whether the next snapshot can't be of changes."""
+        return False
+
+    def freeze_database(self) -> FrozenDatabase | None:
+        """Freeze what a key-value store holds, and the tables in it; None: there is none."""
+        return None
+
+    def databases(self) -> Databases:
+        """What reads the stores' files of snapshots for it."""
+        return Databases(None)
+
+    def begin_with(self, tables: list[str], files: Mapping[str, Iterator[bytes]]) -> bool:
+        """Put a store's files, with these tables, in the place of what there is. False: it can't be done."""
+        return False
 
     def close(self) -> None:
         """Release what is open."""

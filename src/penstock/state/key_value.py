@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -18,6 +18,22 @@ class StoreView(Protocol):
         """All entries whose keys begin so, by key."""
 
 
+class LinkedFiles(Protocol):
+    """A store's files at one moment. The store goes on without touching them."""
+
+    sizes: dict[str, int]
+    """name -> bytes"""
+
+    def is_lasting(self, name: str) -> bool:
+        """Whether a file of that name will always have this content, in this store and in those that begin with it."""
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+
+    def release(self) -> None:
+        """Nobody reads them any more."""
+
+
 class KeyValueStore(Protocol):
     """Bytes by bytes, on local disk. It lives as long as its operator: what is to last is in snapshots."""
 
@@ -30,6 +46,9 @@ class KeyValueStore(Protocol):
     def view(self) -> StoreView:
         """The store as it is now."""
 
+    def link(self) -> LinkedFiles:
+        """Its files, with all that has been written until now. May be called in another thread, and take a while."""
+
     def remove_all(self, prefix: bytes) -> None:
         """Remove all entries whose keys begin so."""
 
@@ -40,5 +59,6 @@ class KeyValueStore(Protocol):
 class Stores(msgspec.Struct, frozen=True):
     """How a host hands stores to its tasks. `cached_entries`: so many changed entries of a state are held in memory."""
 
-    open: Callable[[], KeyValueStore]
+    open: Callable[[Mapping[str, Iterable[bytes]]], KeyValueStore]
+    """Given the files with which the store begins, by name, in parts; with none it is empty."""
     cached_entries: int

@@ -6,13 +6,24 @@ Source: Flink docs, "Working with State", Operator State; "The Broadcast State P
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.common.errors import ProgramError
-from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
+from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from penstock.state.handles import Redistribution
 from penstock.state.interfaces import BroadcastState, ListState, OperatorStateStore
 from penstock.state.layers import unshared
+from penstock.state.schema import TableSchema, check_schema, schema_of
+
+
+class NamedList(NamedTuple):
+    """An operator state as a snapshot has it: of broadcast state, items are (key, value)."""
+
+    name: str
+    redistribution: Redistribution
+    items: list[Any]
+    schema: TableSchema | None = None
+    """Kind and type, if a user's function has named it."""
 
 
 class HeapOperatorStates(OperatorStateStore):
@@ -20,7 +31,9 @@ class HeapOperatorStates(OperatorStateStore):
 
     def __init__(self) -> None:
         self._states: dict[str, tuple[Redistribution, _OperatorList | _Broadcast]] = {}
+        self._schemas: dict[str, TableSchema] = {}
         self._restored: dict[str, list[Any]] = {}
+        self._restored_schemas: dict[str, str] = {}
         self.is_restored = False
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
@@ -32,30 +45,40 @@ class HeapOperatorStates(OperatorStateStore):
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         name = state_descriptor.get_name()
         if name not in self._states:
+            self._check(state_descriptor)
             entries = dict(self._restored.pop(name, ()))
             self._states[name] = Redistribution.BROADCAST, _Broadcast(entries)
         state = self._known(name, Redistribution.BROADCAST)
         assert isinstance(state, _Broadcast)
         return state
 
-    def lists(self) -> list[tuple[str, Redistribution, list[Any]]]:
+    def lists(self) -> list[NamedList]:
         """What a snapshot holds: nothing that is done later can be seen in it."""
         return [
-            (name, how, [unshared(item) for item in state.content()]) for name, (how, state) in self._states.items()
+            NamedList(name, how, [unshared(item) for item in state.content()], self._schemas[name])
+            for name, (how, state) in self._states.items()
         ]
 
-    def restore(self, lists: dict[str, list[Any]]) -> None:
-        """What a snapshot held; states take it when they are asked for."""
+    def restore(self, lists: dict[str, list[Any]], schemas: dict[str, str]) -> None:
+        """What a snapshot held, and as what; states take it when they are asked for, unless they are something else."""
         self._restored = lists
+        self._restored_schemas = schemas
         self.is_restored = True
 
     def _list(self, descriptor: ListStateDescriptor, redistribution: Redistribution) -> ListState[Any]:
         name = descriptor.get_name()
         if name not in self._states:
+            self._check(descriptor)
             self._states[name] = redistribution, _OperatorList(self._restored.pop(name, []))
         state = self._known(name, redistribution)
         assert isinstance(state, _OperatorList)
         return state
+
+    def _check(self, descriptor: StateDescriptor) -> None:
+        """Raises CheckpointError if what was restored was of another kind or type."""
+        name = descriptor.get_name()
+        schema = self._schemas[name] = schema_of(descriptor)
+        check_schema(name, self._restored_schemas.get(name, ""), schema)
 
     def _known(self, name: str, wanted: Redistribution) -> _OperatorList | _Broadcast:
         redistribution, state = self._states[name]

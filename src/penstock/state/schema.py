@@ -33,6 +33,15 @@ def schema_of(descriptor: StateDescriptor) -> TableSchema:
     return TableSchema(f"{kind} with a time to live", _timed(type_))
 
 
+def element_schema(schema: TableSchema) -> TableSchema:
+    """Of a list or a map: that of what it is made of, each for itself."""
+    if isinstance(schema.type, ListTypeInfo):
+        return TableSchema(schema.kind, schema.type.elem_type)
+    if isinstance(schema.type, MapTypeInfo):
+        return TableSchema(schema.kind, schema.type._value_type_info)
+    return schema
+
+
 def _timed(type_: TypeInformation) -> TypeInformation:
     """What is stored where each value carries the time of its last use."""
     if isinstance(type_, ListTypeInfo):

@@ -6,7 +6,8 @@
 
 When `current` grows large it joins those that wait. What has changed since the last freeze is what is in `current`, and
 what is at places that have been spilled since; their values are read from a view of the store. If these places become
-too many to remember, the next snapshot is a full one.
+too many to remember, the next snapshot is a full one. A full checkpoint has the store's own files (`database.py`) and,
+above them, what is in memory; a savepoint has all entries, read from a view.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from penstock.state.database import Database, entry, group_prefix
 from penstock.state.key_groups import KeyGroups
 from penstock.state.key_value import KeyValueStore, StoreView
 from penstock.state.keys import KeyTypeError, encode_key
 from penstock.state.layers import LayeredTable, unshared, visible
-from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places
+from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places, pieces_of
 
 _ABSENT: Any = object()
 _REMEMBERED_MAX = 1_000_000
@@ -29,16 +31,16 @@ Layer = dict[Any, Any]
 
 
 class StoredTable(LayeredTable):
-    """`prefix` is the table's own in the store. `current_max`: so many entries are held in memory before a spill."""
+    """The table `name` of a database. `current_max`: so many entries are held in memory before a spill."""
 
-    __slots__ = ("_changed", "_current_max", "_folding", "_forgot", "_key_groups", "_prefix", "_store")
+    __slots__ = ("_changed", "_current_max", "_database", "_folding", "_forgot", "_key_groups", "_prefix")
 
     def __init__(
-        self, store: KeyValueStore, prefix: bytes, key_groups: KeyGroups, current_max: int, namespaced: bool = False
+        self, database: Database, name: str, key_groups: KeyGroups, current_max: int, namespaced: bool = False
     ) -> None:
         super().__init__(namespaced)
-        self._store = store
-        self._prefix = prefix
+        self._database = database
+        self._prefix = database.add_table(name)
         self._key_groups = key_groups
         self._current_max = current_max
         self._folding: Iterator[tuple[Any, Any]] | None = None
@@ -52,7 +54,7 @@ class StoredTable(LayeredTable):
     def older(self, place: Any) -> Any:
         value = _in_layers(self._frozen, place)
         # What comes from the store is a copy by itself.
-        return self._stored(self._store, place) if value is _ABSENT else unshared(value)
+        return self._stored(self._database.store, place) if value is _ABSENT else unshared(value)
 
     def _stored(self, store: KeyValueStore | StoreView, place: Any) -> Any:
         data = store.get(self._key(place))
@@ -66,7 +68,7 @@ class StoredTable(LayeredTable):
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         layers = [*self._frozen, self.current]
-        for place, value in _decoded(self._store.view().items(self._prefix)):
+        for place, value in _decoded(self._database.store.view().items(self._prefix)):
             if not any(place in layer for layer in layers):
                 yield place, value
         yield from visible(layers)
@@ -78,7 +80,7 @@ class StoredTable(LayeredTable):
         super().clear()
         self._folding = None
         self._changed.clear()
-        self._store.remove_all(self._prefix)
+        self._database.store.remove_all(self._prefix)
 
     # Spilling.
 
@@ -92,7 +94,7 @@ class StoredTable(LayeredTable):
         if len(self.current) > self._current_max:
             self._remember(self.set_aside())
         self.fold(entries_max)
-        while len(self._frozen) > _LAYERS_MAX:
+        while len(self._frozen) > _LAYERS_MAX and not self._database.is_held:
             # The store is slower than what changes: from here on, changes wait for it.
             self.fold(entries_max)
 
@@ -105,7 +107,7 @@ class StoredTable(LayeredTable):
 
     def fold(self, entries_max: int) -> int:
         """Write on at the oldest layer; a snapshot that is being written has its own view of it and of the store."""
-        if not self._frozen:
+        if not self._frozen or self._database.is_held:
             return 0
         if self._folding is None:
             self._folding = iter(self._frozen[0].items())
@@ -118,18 +120,30 @@ class StoredTable(LayeredTable):
         return len(done) or 1
 
     def _write(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        key, dumps = self._key, pickle.dumps
-        self._store.write(
-            (key(place), None if value is None else dumps((place, value), protocol=5)) for place, value in entries
+        key = self._key
+        self._database.store.write(
+            (key(place), None if value is None else entry(place, value)) for place, value in entries
         )
 
     # Snapshots.
+
+    @property
+    def forgot_changes(self) -> bool:
+        """Whether only a full snapshot would have all that has changed since the last one."""
+        return self._forgot
+
+    def freeze_in_memory(self) -> FrozenTable:
+        """Set aside what there is, for a snapshot that has the store's files: what they lack."""
+        self._changed, self._forgot = {}, False
+        self.set_aside()
+        layers = list(self._frozen)
+        return FrozenTable(lambda: pieces_of(layers), False, self._namespaced)
 
     def freeze(self, full: bool) -> FrozenTable:
         full = full or self._forgot
         changed, self._changed, self._forgot = self._changed, {}, False
         newest = self.set_aside()
-        view = self._store.view()
+        view = self._database.store.view()
         layers = list(self._frozen)
         if full:
             whole = _Whole(view, self._prefix, layers)
@@ -151,9 +165,10 @@ class StoredTable(LayeredTable):
 
     def _key(self, place: Any) -> bytes:
         group = self._key_groups[place[0] if self._namespaced else place]
+        prefix = group_prefix(self._prefix, group)
         if not self._namespaced:
-            return self._prefix + group.to_bytes(2, "big") + encode_key(place)
-        return self._prefix + group.to_bytes(2, "big") + encode_key(place[0]) + _namespace_bytes(place[1])
+            return prefix + encode_key(place)
+        return prefix + encode_key(place[0]) + _namespace_bytes(place[1])
 
 
 class _Whole:
@@ -179,7 +194,7 @@ class _Whole:
     def of_group(self, group: int) -> Iterator[tuple[Places, Entries]]:
         """The entries of one key group, some hundred at a time."""
         above = self._above.get(group, {})
-        stored = _decoded(self._view.items(self._prefix + group.to_bytes(2, "big")))
+        stored = _decoded(self._view.items(group_prefix(self._prefix, group)))
         yield from _pieces((place, value) for place, value in stored if place not in above)
         yield from _pieces((place, value) for place, value in above.items() if value is not None)
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from penstock.checkpoint.manifest import OperatorPart
-from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import StateNotFoundError
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
 from penstock.runtime.windows.sliced_window_operator import ENDED_TABLE, SLICES_TABLE, WAITING_TABLE
@@ -26,6 +25,7 @@ from penstock.state.key_groups import key_group_of, key_group_range
 from penstock.state.layers import LayeredTable
 from penstock.state.tables import PIECE_ENTRIES, Entries, Places
 from penstock.state_processor.missing_classes import classes_found
+from penstock.state_processor.snapshot_files import SnapshotFiles
 
 TIMERS = {EVENT_TIMERS_TABLE: "event time", PROCESSING_TIMERS_TABLE: "processing time"}
 _WINDOWED = {SLICES_TABLE, WAITING_TABLE, ENDED_TABLE, CONTENTS_TABLE}
@@ -65,7 +65,9 @@ def tables_of(part: OperatorPart) -> dict[str, str]:
 class KeyedTable:
     """The table `name` of an operator. Raises StateNotFoundError if there is none."""
 
-    def __init__(self, files: StateFiles, part: OperatorPart, name: str, allow_missing_classes: bool = False) -> None:
+    def __init__(
+        self, files: SnapshotFiles, part: OperatorPart, name: str, allow_missing_classes: bool = False
+    ) -> None:
         known = tables_of(part)
         if name not in known:
             raise StateNotFoundError(
@@ -110,7 +112,7 @@ class KeyedTable:
     def pieces(self, chain: list[KeyedFile], groups: range) -> Iterator[tuple[Places, Entries]]:
         """Places and values that a chain has of some key groups, in parts that fit into memory."""
         if all(file.columns for file in chain):
-            read = read_keyed(self._files, chain, groups, {self.name})
+            read = read_keyed(self._files, chain, groups, {self.name}, self._files.databases)
             while True:
                 with classes_found(self._allow_missing):
                     piece = next(read, None)
@@ -141,7 +143,9 @@ class KeyedTable:
         """What is left of a chain when all that has changed since is taken into account, and how many bytes it was."""
         table, size = LayeredTable(), 0
         with classes_found(self._allow_missing):
-            for _, places, values, piece_bytes in read_keyed(self._files, chain, groups, {self.name}):
+            for _, places, values, piece_bytes in read_keyed(
+                self._files, chain, groups, {self.name}, self._files.databases
+            ):
                 table.restore(places, values)
                 size += piece_bytes
         return dict(table.items()), size
@@ -160,6 +164,10 @@ def spans_of(chain: Sequence[KeyedFile], groups: range) -> Iterator[range]:
     """Key groups in ranges of about so many bytes as may be in memory at once."""
     sizes: Counter[int] = Counter()
     for file in chain:
+        if file.database:
+            # It does not tell: as if each group had as much of it.
+            sizes.update(dict.fromkeys(groups, file.bytes // len(groups)))
+            continue
         for section in file.sections:
             sizes[section.group] += section.length * (_ROW_BYTES if file.columns else 1)
     begin, size = groups.start, 0

@@ -14,11 +14,13 @@ from penstock.common.errors import CheckpointError, StateNotFoundError
 from penstock.state.files import read_items, write_lists
 from penstock.state.handles import KeyedFile, ListsFile, OperatorState, Redistribution
 from penstock.state.key_groups import KeyGroups, key_group_range
+from penstock.state.operator_state import NamedList
 from penstock.state.schema import TableSchema
 from penstock.state_processor.keyed_table import KeyedTable, tables_of
 from penstock.state_processor.missing_classes import classes_found
 from penstock.state_processor.new_tables import NewTable, as_before, changed, finished, write_entries
 from penstock.state_processor.operator_lists import lists_of
+from penstock.state_processor.snapshot_files import SnapshotFiles
 
 _COPIED_BYTES = 8 << 20
 
@@ -29,6 +31,7 @@ class NewList:
 
     redistribution: Redistribution
     items: list[Any]
+    schema: TableSchema | None
 
     def of(self, subtask: int, part: OperatorPart) -> list[Any]:
         """What a subtask has of it."""
@@ -50,7 +53,7 @@ class Change:
 class OperatorDraft:
     """`part` is what an earlier snapshot has of the operator, if any; its files are read from `origin`."""
 
-    def __init__(self, part: OperatorPart, origin: StateFiles | None) -> None:
+    def __init__(self, part: OperatorPart, origin: SnapshotFiles | None) -> None:
         self.part = part
         self._origin = origin
         self._tables = dict(tables_of(part))
@@ -92,7 +95,7 @@ class OperatorDraft:
         self.new_lists.pop(name, None)
         self._lists.discard(name)
 
-    def found(self, part: OperatorPart, storage: StateFiles) -> None:
+    def found(self, part: OperatorPart, storage: SnapshotFiles) -> None:
         """What a job has written of the operator, into the new savepoint itself."""
         self.part = part
         self._origin = storage
@@ -152,17 +155,31 @@ class OperatorDraft:
     ) -> ListsFile | None:
         lists = before.lists if before is not None else []
         if before is not None and not self.new_lists and all(one.name in self._lists for one in lists):
-            path = self._copied(storage, before.path, before.bytes, file_name) if before.path else ""
-            return msgspec.structs.replace(before, path=path)
-        items: list[tuple[str, Redistribution, list[Any]]] = []
+            return self._copied_lists(storage, before, file_name)
+        items: list[NamedList] = []
         for one in lists:
             if one.name in self._lists:
                 assert self._origin is not None
                 assert before is not None
                 with classes_found(False):
-                    items.append((one.name, one.redistribution, read_items(self._origin, before.path, one)))
-        items += [(name, new.redistribution, new.of(subtask, self.part)) for name, new in self.new_lists.items()]
-        return finished(write_lists(storage, file_name, items)) if items else None
+                    found = read_items(self._origin, before.path, one)
+                items.append(NamedList(one.name, one.redistribution, found, as_before(one.schema)))
+        items += [
+            NamedList(name, new.redistribution, new.of(subtask, self.part), new.schema)
+            for name, new in self.new_lists.items()
+        ]
+        return finished(write_lists(storage, file_name, items, columns=True)) if items else None
+
+    def _copied_lists(self, storage: StateFiles, before: ListsFile, file_name: str) -> ListsFile:
+        lists = []
+        for number, one in enumerate(before.lists):
+            if (columns := one.columns) is not None:
+                path = self._copied(storage, columns.path, columns.bytes, f"{file_name}-{number}.parquet")
+                one = msgspec.structs.replace(one, columns=msgspec.structs.replace(columns, path=path))
+            lists.append(one)
+        size = sum(section.length for one in lists if one.columns is None for section in one.items)
+        path = self._copied(storage, before.path, size, file_name) if before.path else ""
+        return msgspec.structs.replace(before, path=path, lists=lists)
 
     def _copied(self, storage: StateFiles, path: str, size: int, file_name: str) -> str:
         """A file as it is, in the new savepoint; its path there."""

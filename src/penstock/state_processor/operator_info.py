@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.checkpoint.manifest import OperatorPart
-from penstock.checkpoint.storage import StateFiles
 from penstock.state_processor.keyed_table import TIMERS, KeyedTable, tables_of
 from penstock.state_processor.operator_lists import lists_of
+from penstock.state_processor.snapshot_files import SnapshotFiles
 
 
 class KeyedStateInfo(NamedTuple):
@@ -39,7 +39,7 @@ class OperatorInfo(NamedTuple):
     list_states: list[ListStateInfo]
 
 
-def info_of(files: StateFiles, part: OperatorPart) -> OperatorInfo:
+def info_of(files: SnapshotFiles, part: OperatorPart) -> OperatorInfo:
     """What an operator has. Reads all keyed state of a checkpoint."""
     keyed = []
     for name, schema in tables_of(part).items():

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from penstock.checkpoint.manifest import Manifest, OperatorPart
-from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import StateNotFoundError
 from penstock.datastream.base_functions import Function
 from penstock.runtime.budget import Budget
@@ -25,6 +24,7 @@ from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.layers import LayeredTable
 from penstock.state_processor.keyed_table import TIMERS, place_columns, spans_of, tables_of
 from penstock.state_processor.missing_classes import classes_found
+from penstock.state_processor.snapshot_files import SnapshotFiles
 
 K = TypeVar("K")
 OUT = TypeVar("OUT")
@@ -64,7 +64,7 @@ class KeyReading(_ReaderContext):
     """
 
     def __init__(
-        self, files: StateFiles, manifest: Manifest, part: OperatorPart, function: KeyedStateReaderFunction[Any, Any]
+        self, files: SnapshotFiles, manifest: Manifest, part: OperatorPart, function: KeyedStateReaderFunction[Any, Any]
     ) -> None:
         self._files = files
         self._part = part
@@ -116,7 +116,7 @@ class KeyReading(_ReaderContext):
         self._timers.clear()
         wanted = {name: table for name, table in backend.tables.items() if name in tables or name in TIMERS}
         with classes_found(False):
-            restore_keyed(self._files, chain, span, wanted)
+            restore_keyed(self._files, chain, span, wanted, self._files.databases)
         keys: dict[Any, None] = {}
         for name in tables:
             namespaced = len(place_columns(name)) > 1

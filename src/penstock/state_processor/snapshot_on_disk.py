@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.checkpoint.manifest import OperatorPart
-from penstock.checkpoint.storage import METADATA, SavepointStorage, absolute, files_directory, read_manifest
+from penstock.checkpoint.storage import METADATA, absolute, files_directory, read_manifest
 from penstock.common.errors import StateNotFoundError
+from penstock.state_processor.snapshot_files import SnapshotFiles
 
 
 class SnapshotOnDisk:
@@ -16,7 +17,7 @@ class SnapshotOnDisk:
         self.path = absolute(path).removesuffix(f"/{METADATA}")
         self.manifest = read_manifest(self.path)
         self.root = files_directory(self.path, self.manifest)
-        self.files = SavepointStorage(self.root)
+        self.files = SnapshotFiles(self.root)
 
     def __str__(self) -> str:
         kind = "savepoint" if self.manifest.savepoint else "checkpoint"

@@ -14,7 +14,7 @@ import msgspec
 from pyarrow import fs
 
 from penstock.checkpoint.manifest import Manifest, OperatorPart
-from penstock.checkpoint.storage import SavepointStorage, absolute, file_system_of
+from penstock.checkpoint.storage import absolute, file_system_of
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError
 from penstock.common.typeinfo import TypeInformation
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
@@ -24,6 +24,7 @@ from penstock.state_processor.bootstrap import Bootstrap
 from penstock.state_processor.keyed_table import TIMERS, row_columns
 from penstock.state_processor.new_tables import NewTable, column_types, named
 from penstock.state_processor.operator_draft import Change, NewList, OperatorDraft
+from penstock.state_processor.snapshot_files import SnapshotFiles
 from penstock.state_processor.snapshot_on_disk import SnapshotOnDisk
 
 if TYPE_CHECKING:
@@ -126,19 +127,19 @@ class SavepointWriter:
 
     def with_list_state(self, uid: str, state: ListStateDescriptor | str, items: Iterable[Any]) -> SavepointWriter:
         """Give an operator a list state: each subtask will have some of the items."""
-        return self._with_list(uid, state, NewList(Redistribution.SPLIT, list(items)))
+        return self._with_list(uid, state, Redistribution.SPLIT, list(items))
 
     def with_union_list_state(
         self, uid: str, state: ListStateDescriptor | str, items: Iterable[Any]
     ) -> SavepointWriter:
         """Give an operator a union list state: each subtask will have all of the items."""
-        return self._with_list(uid, state, NewList(Redistribution.UNION, list(items)))
+        return self._with_list(uid, state, Redistribution.UNION, list(items))
 
     def with_broadcast_state(
         self, uid: str, state: MapStateDescriptor | str, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]]
     ) -> SavepointWriter:
         """Give an operator broadcast state: each subtask will have all of it."""
-        return self._with_list(uid, state, NewList(Redistribution.BROADCAST, list(dict(entries).items())))
+        return self._with_list(uid, state, Redistribution.BROADCAST, list(dict(entries).items()))
 
     def transform(
         self, uid: str, state: str, function: Callable[..., Any], descriptor: StateDescriptor | None = None
@@ -188,7 +189,7 @@ class SavepointWriter:
         self._written = True
         directory = absolute(path)
         _check_is_empty(directory)
-        storage = SavepointStorage(directory)
+        storage = SnapshotFiles(directory)
         began_ms = _now_ms()
         try:
             for index, (uid, bootstrap) in enumerate(self._bootstraps.items()):
@@ -218,9 +219,11 @@ class SavepointWriter:
             savepoint=True,
         )
 
-    def _with_list(self, uid: str, state: StateDescriptor | str, new: NewList) -> SavepointWriter:
-        name, _ = named(state)
-        self._draft(uid).set_list(name, new)
+    def _with_list(
+        self, uid: str, state: StateDescriptor | str, redistribution: Redistribution, items: list[Any]
+    ) -> SavepointWriter:
+        name, schema = named(state)
+        self._draft(uid).set_list(name, NewList(redistribution, items, schema))
         return self
 
     def _existing(self, uid: str) -> OperatorDraft:

@@ -133,14 +133,14 @@ def test_what_a_writer_wants_back_is_in_the_snapshot(rig) -> None:
     one = rig(SinkOperator("Sink: out", Stateful(), 9))
     one.process("a")
     assert one.operator.prepare_snapshot(4) == []
-    ((name, redistribution, items),) = one.operator.lists()
+    ((name, redistribution, items, _),) = one.operator.lists()
     assert redistribution is Redistribution.SPLIT
     assert items == [(4, "a"), (4, "prepared")]
     assert one.operator.lists() == [], "no state, no file"
 
     sink = Stateful()
     restored = SinkOperator("Sink: out", sink, 9)
-    restored.restore_lists({name: items})
+    restored.restore_lists({name: items}, {})
     rig(restored)
     assert sink.restored == items
 
@@ -157,7 +157,7 @@ def test_a_writer_hears_of_complete_checkpoints(rig) -> None:
 def test_a_sink_that_has_state_but_can_not_take_it_back(rig) -> None:
     """The user would be told of a missing attribute, not of the missing method."""
     restored = SinkOperator("Sink: out", Recording(), 9)
-    restored.restore_lists({WRITER: ["a"]})
+    restored.restore_lists({WRITER: ["a"]}, {})
     with pytest.raises(UserFunctionError, match="Recording cannot go on from a snapshot"):
         rig(restored)
 

@@ -20,6 +20,7 @@ from penstock.runtime.slot import Slot
 from penstock.runtime.vertex import ChainNode, EdgeInfo, LevelSpec, VertexSpec
 from penstock.state.files import write_lists
 from penstock.state.handles import Redistribution, RestoredOperator
+from penstock.state.operator_state import NamedList
 from penstock.testing.simulator.storage import MemoryStorage
 
 WIDTHS = (2, 3, 2, 4)
@@ -151,14 +152,14 @@ def test_batched_results_travel_as_rows_through_the_levels_behind() -> None:
 
 
 class Given(CollectOperator):
-    def restore_lists(self, lists):
+    def restore_lists(self, lists, schemas):
         self.lists = lists
 
 
 def test_what_a_task_reads_back_is_reported() -> None:
     """Nobody would see that each task of a rescaled job reads all of the state."""
     storage = MemoryStorage(Random(0), 0)
-    file = finished(write_lists(storage, "f", [("positions", Redistribution.SPLIT, ["here", "there"])]))
+    file = finished(write_lists(storage, "f", [NamedList("positions", Redistribution.SPLIT, ["here", "there"])]))
     operators = [Given("a", 10), Given("b", 20)]
     slot = slot_of(*operators, opened=False)
     slot.level.restore[0, 1] = {"": RestoredOperator(lists=[(file.path, file.lists[0])])}

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.common.errors import CheckpointError
+from penstock.common.typeinfo import Types
+from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.state.files import read_items, restore_keyed, write_keyed, write_lists
 from penstock.state.handles import KeyedFile, Redistribution
 from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.layers import LayeredTable
+from penstock.state.operator_state import NamedList
+from penstock.state.schema import schema_of
 from penstock.testing.simulator.storage import MemoryStorage
 
 GROUPS = KeyGroups(128)
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.DOUBLE())
 
 
 @pytest.fixture
@@ -86,11 +94,35 @@ def test_a_table_that_is_whole_in_a_later_file_is_not_added_to_an_earlier_one(st
 
 def test_lists_are_read_item_by_item(storage) -> None:
     """The splits of a source could not be dealt out anew when the job grows."""
-    lists = [("splits", Redistribution.SPLIT, ["a", {"b": 1}]), ("empty", Redistribution.UNION, [])]
+    lists = [NamedList("splits", Redistribution.SPLIT, ["a", {"b": 1}]), NamedList("empty", Redistribution.UNION, [])]
     file, _ = finish(write_lists(storage, "f", lists))
     assert [read_items(storage, file.path, part) for part in file.lists] == [["a", {"b": 1}], []]
-    none, _ = finish(write_lists(storage, "g", [("empty", Redistribution.SPLIT, [])]))
+    none, _ = finish(write_lists(storage, "g", [NamedList("empty", Redistribution.SPLIT, [])]))
     assert none.path == "" and "g" not in storage.files
+
+
+def test_named_lists_of_a_savepoint_are_tables(storage) -> None:
+    """No other tool could read them; and None in a list, which is no absent row, would be lost."""
+    lists = [
+        NamedList("splits", Redistribution.SPLIT, ["a"]),
+        NamedList("numbers", Redistribution.SPLIT, [3, None, 5], schema_of(ListStateDescriptor("n", Types.LONG()))),
+        NamedList("rules", Redistribution.BROADCAST, [("a", 1.5), ("b", None)], schema_of(RULES)),
+        NamedList("mixed", Redistribution.UNION, [1, "x"], schema_of(ListStateDescriptor("m"))),
+        NamedList("none", Redistribution.UNION, [], schema_of(ListStateDescriptor("m"))),
+    ]
+    file, _ = finish(write_lists(storage, "f", lists, columns=True))
+    read = [read_items(storage, file.path, part) for part in file.lists]
+    assert read == [one.items for one in lists]
+    numbers = file.lists[1]
+    assert numbers.schema == "list of ListTypeInfo<Long>"
+    table = pq.read_table(pa.BufferReader(storage.files[numbers.columns.path]))
+    assert table.column("value").to_pylist() == [3, None, 5]
+    assert table.schema.field("value").type == pa.int64()
+    rules = pq.read_table(pa.BufferReader(storage.files[file.lists[2].columns.path]))
+    assert rules.column("key").to_pylist() == ["a", "b"]
+    assert file.bytes == sum(map(len, storage.files.values()))
+    some = msgspec.structs.replace(numbers, items=numbers.items[1:])
+    assert read_items(storage, file.path, some) == [None, 5]
 
 
 def test_damage_is_told_by_name(storage) -> None:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from penstock.common.errors import ConfigurationError
 from penstock.runtime.vertex import StoredState
 from penstock.runtime.windows.window import TimeWindow
+from penstock.state.database import Database
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.state.key_groups import KeyGroups
-from penstock.state.key_value import KeyValueStore, Stores
+from penstock.state.key_value import Stores
 from penstock.state.stored import StoredKeyedBackend
 from penstock.state.stored_table import StoredTable
 from penstock.state.tables import FrozenTable
@@ -33,8 +34,8 @@ STEPS = st.lists(
 )
 
 
-def table_of(store: KeyValueStore, cached: int = 1) -> StoredTable:
-    return StoredTable(store, b"\0\0\0\1", GROUPS, cached)
+def table_of(cached: int = 1) -> StoredTable:
+    return StoredTable(Database(Stores(MemoryStore, cached)), "table", GROUPS, cached)
 
 
 def entries(frozen: FrozenTable) -> dict:
@@ -60,7 +61,7 @@ def by_group(frozen: FrozenTable) -> dict:
 @given(STEPS)
 def test_it_is_a_dict_and_its_snapshots_give_it_back(steps) -> None:
     """State would change by being moved to disk, or by a restart from what was written of it."""
-    table, model = table_of(MemoryStore()), {}
+    table, model = table_of(), {}
     chain: list[tuple[FrozenTable, dict]] = []
     for step in steps:
         match step:
@@ -76,7 +77,7 @@ def test_it_is_a_dict_and_its_snapshots_give_it_back(steps) -> None:
                     present = {place: value for place, value in entries(frozen).items() if value is not None}
                     assert present == model
                 chain.append((frozen, by_group(frozen) if frozen.full else entries(frozen)))
-                restored = table_of(MemoryStore())
+                restored = table_of()
                 for _, held in chain:
                     restored.restore(held.keys(), held.values())
                 assert dict(restored.items()) == model
@@ -135,7 +136,7 @@ def test_far_more_state_than_is_in_memory(rocks: Stores, tmp_path) -> None:
 
 def test_a_view_does_not_see_what_is_written_later(rocks: Stores) -> None:
     """A checkpoint would hold records from behind its barrier: after a restart they would be counted twice."""
-    store = rocks.open()
+    store = rocks.open({})
     store.write([(b"a1", b"1"), (b"a2", b"1"), (b"b1", b"1")])
     view = store.view()
     store.write([(b"a1", b"2"), (b"a2", None), (b"a3", b"2")])

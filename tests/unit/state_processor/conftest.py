@@ -25,6 +25,8 @@ from penstock.state.files import write_columns, write_keyed, write_lists
 from penstock.state.handles import KeyedFile, OperatorState, Redistribution
 from penstock.state.heap import HeapKeyedBackend
 from penstock.state.key_groups import KeyGroups, subtask_of
+from penstock.state.operator_state import NamedList
+from penstock.state.schema import schema_of
 from penstock.state_processor.new_tables import finished
 
 MAX_PARALLELISM = 128
@@ -32,6 +34,8 @@ GROUPS = KeyGroups(MAX_PARALLELISM)
 COUNT = ValueStateDescriptor("count", Types.LONG())
 NAMES = ListStateDescriptor("names", Types.STRING())
 TOTALS = MapStateDescriptor("totals", Types.STRING(), Types.LONG())
+BUFFER = ListStateDescriptor("buffer", Types.STRING())
+RULES = MapStateDescriptor("rules", Types.STRING())
 PER_WINDOW = ValueStateDescriptor("seen", Types.LONG())
 STATES: tuple[StateDescriptor, ...] = (COUNT, NAMES, TOTALS)
 COMPLETED_MS = 1_700_000_000_000
@@ -75,11 +79,11 @@ def keyed_files(storage: StateFiles, name: str, of: Backend, savepoint: bool, fu
     return [file for file in written if file is not None]
 
 
-def lists_of(subtask: int) -> list[tuple[str, Redistribution, list[Any]]]:
+def lists_of(subtask: int) -> list[NamedList]:
     return [
-        ("buffer", Redistribution.SPLIT, [f"b{subtask}0", f"b{subtask}1"]),
-        ("offsets", Redistribution.UNION, [(subtask, 7)]),
-        ("rules", Redistribution.BROADCAST, [("limit", 5), ("on", True)]),
+        NamedList("buffer", Redistribution.SPLIT, [f"b{subtask}0", f"b{subtask}1"], schema_of(BUFFER)),
+        NamedList("offsets", Redistribution.UNION, [(subtask, 7)], schema_of(ListStateDescriptor("offsets"))),
+        NamedList("rules", Redistribution.BROADCAST, [("limit", 5), ("on", True)], schema_of(RULES)),
     ]
 
 
@@ -110,10 +114,10 @@ def write_snapshot(directory: Path, savepoint: bool) -> Path:
             of.backend.key = keys[0]
             of.backend.state(COUNT).update(keys[0] ** 2)
             keyed += keyed_files(storage, f"3-0-{subtask}-0", of, False, full=False)
-        lists = finished(write_lists(storage, f"3-0-{subtask}-0-lists", lists_of(subtask)))
+        lists = finished(write_lists(storage, f"3-0-{subtask}-0-lists", lists_of(subtask), savepoint))
         subtasks.append(SubtaskPart(subtask, OperatorState(keyed, lists)))
     sources = finished(
-        write_lists(storage, "3-1-0-0-lists", [("(source) splits", Redistribution.SPLIT, ["split at 7"])])
+        write_lists(storage, "3-1-0-0-lists", [NamedList("(source) splits", Redistribution.SPLIT, ["split at 7"])])
     )
     operators = [
         OperatorPart("numbers", "Numbers", 1, MAX_PARALLELISM, [SubtaskPart(0, OperatorState([], sources))]),

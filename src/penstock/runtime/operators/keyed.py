@@ -101,6 +101,9 @@ class KeyedOperator(Operator):
     def keyed_schemas(self) -> dict[str, TableSchema]:
         return self.backend.schemas
 
+    def keyed_backend(self) -> HeapKeyedBackend:
+        return self.backend
+
     def restored_table(self, name: str, schema: str) -> Table:
         return self.backend.restored_table(name, schema)
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from penstock.common.output_tag import OutputTag
     from penstock.runtime.context import OperatorContext
-    from penstock.state.handles import Redistribution
+    from penstock.state.heap import HeapKeyedBackend
+    from penstock.state.operator_state import NamedList
     from penstock.state.schema import TableSchema
     from penstock.state.tables import Table
 
@@ -102,13 +103,17 @@ class Operator:
         """Where a snapshot's keyed state of that name goes, before `open`; None: the operator has none."""
         return None
 
-    def lists(self) -> list[tuple[str, Redistribution, list[Any]]]:
+    def keyed_backend(self) -> HeapKeyedBackend | None:
+        """What keeps its keyed state; None: it has none."""
+        return None
+
+    def lists(self) -> list[NamedList]:
         """Its operator state: lists by name, and how their items are shared out after a restart."""
         return self.context.operator_states.lists()
 
-    def restore_lists(self, lists: dict[str, list[Any]]) -> None:
-        """Operator state from a snapshot, before `open`."""
-        self.context.operator_states.restore(lists)
+    def restore_lists(self, lists: dict[str, list[Any]], schemas: dict[str, str]) -> None:
+        """Operator state from a snapshot, and the kinds and types of it, before `open`."""
+        self.context.operator_states.restore(lists, schemas)
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         """Checkpoint `checkpoint_id` is complete."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.runtime.sink import Sink, SinkWriter
 from penstock.state.handles import Redistribution
+from penstock.state.operator_state import NamedList
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
@@ -85,13 +86,13 @@ class SinkOperator(Operator):
                 committables = self.writer.prepare_commit()
         return committables
 
-    def lists(self) -> list[tuple[str, Redistribution, list[Any]]]:
+    def lists(self) -> list[NamedList]:
         assert self.writer is not None
         with self._telling("snapshot_state"):
             items = self.writer.snapshot_state(self._checkpoint_id)
-        return [(WRITER, Redistribution.SPLIT, items)] if items else []
+        return [NamedList(WRITER, Redistribution.SPLIT, items)] if items else []
 
-    def restore_lists(self, lists: dict[str, list[Any]]) -> None:
+    def restore_lists(self, lists: dict[str, list[Any]], schemas: dict[str, str]) -> None:
         self._restored = lists.get(WRITER, [])
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:

@@ -14,6 +14,7 @@ from penstock.runtime.operators.operator import Timestamps, Values, positions_ta
 from penstock.runtime.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
 from penstock.runtime.watermarks import WatermarkValve
 from penstock.state.handles import Redistribution
+from penstock.state.operator_state import NamedList
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
@@ -65,11 +66,11 @@ class SourceOperator(EventTimeOrigin):
             self.reader.prepare_snapshot(checkpoint_id)
         return []
 
-    def lists(self) -> list[tuple[str, Redistribution, list[Any]]]:
+    def lists(self) -> list[NamedList]:
         with self._errors_named("reader.snapshot_state"):
-            return [(SPLITS, Redistribution.SPLIT, self.reader.snapshot_state())]
+            return [NamedList(SPLITS, Redistribution.SPLIT, self.reader.snapshot_state())]
 
-    def restore_lists(self, lists: dict[str, list[Any]]) -> None:
+    def restore_lists(self, lists: dict[str, list[Any]], schemas: dict[str, str]) -> None:
         self._restored = lists.get(SPLITS, [])
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:

@@ -24,8 +24,8 @@ from penstock.runtime.events import (
     WriteSnapshot,
 )
 from penstock.runtime.slot import Slot
-from penstock.state.files import StateStorage
 from penstock.state.key_value import Stores
+from penstock.state.storage import StateStorage
 from penstock.testing.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.testing.simulator.clock import Clock
 from penstock.testing.simulator.network import SlotId

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+
+_FILES_MAX = 3
+_LASTING = ".sst"
+_LIST = "MANIFEST"
 
 
 class MemoryStore:
-    """Bytes by bytes. A view is a copy."""
+    """Bytes by bytes. A view is a copy. Its files: what has changed from one `link` to the next, and a list of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Mapping[str, Iterable[bytes]] | None = None) -> None:
         self._entries: dict[bytes, bytes] = {}
+        self._files = {name: b"".join(parts) for name, parts in (files or {}).items()}
+        self._changed: dict[bytes, bytes | None] = {}
+        self._next_file = 1
+        if files:
+            names, self._next_file = pickle.loads(self._files.pop(_LIST))
+            assert sorted(names) == sorted(self._files), "files of a store are missing, or there are others"
+            for name in names:
+                self._put(pickle.loads(self._files[name]))
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key."""
@@ -17,11 +30,27 @@ class MemoryStore:
 
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Store values; None removes a key."""
-        for key, value in entries:
+        changed = dict(entries)
+        self._changed.update(changed)
+        self._put(changed)
+
+    def _put(self, entries: Mapping[bytes, bytes | None]) -> None:
+        for key, value in entries.items():
             if value is None:
                 self._entries.pop(key, None)
             else:
                 self._entries[key] = value
+
+    def link(self) -> MemoryFiles:
+        """Its files."""
+        if len(self._files) == _FILES_MAX:
+            # Compaction: one new file in the place of all.
+            self._files, self._changed = {}, dict(self._entries)
+        if self._changed:
+            self._files[f"{self._next_file:06}{_LASTING}"] = pickle.dumps(self._changed)
+            self._next_file += 1
+            self._changed = {}
+        return MemoryFiles({**self._files, _LIST: pickle.dumps((list(self._files), self._next_file))})
 
     def view(self) -> MemoryStore:
         """The store as it is now."""
@@ -35,10 +64,30 @@ class MemoryStore:
 
     def remove_all(self, prefix: bytes) -> None:
         """Remove all entries whose keys begin so."""
-        self._entries = {key: value for key, value in self._entries.items() if not key.startswith(prefix)}
+        self.write((key, None) for key in list(self._entries) if key.startswith(prefix))
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class MemoryFiles:
+    """Files of a store."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.sizes = {name: len(data) for name, data in files.items()}
+        self._files = files
+
+    def is_lasting(self, name: str) -> bool:
+        """Whether a file of that name stays as it is."""
+        return name.endswith(_LASTING)
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+        return self._files[name][offset : offset + length]
+
+    def release(self) -> None:
+        """They are gone."""
+        self._files = {}
 
 
 class MemorySpill:

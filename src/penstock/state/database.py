@@ -1,0 +1,205 @@
+"""A backend's key-value store, and the store's own files as the base of snapshots.
+
+A snapshot of all that a store holds need not read it: its files are linked, which is quick, and those that no earlier
+snapshot has are copied to the checkpoint storage as they are. What is still in memory when the snapshot is frozen goes
+into the snapshot's own file, above them. Until the files are linked nothing is written to the store, so that they hold
+the state of that moment. Source: Flink docs, "State Backends", Incremental Checkpoints.
+
+An entry's key begins with four bytes for the number of its table and two for its key group.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import pickle
+import zlib
+from collections.abc import Container, Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.common.errors import CheckpointError
+from penstock.state.gained_fields import StateUnpickler
+from penstock.state.handles import KeyedFile, Section, TableInFile
+from penstock.state.storage import StateStorage, read_section
+from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places
+
+if TYPE_CHECKING:
+    from penstock.state.key_value import KeyValueStore, LinkedFiles, Stores, StoreView
+
+_PART_BYTES = 1 << 20
+"""So much of a file is copied at once: a millisecond's work or so."""
+
+
+def table_prefix(number: int) -> bytes:
+    """What the keys of a table's entries begin with."""
+    return number.to_bytes(4, "big")
+
+
+def group_prefix(table: bytes, group: int) -> bytes:
+    """What the keys of a key group's entries in a table begin with."""
+    return table + group.to_bytes(2, "big")
+
+
+def entry(place: Any, value: Any) -> bytes:
+    """An entry as the store holds it."""
+    return pickle.dumps((place, value), protocol=5)
+
+
+class Database:
+    """The store of one operator's subtask, and the names of the tables in it by their numbers."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.store: KeyValueStore = stores.open({})
+        self.tables: list[str] = []
+        self._stores = stores
+        self._holding: set[FrozenDatabase] = set()
+
+    def add_table(self, name: str) -> bytes:
+        """The prefix of a table. One that the database began with keeps its own."""
+        if name not in self.tables:
+            self.tables.append(name)
+        return table_prefix(self.tables.index(name))
+
+    def begin_with(self, tables: list[str], files: Mapping[str, Iterator[bytes]]) -> bool:
+        """Put the files of a snapshot in the place of the store. False: its tables have other numbers there.
+
+        Nothing may have been stored yet.
+        """
+        if self.tables != tables[: len(self.tables)]:
+            return False
+        self.tables = tables
+        self.store.close()
+        self.store = self._stores.open(files)
+        return True
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing may be written now, since files are about to be linked."""
+        return bool(self._holding)
+
+    def freeze(self, above: dict[str, FrozenTable]) -> FrozenDatabase:
+        """The store as it is now; `above`: what each table has in memory. It is held until its files are linked."""
+        frozen = FrozenDatabase(self, above)
+        self._holding.add(frozen)
+        return frozen
+
+    def let_go(self, frozen: FrozenDatabase) -> None:
+        """Its files are linked, or will not be."""
+        self._holding.discard(frozen)
+
+
+class FrozenDatabase:
+    """A database at one moment."""
+
+    def __init__(self, database: Database, above: dict[str, FrozenTable]) -> None:
+        self.tables = list(database.tables)
+        self.above = above
+        self._database = database
+        self._linked: LinkedFiles | None = None
+
+    def link(self) -> LinkedFiles:
+        """The files of that moment. The store goes on after the first call."""
+        if self._linked is None:
+            try:
+                self._linked = self._database.store.link()
+            finally:
+                self._database.let_go(self)
+        return self._linked
+
+    def release(self) -> None:
+        """Nobody asks for the files any more."""
+        self._database.let_go(self)
+        if self._linked is not None:
+            self._linked.release()
+
+
+def write_database(
+    storage: StateStorage, name: str, frozen: FrozenDatabase, kept: Mapping[str, KeyedFile]
+) -> Generator[None, None, list[KeyedFile]]:
+    """Copy a database's files, but for those that are `kept` from earlier snapshots (by their names in the store).
+
+    What the generator returns are the handles of all its files. Raises OSError if one can't be written.
+    """
+    linked = frozen.link()
+    yield
+    tables = [TableInFile(table, full=True) for table in frozen.tables]
+    files = []
+    for file in linked.sizes:
+        if file in kept and linked.is_lasting(file):
+            files.append(msgspec.structs.replace(kept[file], tables=tables))
+        else:
+            files.append((yield from _copy(storage, f"{name}-{file}", linked, file, tables)))
+    return files
+
+
+def _copy(
+    storage: StateStorage, name: str, linked: LinkedFiles, file: str, tables: list[TableInFile]
+) -> Generator[None, None, KeyedFile]:
+    writer = storage.create(name, shared=True)
+    sections: list[Section] = []
+    size = linked.sizes[file]
+    try:
+        for begin in range(0, size, _PART_BYTES):
+            data = linked.read(file, begin, min(_PART_BYTES, size - begin))
+            writer.write(data)
+            sections.append(Section(0, begin, len(data), zlib.crc32(data)))
+            yield
+        writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+    return KeyedFile(writer.path, size, tables, sections, database=file)
+
+
+def contents_of(storage: StateStorage, files: list[KeyedFile]) -> dict[str, Iterator[bytes]]:
+    """A database's files by the names that they have in the store. Reading one raises CheckpointError."""
+
+    def parts(file: KeyedFile) -> Iterator[bytes]:
+        return (read_section(storage, file.path, section) for section in file.sections)
+
+    return {file.database: parts(file) for file in files}
+
+
+class Databases:
+    """Opens the files of databases, to be read. The last one stays open, since key groups are asked for bit by bit."""
+
+    def __init__(self, stores: Stores | None) -> None:
+        self._stores = stores
+        self._opened: tuple[list[KeyedFile], KeyValueStore] | None = None
+
+    def view(self, storage: StateStorage, files: list[KeyedFile]) -> StoreView:
+        """What these files hold. Raises CheckpointError, also if there are no stores that could read them."""
+        if self._stores is None:
+            raise CheckpointError(
+                f"the state in {files[0].path} is in RocksDB's own files, and this job's state is not in RocksDB. Only "
+                "a savepoint can be taken to another backend; or set state.backend.type to rocksdb"
+            )
+        if self._opened is None or self._opened[0] != files:
+            self.close()
+            self._opened = files, self._stores.open(contents_of(storage, files))
+        return self._opened[1].view()
+
+    def close(self) -> None:
+        """Remove what was opened."""
+        if self._opened is not None:
+            self._opened[1].close()
+            self._opened = None
+
+
+def read_database(
+    storage: StateStorage, files: list[KeyedFile], groups: range, wanted: Container[str], databases: Databases
+) -> Iterator[tuple[str, Places, Entries, int]]:
+    """What a database's files hold of the `wanted` tables: table, places, values, how many bytes these are."""
+    view = databases.view(storage, files)
+    for number, table in enumerate(files[0].tables):
+        for group in groups if table.name in wanted else ():
+            entries = view.items(group_prefix(table_prefix(number), group))
+            while piece := [data for _, data in itertools.islice(entries, PIECE_ENTRIES)]:
+                places, values = zip(*map(_complete, piece), strict=True)
+                yield table.name, list(places), list(values), sum(map(len, piece))
+
+
+def _complete(data: bytes) -> Any:
+    return StateUnpickler(io.BytesIO(data)).load_complete()

@@ -1,0 +1,32 @@
+"""The files of a snapshot that is only read, with whatever they are in: also those of a key-value store."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from penstock.checkpoint.storage import SavepointStorage
+from penstock.common.options import ROCKSDB_CACHED_ENTRIES, ROCKSDB_MEMORY
+from penstock.runtime.vertex import StoredState
+from penstock.state.database import Databases
+from penstock.state.key_value import Stores
+
+
+class SnapshotFiles(SavepointStorage):
+    """State files below a directory, and the databases among them. Can be sent to another process."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(directory)
+        self.databases = Databases(_stores())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is open here is not open there.
+        return SnapshotFiles, (self.directory,)
+
+
+def _stores() -> Stores | None:
+    if find_spec("rocksdict") is None:
+        return None
+    from penstock.engine.rocksdb import rocksdb_stores
+
+    return rocksdb_stores(StoredState(None, ROCKSDB_MEMORY.default, ROCKSDB_CACHED_ENTRIES.default))

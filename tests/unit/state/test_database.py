@@ -1,0 +1,243 @@
+"""The files of a key-value store as the base of snapshots: copied once, true to the moment, given back to anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.common.errors import CheckpointError
+from penstock.engine.rocksdb import rocksdb_stores
+from penstock.runtime.vertex import StoredState
+from penstock.state.database import Databases, contents_of, write_database
+from penstock.state.descriptors import ValueStateDescriptor
+from penstock.state.files import read_keyed, write_keyed
+from penstock.state.handles import KeyedFile
+from penstock.state.key_groups import KeyGroups
+from penstock.state.key_value import Stores
+from penstock.state.stored import StoredKeyedBackend
+from penstock.testing.simulator.storage import MemoryStorage
+from penstock.testing.simulator.stores import MemoryStore
+
+GROUPS = KeyGroups(8)
+COUNT, LAST = ValueStateDescriptor("count"), ValueStateDescriptor("last")
+
+
+@pytest.fixture(params=["memory", "rocksdb"])
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Stores:
+    if request.param == "memory":
+        return Stores(MemoryStore, 10)
+    return rocksdb_stores(StoredState(str(tmp_path), 4 << 20, 10))
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage(Random(1), 0)
+
+
+class Keeper:
+    """A subtask's backend, with its chain of files."""
+
+    def __init__(self, stores: Stores, storage: MemoryStorage) -> None:
+        self.backend = StoredKeyedBackend(lambda: 0, stores, GROUPS)
+        self.count, self.last = self.backend.state(COUNT), self.backend.state(LAST)
+        self.kept: dict[str, KeyedFile] = {}
+        self._storage = storage
+        self._snapshots = 0
+
+    def store(self, key: int, count: int) -> None:
+        self.backend.key = key
+        self.count.update(count)
+        self.last.update(f"{key}: {count}")
+
+    def spill_all(self) -> None:
+        while self.backend.housekeeping_at_ms() == 0 and not self.backend.database.is_held:
+            self.backend.keep_house(100)
+
+    def freeze(self) -> Callable[[], list[KeyedFile]]:
+        """Freeze now; what is returned writes it."""
+        frozen = self.backend.freeze_database()
+        assert frozen is not None
+        self._snapshots += 1
+        name = f"{self._snapshots}"
+
+        def write() -> list[KeyedFile]:
+            files = _end_of(write_database(self._storage, name, frozen, self.kept))
+            self.kept = {file.database: file for file in files}
+            frozen.release()
+            return [*files, _end_of(write_keyed(self._storage, f"{name}-keyed", frozen.above, GROUPS))]
+
+        return write
+
+
+def _end_of(steps: Any) -> Any:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def held(
+    storage: MemoryStorage, chain: list[KeyedFile], stores: Stores, groups: range = range(8), table: str = "count"
+) -> dict[int, Any]:
+    databases = Databases(stores)
+    found: dict[int, Any] = {}
+    for _, places, values, _ in read_keyed(storage, chain, groups, {table}, databases):
+        found.update(zip(places, values, strict=True))
+    databases.close()
+    return {place: value for place, value in found.items() if value is not None}
+
+
+def test_it_holds_the_moment_of_the_freeze(stores: Stores, storage: MemoryStorage) -> None:
+    """What came behind the barrier would be counted twice, what is not in the store yet would be lost."""
+    keeper = Keeper(stores, storage)
+    for key in range(40):
+        keeper.store(key, 1)
+    keeper.spill_all()
+    for key in range(5):
+        keeper.store(key, 2)
+    write = keeper.freeze()
+    for key in range(0, 60):
+        keeper.store(key, 3)
+        keeper.backend.keep_house(100)
+    chain = write()
+    assert held(storage, chain, stores) == {key: 2 if key < 5 else 1 for key in range(40)}
+    keeper.spill_all()
+    assert held(storage, keeper.freeze()(), stores) == dict.fromkeys(range(60), 3)
+    keeper.backend.close()
+
+
+def test_changes_wait_in_memory_until_the_files_are_linked(stores: Stores, storage: MemoryStorage) -> None:
+    """Else a file would have entries from behind the barrier; and when it is over they must leave memory again."""
+    keeper = Keeper(stores, storage)
+    write = keeper.freeze()
+    for key in range(100):
+        keeper.store(key, 1)
+        keeper.backend.keep_house(1_000)
+    assert keeper.backend.database.is_held
+    assert not list(keeper.backend.database.store.view().items(b""))
+    write()
+    assert not keeper.backend.database.is_held
+    keeper.spill_all()
+    assert len(list(keeper.backend.database.store.view().items(b""))) > 180
+    keeper.backend.close()
+
+
+def test_a_snapshot_that_is_not_written_lets_go(stores: Stores, storage: MemoryStorage) -> None:
+    """Memory would fill up after one checkpoint that could not be written."""
+    keeper = Keeper(stores, storage)
+    frozen = keeper.backend.freeze_database()
+    assert frozen is not None
+    frozen.release()
+    assert not keeper.backend.database.is_held
+    keeper.backend.close()
+
+
+def test_files_are_copied_once(stores: Stores, storage: MemoryStorage) -> None:
+    """Each full checkpoint would write a terabyte again of which nothing has changed."""
+    keeper = Keeper(stores, storage)
+    for key in range(2_000):
+        keeper.store(key, 1)
+    keeper.spill_all()
+    first = keeper.freeze()()
+    for key in range(20):
+        keeper.store(key, 2)
+    keeper.spill_all()
+    second = keeper.freeze()()
+    new = {file.path for file in second} - {file.path for file in first}
+    assert sum(file.bytes for file in second if file.path in new and file.database) < 0.2 * sum(
+        file.bytes for file in first
+    )
+    assert held(storage, second, stores, table="last")[3] == "3: 2"
+    assert held(storage, second, stores, table="last")[30] == "30: 1"
+    keeper.backend.close()
+
+
+def test_another_begins_with_the_files(stores: Stores, storage: MemoryStorage) -> None:
+    """After a failure each entry of a terabyte would have to be written again."""
+    keeper = Keeper(stores, storage)
+    for key in range(50):
+        keeper.store(key, key)
+    keeper.spill_all()
+    write = keeper.freeze()
+    chain = write()
+    keeper.backend.close()
+    other = StoredKeyedBackend(lambda: 0, stores, GROUPS)
+    database = [file for file in chain if file.database]
+    assert other.begin_with([table.name for table in database[0].tables], contents_of(storage, database))
+    last, count = other.state(LAST), other.state(COUNT)
+    for other.key in range(50):
+        assert (last.value(), count.value()) == (f"{other.key}: {other.key}", other.key)
+    other.key = 7
+    count.update(-1)
+    frozen = other.freeze_database()
+    assert frozen is not None
+    again = _end_of(write_database(storage, "again", frozen, {file.database: file for file in database}))
+    copied = {file.path for file in again} - {file.path for file in database}
+    assert not [path for path in copied if path.endswith(".sst")]
+    other.close()
+
+
+def test_tables_with_other_numbers(stores: Stores, storage: MemoryStorage) -> None:
+    """A changed program would find the values of one state in another."""
+    keeper = Keeper(stores, storage)
+    keeper.store(1, 1)
+    chain = keeper.freeze()()
+    database = [file for file in chain if file.database]
+    assert not keeper.backend.begin_with(["last", "count"], contents_of(storage, database))
+    keeper.backend.close()
+
+
+def test_some_key_groups(stores: Stores, storage: MemoryStorage) -> None:
+    """With another parallelism a subtask would keep the keys of others."""
+    keeper = Keeper(stores, storage)
+    for key in range(100):
+        keeper.store(key, key)
+    keeper.spill_all()
+    chain = keeper.freeze()()
+    keeper.backend.close()
+    parts = [held(storage, chain, stores, groups) for groups in (range(3), range(3, 8))]
+    assert all(GROUPS[key] < 3 for key in parts[0]) and all(GROUPS[key] >= 3 for key in parts[1])
+    assert {**parts[0], **parts[1]} == {key: key for key in range(100)}
+
+
+def test_a_damaged_file(stores: Stores, storage: MemoryStorage) -> None:
+    """A wrong byte would become a wrong count, or a crash inside RocksDB."""
+    keeper = Keeper(stores, storage)
+    for key in range(100):
+        keeper.store(key, key)
+    keeper.spill_all()
+    chain = keeper.freeze()()
+    keeper.backend.close()
+    table = next(file for file in chain if file.database.endswith(".sst"))
+    data = bytearray(storage.files[table.path])
+    data[len(data) // 2] ^= 1
+    storage.files[table.path] = bytes(data)
+    with pytest.raises(CheckpointError, match=f"{table.path} is damaged"):
+        held(storage, chain, stores)
+
+
+def test_a_backend_that_cannot_read_it(storage: MemoryStorage) -> None:
+    """Who goes from RocksDB to the heap with a checkpoint has to learn that it takes a savepoint."""
+    stores = Stores(MemoryStore, 10)
+    keeper = Keeper(stores, storage)
+    keeper.store(1, 1)
+    chain = keeper.freeze()()
+    with pytest.raises(CheckpointError, match="Only a savepoint can be taken to another backend"):
+        list(read_keyed(storage, chain, range(8), {"count"}))
+
+
+def test_nothing_is_left_on_the_disk(tmp_path: Path, storage: MemoryStorage) -> None:
+    """The worker's disk would fill up with links to old files."""
+    keeper = Keeper(rocksdb_stores(StoredState(str(tmp_path), 4 << 20, 10)), storage)
+    keeper.store(1, 1)
+    keeper.spill_all()
+    keeper.freeze()()
+    keeper.freeze()()
+    assert len(list(tmp_path.iterdir())) == 1
+    keeper.backend.close()
+    assert not list(tmp_path.iterdir())
