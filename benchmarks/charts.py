@@ -139,7 +139,8 @@ def _curve(axes: Axes, points: Points, x: str = "", y: str = "", colour: str = _
     if x:
         axes.set_xlabel(x)
         axes.set_ylabel(y)
-    axes.set_ylim(bottom=0)
+    # The top goes on following what is drawn.
+    axes.set_ylim(bottom=0, auto=True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", linewidth=0.4, alpha=0.6)
 

@@ -13,6 +13,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -28,6 +29,8 @@ from penstock.state.key_groups import KeyGroups
 from penstock.state.layers import LayeredTable
 from penstock.state.tables import FrozenTable
 
+# As in Spark's workers (engine/pipelined_stage.py).
+_SWITCH_SECONDS = 0.0005
 _TURN_RECORDS = 500
 _BEFORE_S = 5.0
 _PERCENT_CHANGED = 100
@@ -131,6 +134,7 @@ def main() -> None:
     parser.add_argument("--by", choices=["thread", "child"], default="thread")
     arguments = parser.parse_args()
     gc.disable()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     keys = arguments.state_mb * 1_000_000 // arguments.value_bytes
     table = LayeredTable()
     for key in range(keys):

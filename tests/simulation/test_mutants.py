@@ -26,6 +26,7 @@ from penstock.runtime.task import Task
 from penstock.runtime.timers import TimerQueue
 from penstock.runtime.vertex import EdgeInfo
 from penstock.runtime.watermarks import WatermarkValve
+from penstock.state.database import Database
 from penstock.state.layers import LayeredTable
 from penstock.state.stored_table import StoredTable
 from penstock.state.tables import FrozenTable
@@ -153,6 +154,17 @@ def only_the_first_layer(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(kind, "freeze", nothing)
 
 
+def a_store_that_goes_on(patch: pytest.MonkeyPatch) -> None:
+    """A store is written to between the freeze and the moment in which its files are linked."""
+    patch.setattr(Database, "is_held", False)
+
+
+def what_is_in_memory_left_out(patch: pytest.MonkeyPatch) -> None:
+    """A full checkpoint has a store's files, and not what has not come to the store yet."""
+    nothing = lambda self: FrozenTable(lambda: iter(()), False, self._namespaced)  # noqa: E731
+    patch.setattr(StoredTable, "freeze_in_memory", nothing)
+
+
 def timers_left_out(patch: pytest.MonkeyPatch) -> None:
     """Timers are not in snapshots."""
     patch.setattr(TimerQueue, "restore", lambda self, places, values: None)
@@ -247,6 +259,7 @@ FAULTS = [
     commits_not_repeated, late_acknowledgements_dropped, no_time_limit_at_the_end, back_behind_the_stop,
     changes_lost_to_a_savepoint, open_doors, each_trigger_counts, savepoints_not_aligned,
     nothing_restored_in_at_least_once,
+    a_store_that_goes_on, what_is_in_memory_left_out,
     committed_too_early, only_the_first_layer, timers_left_out, splits_from_the_start, results_before_their_time,
     highest_watermark, newest_row_first, another_way_each_time, forgotten_cursor, forgotten_timers, forgotten_elements,
     one_partitioner_for_all, no_alignment, barrier_before_records,
@@ -263,6 +276,8 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
         "trigger_lost": 0.0, "upload_failure_rate": 0.0,
     },
     only_the_first_layer: {**OFTEN, "crash_rate": 0.5, "growth_max": 1_000.0, "rescale_rate": 0.0},
+    a_store_that_goes_on: {**OFTEN, "cached_entries": 0, "crash_rate": 0.5, "upload_ms_max": 1_000},
+    what_is_in_memory_left_out: {**OFTEN, "cached_entries": 5, "crash_rate": 0.5},
     timers_left_out: {**OFTEN, "crash_at_steps": (300,), "crash_rate": 0.5},
     savepoints_not_aligned: {**OFTEN, "exactly_once": False, "savepoint_at_steps": (90, 150, 240, 330)},
     nothing_restored_in_at_least_once: {**OFTEN, "exactly_once": False, "crash_at_steps": (200,), "crash_rate": 0.5},

@@ -20,6 +20,7 @@ _SIGNS_OF_DEATH = (
     "EOFException",
     # What the JVM meets if the worker dies while it reads from it, and what an executor meets if another one dies.
     "Connection reset by peer",
+    "ClosedChannelException",
     "Connection to streaming shuffle writer",
 )
 

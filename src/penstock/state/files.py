@@ -60,6 +60,8 @@ def write_keyed(
                     yield
             if position > begin:
                 sections.append(Section(group, begin, position - begin, crc))
+            # Millions of entries let go at once would hold the interpreter for a long moment.
+            groups.forget(group)
         writer.close()
     except BaseException:
         writer.abort()
@@ -127,6 +129,10 @@ class _ByGroup:
         self.numbers = list(range(groups_max)) if asked else sorted(gathered)
         self._gathered = gathered
         self._asked = asked
+
+    def forget(self, group: int) -> None:
+        """Nobody asks for this group any more."""
+        self._gathered.pop(group, None)
 
     def of_group(self, group: int) -> Iterator[_Piece]:
         """Number of a table, places, values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,6 +19,8 @@ class SnapshotFiles(SavepointStorage):
     def __init__(self, directory: str) -> None:
         super().__init__(directory)
         self.databases = Databases(_stores())
+        # What is opened lies on this machine's disk.
+        weakref.finalize(self, self.databases.close)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is open here is not open there.

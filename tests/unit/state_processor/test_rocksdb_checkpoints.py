@@ -1,0 +1,90 @@
+"""Checkpoints that consist of RocksDB's own files: read, and made into savepoints, like any other."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.state_processor.conftest import COUNT, GROUPS, MAX_PARALLELISM
+
+from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
+from penstock.checkpoint.storage import DirectoryStorage
+from penstock.engine.rocksdb import rocksdb_stores
+from penstock.runtime.vertex import StoredState
+from penstock.state.database import write_database
+from penstock.state.files import write_keyed
+from penstock.state.handles import OperatorState
+from penstock.state.key_groups import subtask_of
+from penstock.state.stored import StoredKeyedBackend
+from penstock.state_processor import SavepointReader, SavepointWriter
+from penstock.state_processor.keyed_table import KeyedTable
+from penstock.state_processor.new_tables import finished
+from penstock.state_processor.snapshot_on_disk import SnapshotOnDisk
+
+COUNTS = {key: key * key for key in range(300)}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Iterator[Path]:
+    """Most of it is in RocksDB, the rest was in memory."""
+    stores = rocksdb_stores(StoredState(str(tmp_path / "rocks"), 4 << 20, 10))
+    storage = DirectoryStorage(str(tmp_path / "job"))
+    subtasks = []
+    for subtask in range(2):
+        backend = StoredKeyedBackend(lambda: 0, stores, GROUPS)
+        count = backend.state(COUNT)
+        for backend.key in COUNTS:
+            if subtask_of(GROUPS[backend.key], MAX_PARALLELISM, 2) == subtask:
+                count.update(COUNTS[backend.key])
+                backend.keep_house(20)
+        frozen = backend.freeze_database()
+        assert frozen is not None
+        files = finished(write_database(storage, f"1-0-{subtask}-0", frozen, {}))
+        schemas = {name: str(schema) for name, schema in backend.schemas.items()}
+        files.append(finished(write_keyed(storage, f"1-0-{subtask}-0-keyed", frozen.above, GROUPS, schemas)))
+        subtasks.append(SubtaskPart(subtask, OperatorState(files)))
+        frozen.release()
+        backend.close()
+    operators = [OperatorPart("count", "Count", 2, MAX_PARALLELISM, subtasks)]
+    yield Path(storage.publish(Manifest("0123", "counting", 1, 0, 0, 1, operators, [])))
+
+
+def test_it_is_read(checkpoint: Path) -> None:
+    """Nobody could look into the state of a large job without stopping it with a savepoint."""
+    reader = SavepointReader.read(checkpoint)
+    assert dict(reader.entries("count", "count")) == COUNTS
+    assert dict(reader.entries("count", "count", key=17)) == {17: 289}
+    (operator,) = reader.operators()
+    (state,) = operator.keyed_states
+    assert (state.name, state.type, state.entries) == ("count", "value of Long", 300)
+
+
+def test_its_files_are_opened_once(checkpoint: Path, tmp_path: Path) -> None:
+    """A terabyte would be copied for each part that is read of it."""
+    snapshot = SnapshotOnDisk(checkpoint)
+    table = KeyedTable(snapshot.files, snapshot.part("count"), "count")
+    ((chain, groups), _) = table.chains()
+    opened = [snapshot.files.databases.view(snapshot.files, [file for file in chain if file.database])]
+    first = snapshot.files.databases._opened
+    assert len(list(table.rows_of_chain(chain, groups))) == sum(
+        subtask_of(GROUPS[key], MAX_PARALLELISM, 2) == 0 for key in COUNTS
+    )
+    assert opened and snapshot.files.databases._opened is first
+    snapshot.files.databases.close()
+
+
+def test_it_is_sent_to_other_processes(checkpoint: Path) -> None:
+    """Spark's executors read their shares of a DataFrame."""
+    snapshot = SnapshotOnDisk(checkpoint)
+    table = KeyedTable(snapshot.files, snapshot.part("count"), "count")
+    assert len(list(table.rows())) == 300
+    again = pickle.loads(pickle.dumps(table))
+    assert dict(again.rows()) == COUNTS
+
+
+def test_it_is_made_into_a_savepoint(checkpoint: Path, tmp_path: Path) -> None:
+    """The state of a job that can't be started any more could not be taken to another backend."""
+    path = SavepointWriter.from_existing_savepoint(checkpoint).write(tmp_path / "savepoint")
+    assert dict(SavepointReader.read(path).entries("count", "count")) == COUNTS
