@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import CheckpointError
+from penstock.common.file_systems import is_url
 from penstock.state.handles import KeyedFile, ListsFile, OperatorState, SnapshotFigures, files_of
 
 VERSION = 1
@@ -74,7 +75,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 def is_relative(path: str) -> bool:
     """Whether a file is in the job's own directory; else it is of the job from whose checkpoint this one started."""
-    return not path.startswith("/") and "://" not in path
+    return not path.startswith("/") and not is_url(path)
 
 
 def located(manifest: Manifest, directory: str) -> Manifest:

@@ -21,6 +21,7 @@ from pyarrow import fs
 
 from penstock.checkpoint.columns import ColumnFiles
 from penstock.checkpoint.manifest import Manifest, decode, encode, is_relative
+from penstock.common import file_systems
 from penstock.common.errors import CheckpointError
 
 _log = logging.getLogger(__name__)
@@ -127,20 +128,25 @@ class DirectoryStorage(StateFiles):
 
     def sweep(self, checkpoints: Iterable[Manifest]) -> None:
         """Remove all that these checkpoints do not need. Nobody may be writing."""
-        needed = {self._path(path) for manifest in checkpoints for path in manifest.files() if is_relative(path)}
-        needed |= {self._path(f"chk-{manifest.checkpoint_id}/{METADATA}") for manifest in checkpoints}
+        kept = [path for manifest in checkpoints for path in manifest.files() if is_relative(path)]
+        kept += [f"chk-{manifest.checkpoint_id}/{METADATA}" for manifest in checkpoints]
+        # Some file systems tell paths with a slash before them, though they were asked without.
+        needed = {self._path(path).strip("/") for path in kept}
+        used = {path.rpartition("/")[0] for path in needed}
         found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True, recursive=True))
         for entry in found:
-            if entry.type is fs.FileType.File and entry.path not in needed:
+            if entry.type is fs.FileType.File and entry.path.strip("/") not in needed:
                 with contextlib.suppress(FileNotFoundError):
                     self._system.delete_file(entry.path)
-        used = {path.rpartition("/")[0] for path in needed}
         for entry in found:
-            if entry.type is fs.FileType.Directory and entry.path not in used:
-                self._system.delete_dir(entry.path)
+            if entry.type is fs.FileType.Directory and entry.path.strip("/") not in used:
+                # Where directories are parts of names only, this one went with its last file.
+                with contextlib.suppress(FileNotFoundError):
+                    self._system.delete_dir(entry.path)
         self._made.clear()
         if found and not needed:
-            self._system.delete_dir(self._root)
+            with contextlib.suppress(FileNotFoundError):
+                self._system.delete_dir(self._root)
 
     def savepoint(self, directory: str) -> SavepointStorage:
         """Where a savepoint is kept."""
@@ -185,8 +191,7 @@ class FileWriter:
 
 def absolute(path: str | Path) -> str:
     """A path that means the same in another working directory, or a URL as it is; without a slash at its end."""
-    text = str(path)
-    return (text if "://" in text else str(Path(text).expanduser().absolute())).rstrip("/")
+    return file_systems.absolute(path).rstrip("/")
 
 
 def files_directory(path: str, manifest: Manifest) -> str:
@@ -199,10 +204,8 @@ def files_directory(path: str, manifest: Manifest) -> str:
 def file_system_of(directory: str) -> tuple[fs.FileSystem, str]:
     """The file system of a path or URL, and the path in it. Raises CheckpointError if it is none that is known."""
     try:
-        if "://" in directory:
-            system, path = fs.FileSystem.from_uri(directory)
-            return system, str(path).rstrip("/")
-        return fs.LocalFileSystem(), str(Path(directory).expanduser().absolute())
+        system, path = file_systems.file_system_of(absolute(directory))
+        return system, path.rstrip("/")
     except (ValueError, OSError) as error:
         raise CheckpointError(f"the checkpoint directory {directory} can't be used: {error}") from error
 

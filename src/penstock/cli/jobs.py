@@ -124,14 +124,13 @@ def as_size(count: float) -> str:
 
 
 def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False) -> str:
-    from pathlib import Path
-
     from penstock.cluster.registry import JobRegistry
+    from penstock.common.file_systems import absolute
     from penstock.control.messages import Command
 
-    if directory is not None and "://" not in directory:
+    if directory is not None:
         # The job has another working directory.
-        directory = str(Path(directory).expanduser().absolute())
+        directory = absolute(directory)
     wait_s = None if verb in ("savepoint", "stop") else _ANSWER_SECONDS
     return _answer(JobRegistry().find(job), Command(verb, directory, drain), wait_s)
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 from pyarrow import fs
 
 from penstock.common.errors import ProgramError
+from penstock.common.file_systems import absolute
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.connectors.file_sink.bucket import BucketAssigner
 from penstock.connectors.file_sink.bulk_writer import BulkFileWriter
@@ -18,7 +19,7 @@ from penstock.connectors.file_sink.part import OutputFileConfig
 from penstock.connectors.file_sink.rolling import OnCheckpointRollingPolicy, RollingPolicy
 from penstock.connectors.file_sink.row_writer import RowFileWriter
 from penstock.connectors.file_sink.writer import FileWriter
-from penstock.connectors.file_system.storage import absolute, resolve
+from penstock.connectors.file_system.storage import resolve
 from penstock.runtime.sink import Sink, SinkContext
 
 MakeWriter = Callable[[SinkContext, str, Any, RollingPolicy, OutputFileConfig], FileWriter[Any]]

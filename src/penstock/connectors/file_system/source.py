@@ -6,13 +6,13 @@ import enum
 import os
 from typing import Any
 
+from penstock.common.file_systems import absolute
 from penstock.common.time import Duration, to_milliseconds
 from penstock.connectors.file_system.enumerator import FileEnumerator, FileEnumeratorState
 from penstock.connectors.file_system.format import BulkFormat, FileFormat, StreamFormat
 from penstock.connectors.file_system.listing import list_files
 from penstock.connectors.file_system.reader import FileSourceReader
 from penstock.connectors.file_system.split import DEFAULT_SPLIT_BYTES
-from penstock.connectors.file_system.storage import absolute
 from penstock.runtime.source import Boundedness, EnumeratorContext, ReaderContext, Source
 
 
