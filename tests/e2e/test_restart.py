@@ -54,7 +54,10 @@ def test_a_driver_killed_and_run_again(tmp_path: Path) -> None:
     """The night's work would be lost with the machine on which it was started, or be in the output twice."""
     out, job = tmp_path / "out", tmp_path / "job.py"
     job.write_text(textwrap.dedent(JOB).replace("NUMBERS", str(NUMBERS)).replace("OUT", str(out)))
+    # RocksDB, since it has most to lose: files of its own, and keys that go to another subtask.
     settings = {
+        "state.backend.type": "rocksdb",
+        "state.backend.rocksdb.cached-entries": "5",
         "execution.checkpointing.interval": "200ms",
         "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
     }
@@ -70,6 +73,11 @@ def test_a_driver_killed_and_run_again(tmp_path: Path) -> None:
         first.wait()
     written = len(lines(out))
     assert written < NUMBERS, "it was killed in the middle"
+
+    on_heap = [*run, "-D", "state.backend.type=hashmap", "-s", "latest", str(job)]
+    refused = subprocess.run(on_heap, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "is in RocksDB's own files: set state.backend.type: rocksdb" in refused.stderr, refused.stderr
 
     again = subprocess.run([*run, "-s", "latest", "-p", "3", str(job)], capture_output=True, text=True, check=False)
 

@@ -27,6 +27,7 @@ JOB = """
     env.execute("highest")
 """
 _SECONDS = 120
+_started: list[subprocess.Popen[str]] = []
 
 
 def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -39,7 +40,9 @@ def start(tmp_path: Path, log: Path, *options: str) -> subprocess.Popen[str]:
     job.write_text(textwrap.dedent(JOB))
     command = [sys.executable, "-m", "penstock.cli.main", "run", "-p", "2", *options, str(job)]
     with log.open("w") as file:
-        return subprocess.Popen(command, stdout=file, stderr=file, text=True)
+        running = subprocess.Popen(command, stdout=file, stderr=file, text=True)
+    _started.append(running)
+    return running
 
 
 def until(running: subprocess.Popen[str], log: Path, wanted: str) -> None:
@@ -59,6 +62,10 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             (tmp_path / "cache" / "penstock" / entry.name).symlink_to(entry)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     yield tmp_path / "cache" / "penstock" / "jobs"
+    for running in _started:
+        # An assertion has failed: the job would go on for ever.
+        running.kill()
+    _started.clear()
 
 
 def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
@@ -84,7 +91,8 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     assert first.wait(_SECONDS) == 0, (tmp_path / "log").read_text()
     assert not [*registry.glob("*.json")]
 
-    second = start(tmp_path, tmp_path / "log2", "-s", stopped.stdout.strip())
+    another_master = ("-D", "spark.master=local-cluster[2,4,1024]")
+    second = start(tmp_path, tmp_path / "log2", "-s", stopped.stdout.strip(), *another_master)
     highest = max(int(line.split()[-1]) for line in (tmp_path / "log").read_text().splitlines() if line[-1:].isdigit())
     until(second, tmp_path / "log2", str(highest + 500))
     assert "\n1> 1\n" not in (tmp_path / "log2").read_text(), "it went on where it was"

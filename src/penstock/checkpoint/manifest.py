@@ -68,6 +68,11 @@ class Manifest(msgspec.Struct, frozen=True):
         """The paths of all files that hold its state."""
         return files_of([part.state for operator in self.operators for part in operator.subtasks])
 
+    def has_databases(self) -> bool:
+        """Whether state is in the own files of key-value stores."""
+        states = [part.state for operator in self.operators for part in operator.subtasks]
+        return any(file.database for state in states for file in state.keyed)
+
     def operator(self, state_id: str) -> OperatorPart | None:
         """The operator of that name."""
         return next((part for part in self.operators if part.state_id == state_id), None)

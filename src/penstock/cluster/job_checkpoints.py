@@ -14,11 +14,12 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSet
 from penstock.checkpoint.manifest import Manifest, located
 from penstock.checkpoint.restore import Restored, assign, enumerator_states
 from penstock.checkpoint.storage import DirectoryStorage, absolute, files_directory, latest_of, read_manifest
+from penstock.cluster.backends import stored_state_of
 from penstock.cluster.outlines import outlines_of, sink_state_ids, source_state_ids
 from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError
+from penstock.common.errors import CheckpointError, ConfigurationError
 from penstock.common.job_status import JobStatus
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.events import Event
@@ -65,6 +66,7 @@ class JobCheckpoints:
         self._origin: Manifest | None = None
         self._claimed: DirectoryStorage | None = None
         self._retention = get(options.CHECKPOINT_RETENTION)
+        self._on_heap = stored_state_of(configuration) is None
 
     @property
     def periodic(self) -> bool:
@@ -79,12 +81,17 @@ class JobCheckpoints:
         return f"{absolute(base)}/savepoint-{self._job_id[:6]}-{uuid.uuid4().hex[:12]}"
 
     def start_from(self, path: str, claim: bool) -> None:
-        """The job starts from a checkpoint of another run. Raises CheckpointError if that does not fit this program.
+        """The job starts from a checkpoint of another run. Raises CheckpointError if that does not fit this one.
 
         `claim`: it takes the place of that run, whose checkpoints go as soon as it has one of its own. Else, whoever
         looked for the latest one after this job has ended would do its work once more.
         """
         manifest = read_manifest(path)
+        if self._on_heap and manifest.has_databases():
+            raise CheckpointError(
+                f"the state in {path} is in RocksDB's own files: set {options.STATE_BACKEND.key}: rocksdb, as it was. "
+                "To another backend a job goes by a savepoint: penstock savepoint, or penstock.state_processor"
+            )
         directory = files_directory(path, manifest)
         self._origin = located(manifest, directory)
         if claim and not manifest.savepoint:

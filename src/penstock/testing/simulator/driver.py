@@ -31,7 +31,7 @@ from penstock.testing.simulator.outside import Outside
 from penstock.testing.simulator.report import Trace
 from penstock.testing.simulator.storage import MemoryStorage
 
-_HEALED_TIMEOUT_MS = 3_000
+_HEALED_TIMEOUT_MS = 60_000
 
 
 class DriverLostError(Exception):
