@@ -88,9 +88,13 @@ class RocksStore:
         self._path = tempfile.mkdtemp(prefix=f"{_NAME}{os.getpid()}-", dir=directory)
         self._links = itertools.count(1)
         self._linking = threading.Lock()
-        for name, parts in files.items():
-            with (Path(self._path) / name).open("wb") as file:
-                file.writelines(parts)
+        try:
+            for name, parts in files.items():
+                with (Path(self._path) / name).open("wb") as file:
+                    file.writelines(parts)
+        except BaseException:
+            shutil.rmtree(self._path, ignore_errors=True)
+            raise
         options = Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_write_buffer_size(max(memory_bytes // 2 // _BUFFERS, 1 << 20))

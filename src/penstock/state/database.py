@@ -65,13 +65,13 @@ class Database:
     def begin_with(self, tables: list[str], files: Mapping[str, Iterator[bytes]]) -> bool:
         """Put the files of a snapshot in the place of the store. False: its tables have other numbers there.
 
-        Nothing may have been stored yet.
+        Nothing may have been stored yet. Raises what reading the files raises: then all is as it was.
         """
         if self.tables != tables[: len(self.tables)]:
             return False
-        self.tables = tables
+        store = self._stores.open(files)
         self.store.close()
-        self.store = self._stores.open(files)
+        self.store, self.tables = store, tables
         return True
 
     @property

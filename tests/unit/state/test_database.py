@@ -219,6 +219,13 @@ def test_a_damaged_file(stores: Stores, storage: MemoryStorage) -> None:
     storage.files[table.path] = bytes(data)
     with pytest.raises(CheckpointError, match=f"{table.path} is damaged"):
         held(storage, chain, stores)
+    other = Keeper(stores, storage)
+    database = [file for file in chain if file.database]
+    with pytest.raises(CheckpointError, match=f"{table.path} is damaged"):
+        other.backend.begin_with(["count", "last"], contents_of(storage, database))
+    other.store(1, 7)
+    assert other.count.value() == 7, "the job goes back to the checkpoint before, with the store that is there"
+    other.backend.close()
 
 
 def test_a_backend_that_cannot_read_it(storage: MemoryStorage) -> None:
