@@ -286,7 +286,7 @@ class Snapshots:
         snapshot.figures = msgspec.structs.replace(snapshot.figures, async_ms=took_ms)
         state = snapshot.written(files)
         if state is None:
-            self._prepared += commits
+            self._carry(checkpoint_id, commits)
             return None
         return state, commits
 
@@ -294,4 +294,13 @@ class Snapshots:
         """It could not be written."""
         snapshot, commits = self._under_way.pop(checkpoint_id)
         snapshot.failed()
-        self._prepared += commits
+        self._carry(checkpoint_id, commits)
+
+    def _carry(self, checkpoint_id: int, commits: Commits) -> None:
+        """What was prepared for it goes with the next one: that may have been frozen, and may be the last there is."""
+        later = min((number for number in self._under_way if number > checkpoint_id), default=None)
+        if later is None:
+            self._prepared = [*commits, *self._prepared]
+        else:
+            snapshot, own = self._under_way[later]
+            self._under_way[later] = snapshot, [*commits, *own]

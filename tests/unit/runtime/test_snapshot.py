@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
+from penstock.runtime.context import SubtaskInfo
 from penstock.runtime.operators.operator import Operator
-from penstock.runtime.snapshot import KeyedChain, OperatorSnapshot, TaskSnapshot, restore_operator
-from penstock.state.handles import RestoredOperator
+from penstock.runtime.operators.sink import SinkOperator
+from penstock.runtime.snapshot import KeyedChain, OperatorSnapshot, Snapshots, TaskSnapshot, restore_operator
+from penstock.state.handles import RestoredOperator, SubtaskState
 from penstock.state.heap import HeapKeyedBackend
 from penstock.state.key_groups import KeyGroups
 from penstock.testing.simulator.storage import MemoryStorage
@@ -108,3 +111,37 @@ def test_a_snapshot_that_is_still_written_when_a_savepoint_is_taken() -> None:
         assert slow.written(end.value) is not None
     assert chain.take()
     assert chain.restored() == {"a": 1, "b": 2, "c": 3, "d": 4}
+
+
+class Prepares(SinkOperator):
+    """A sink with something to commit at each barrier."""
+
+    def __init__(self) -> None:
+        Operator.__init__(self, "sink")
+        self.sink_id = 9
+        self.context = SimpleNamespace(functions=[])
+
+    def prepare_snapshot(self, checkpoint_id):
+        return [f"of {checkpoint_id}"]
+
+    def lists(self):
+        return []
+
+
+def test_what_was_prepared_goes_with_the_next_that_is_written() -> None:
+    """A checkpoint that could not be written, while the last one was frozen already, would take its rows with it."""
+    sink = Prepares()
+    chain = SimpleNamespace(operators=[sink], nodes=[SimpleNamespace(state_id="sink", operator=sink)])
+    info = SubtaskInfo("job", 0, "sink", 0, 1, 4)
+    snapshots = Snapshots(chain, info, GROUPS)
+    for number in (1, 2, 3):
+        snapshots.prepare(number)
+        snapshots.freeze(number, 0, False, "")
+    snapshots.failed(1)
+    _, commits = snapshots.written(2, SubtaskState(), 0)
+    assert commits == [(9, ["of 1"]), (9, ["of 2"])]
+    snapshots.failed(3)
+    snapshots.prepare(4)
+    snapshots.freeze(4, 0, False, "")
+    _, commits = snapshots.written(4, SubtaskState(), 0)
+    assert commits == [(9, ["of 3"]), (9, ["of 4"])]
