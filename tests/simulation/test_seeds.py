@@ -21,6 +21,7 @@ SEEDS_IN_SOAK = 100_000
 FOUND = {
     2_001_239: "the last checkpoint takes longer than those before it were given",
     3_006_283: "a checkpoint can't be written while the last one is",
+    3_009_501: "a batched task that runs twice reads its splits in another order",
     3_011_098: "a checkpoint can't be written while the last one is, in a store",
 }
 

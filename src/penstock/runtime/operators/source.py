@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
 
 _FIRST_RECORDS = 64
+_BATCHED_RECORDS = 256
 _NO_SPLIT = "no split yet"
 SPLITS = "(source) splits"
 """Name of the state that holds a reader's splits, each at its position."""
@@ -113,7 +114,7 @@ class SourceOperator(EventTimeOrigin):
     def poll(self) -> bool:
         """Read one chunk and emit it. False: stop for now; `ended` and `poll_at_ms` say how to go on."""
         with self._errors_named("reader.poll"):
-            result = self.reader.poll(min(self.records_max, self.context.budget.chunk_records))
+            result = self.reader.poll(self._poll_max())
         if isinstance(result, Nothing):
             self.poll_at_ms = result.retry_at_ms
             return False
@@ -126,6 +127,12 @@ class SourceOperator(EventTimeOrigin):
         self.polled_records = len(result.values)
         self.context.counters.records_in += len(result.values)
         return self.emit_pieces(self._stamped(result) if result.values else iter(()))
+
+    def _poll_max(self) -> int:
+        """In batched mode always the same: a task that runs twice has to read its splits in the same order."""
+        return (
+            _BATCHED_RECORDS if self.context.info.batched else min(self.records_max, self.context.budget.chunk_records)
+        )
 
     def _time_of(self, split_id: str) -> EventTime:
         """Event time of a split; from the first call on it counts for the watermark."""
