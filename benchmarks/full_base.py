@@ -33,7 +33,7 @@ from penstock.state.tables import FrozenTable
 _SWITCH_SECONDS = 0.0005
 _TURN_RECORDS = 500
 _BEFORE_S = 5.0
-_PERCENT_CHANGED = 100
+_CHANGES_ONE_KEY_OF = 100
 _MAX_PARALLELISM = 128
 _FOLDED = 2_000
 
@@ -52,7 +52,7 @@ class Loop:
     def turn(self) -> None:
         """Some hundred records, of keys in turn among a part of all, so that state is changed and not grown."""
         began = time.perf_counter()
-        table, keys, size = self.table, max(1, self._keys // _PERCENT_CHANGED), self._value_bytes
+        table, keys, size = self.table, max(1, self._keys // _CHANGES_ONE_KEY_OF), self._value_bytes
         for number in range(self._next, self._next + _TURN_RECORDS):
             key = number % keys
             before = table.get(key)

@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.common.errors import CheckpointError
 from penstock.common.file_systems import is_url
-from penstock.state.handles import KeyedFile, ListsFile, OperatorState, SnapshotFigures, files_of
+from penstock.state.handles import KeyedFile, ListsFile, OperatorState, SnapshotFigures, database_of, files_of
 
 VERSION = 1
 
@@ -71,7 +71,7 @@ class Manifest(msgspec.Struct, frozen=True):
     def has_databases(self) -> bool:
         """Whether state is in the own files of key-value stores."""
         states = [part.state for operator in self.operators for part in operator.subtasks]
-        return any(file.database for state in states for file in state.keyed)
+        return any(database_of(state.keyed) for state in states)
 
     def operator(self, state_id: str) -> OperatorPart | None:
         """The operator of that name."""

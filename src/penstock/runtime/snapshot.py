@@ -23,6 +23,7 @@ from penstock.state.handles import (
     RestoredOperator,
     SnapshotFigures,
     SubtaskState,
+    database_of,
 )
 from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.storage import StateStorage
@@ -31,6 +32,7 @@ from penstock.state.tables import FrozenTable
 if TYPE_CHECKING:
     from penstock.runtime.chain import Chain
     from penstock.runtime.context import SubtaskInfo
+    from penstock.state.heap import HeapKeyedBackend
 
 _CHAIN_FILES_MAX = 40
 
@@ -54,7 +56,7 @@ class KeyedChain:
         own = [file for file in self.files if not file.database]
         if self.broken_off or not own or len(own) >= _CHAIN_FILES_MAX:
             return True
-        full = own[0].bytes + sum(file.bytes for file in self.files if file.database)
+        full = own[0].bytes + sum(file.bytes for file in database_of(self.files))
         return sum(file.bytes for file in own[1:]) > full * self.growth_max
 
 
@@ -119,13 +121,13 @@ class OperatorSnapshot:
             return None
         chain.files = keyed if self.full else [*chain.files, *keyed]
         if self.database is not None:
-            chain.database = {file.database: file for file in keyed if file.database}
+            chain.database = {file.database: file for file in database_of(keyed)}
         return chain.files
 
-    def copied_bytes(self, keyed: list[KeyedFile]) -> int:
-        """How much of these files is new."""
+    def kept_bytes(self, keyed: list[KeyedFile]) -> int:
+        """How much of these files an earlier snapshot has copied."""
         kept = {file.path for file in self.kept.values()}
-        return sum(file.bytes for file in keyed if file.path not in kept)
+        return sum(file.bytes for file in keyed if file.path in kept)
 
 
 class TaskSnapshot:
@@ -167,15 +169,14 @@ class TaskSnapshot:
             operator.release()
             if (new := states.get(operator.state_id)) is None:
                 continue
-            written += operator.copied_bytes(new.keyed) + _bytes_of_lists(new)
+            written += _bytes_of(new) - operator.kept_bytes(new.keyed)
             if operator.tables and not self.savepoint:
                 chain = operator.written(new.keyed)
                 broken = broken or chain is None
                 states[operator.state_id] = OperatorState(chain or [], new.lists)
         if broken:
             return None
-        total = sum(file.bytes for state in states.values() for file in state.keyed)
-        total += sum(map(_bytes_of_lists, states.values()))
+        total = sum(map(_bytes_of, states.values()))
         return SubtaskState(states, msgspec.structs.replace(self.figures, written=written, total=total))
 
     def failed(self) -> None:
@@ -185,8 +186,8 @@ class TaskSnapshot:
             operator.chain.broken_off = True
 
 
-def _bytes_of_lists(state: OperatorState) -> int:
-    return state.lists.bytes if state.lists is not None else 0
+def _bytes_of(state: OperatorState) -> int:
+    return sum(file.bytes for file in state.keyed) + (state.lists.bytes if state.lists is not None else 0)
 
 
 def restore_operator(
@@ -195,11 +196,11 @@ def restore_operator(
     """Put state back, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
     read = 0
     backend = operator.keyed_backend()
-    databases = backend.databases() if backend is not None else Databases(None)
+    databases = backend.databases() if backend is not None else Databases()
     goes_on = restored.goes_on and len(restored.chains) == 1
     for files in restored.chains:
-        if goes_on and (database := [file for file in files if file.database]):
-            read += _begin_with(operator, database, chain, storage)
+        if goes_on and backend is not None and (database := database_of(files)):
+            read += _begin_with(backend, database, chain, storage)
         schemas = {table.name: table.schema for file in files for table in file.tables}
         tables = {
             name: table
@@ -214,17 +215,16 @@ def restore_operator(
     lists: dict[str, list[Any]] = {}
     for path, part in restored.lists:
         lists.setdefault(part.name, []).extend(read_items(storage, path, part))
-        read += part.columns.bytes if part.columns is not None else sum(section.length for section in part.items)
+        read += part.bytes
     if lists:
         operator.restore_lists(lists, {part.name: part.schema for _, part in restored.lists})
     return read
 
 
-def _begin_with(operator: Operator, database: list[KeyedFile], chain: KeyedChain, storage: StateStorage) -> int:
-    """Put the files of a store where the operator has its own, if it can. Returns how many bytes were read."""
-    backend = operator.keyed_backend()
+def _begin_with(backend: HeapKeyedBackend, database: list[KeyedFile], chain: KeyedChain, storage: StateStorage) -> int:
+    """Put the files of a store where the backend has its own, if it can. Returns how many bytes were read."""
     tables = [table.name for table in database[0].tables]
-    if backend is None or not backend.begin_with(tables, contents_of(storage, database)):
+    if not backend.begin_with(tables, contents_of(storage, database)):
         return 0
     chain.database = {file.database: file for file in database}
     return sum(file.bytes for file in database)

@@ -14,7 +14,7 @@ import io
 import itertools
 import pickle
 import zlib
-from collections.abc import Container, Generator, Iterator, Mapping
+from collections.abc import Callable, Container, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,7 +22,7 @@ import msgspec
 from penstock.common.errors import CheckpointError
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import KeyedFile, Section, TableInFile
-from penstock.state.storage import StateStorage, read_section
+from penstock.state.storage import StateStorage, read_section, whole_or_nothing
 from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places
 
 if TYPE_CHECKING:
@@ -137,19 +137,14 @@ def write_database(
 def _copy(
     storage: StateStorage, name: str, linked: LinkedFiles, file: str, tables: list[TableInFile]
 ) -> Generator[None, None, KeyedFile]:
-    writer = storage.create(name, shared=True)
     sections: list[Section] = []
     size = linked.sizes[file]
-    try:
+    with whole_or_nothing(storage.create(name, shared=True)) as writer:
         for begin in range(0, size, _PART_BYTES):
             data = linked.read(file, begin, min(_PART_BYTES, size - begin))
             writer.write(data)
             sections.append(Section(0, begin, len(data), zlib.crc32(data)))
             yield
-        writer.close()
-    except BaseException:
-        writer.abort()
-        raise
     return KeyedFile(writer.path, size, tables, sections, database=file)
 
 
@@ -165,21 +160,25 @@ def contents_of(storage: StateStorage, files: list[KeyedFile]) -> dict[str, Iter
 class Databases:
     """Opens the files of databases, to be read. The last one stays open, since key groups are asked for bit by bit."""
 
-    def __init__(self, stores: Stores | None) -> None:
+    def __init__(self, stores: Callable[[], Stores | None] = lambda: None) -> None:
         self._stores = stores
         self._opened: tuple[list[KeyedFile], KeyValueStore] | None = None
 
     def view(self, storage: StateStorage, files: list[KeyedFile]) -> StoreView:
         """What these files hold. Raises CheckpointError, also if there are no stores that could read them."""
-        if self._stores is None:
-            raise CheckpointError(
-                f"the state in {files[0].path} is in RocksDB's own files, and this job's state is not in RocksDB. Only "
-                "a savepoint can be taken to another backend; or set state.backend.type to rocksdb"
-            )
         if self._opened is None or self._opened[0] != files:
             self.close()
-            self._opened = files, self._stores.open(contents_of(storage, files))
+            self._opened = files, self._open(contents_of(storage, files), files[0].path)
         return self._opened[1].view()
+
+    def _open(self, contents: Mapping[str, Iterator[bytes]], path: str) -> KeyValueStore:
+        stores = self._stores()
+        if stores is None:
+            raise CheckpointError(
+                f"the state in {path} is in RocksDB's own files, and this job's state is not in RocksDB. Only "
+                "a savepoint can be taken to another backend; or set state.backend.type to rocksdb"
+            )
+        return stores.open(contents)
 
     def close(self) -> None:
         """Remove what was opened."""

@@ -12,7 +12,8 @@ import pickle
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Container, Generator, Iterable, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from penstock.state.database import Databases, read_database
 from penstock.state.gained_fields import StateUnpickler
@@ -23,15 +24,24 @@ from penstock.state.handles import (
     Redistribution,
     Section,
     TableInFile,
+    database_of,
 )
 from penstock.state.key_groups import KeyGroups
 from penstock.state.operator_state import NamedList
 from penstock.state.schema import TableSchema, element_schema
-from penstock.state.storage import ColumnWriter, NotTypedError, StateStorage, StateWriter, read_section
+from penstock.state.storage import (
+    ColumnWriter,
+    NotTypedError,
+    StateStorage,
+    StateWriter,
+    read_section,
+    whole_or_nothing,
+)
 from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places, Table
 
 _ROWS_AT_ONCE = 2_048
-_NO_DATABASES = Databases(None)
+_NO_DATABASES = Databases()
+T = TypeVar("T")
 _Piece = tuple[int, list[Any], list[Any]]
 
 
@@ -44,10 +54,9 @@ def write_keyed(
 ) -> Generator[None, None, KeyedFile]:
     """Write tables, sorted by key group. The handle is what the generator returns."""
     groups = yield from _by_group(list(tables.values()), key_groups)
-    writer = storage.create(name, shared=True)
     sections: list[Section] = []
     position = 0
-    try:
+    with whole_or_nothing(storage.create(name, shared=True)) as writer:
         for group in groups.numbers:
             begin, crc = position, 0
             for number, places, values in groups.of_group(group):
@@ -62,10 +71,6 @@ def write_keyed(
                 sections.append(Section(group, begin, position - begin, crc))
             # Millions of entries let go at once would hold the interpreter for a long moment.
             groups.forget(group)
-        writer.close()
-    except BaseException:
-        writer.abort()
-        raise
     named = [TableInFile(name, table.full, (schemas or {}).get(name, "")) for name, table in tables.items()]
     return KeyedFile(writer.path, position, named, sections)
 
@@ -80,14 +85,20 @@ def write_columns(
     """Write all of one table in the form of savepoints: a Parquet file, sorted by key group. None: it is empty."""
     table_name, frozen = table
     groups = yield from _by_group([frozen], key_groups)
+
+    def write(pickled: set[str]) -> Generator[None, None, KeyedFile | None]:
+        create = partial(storage.create_columns, name, table_name, schema, frozen.keyed_by_first, pickled)
+        return _write_rows(create, groups)
+
+    return (yield from _as_far_as_typed(write))
+
+
+def _as_far_as_typed(write: Callable[[set[str]], Generator[None, None, T]]) -> Generator[None, None, T]:
+    """Write columns; `write` is told which are to be pickled, since they have turned out not to be of one type."""
     pickled: set[str] = set()
-
-    def create() -> ColumnWriter:
-        return storage.create_columns(name, table_name, schema, frozen.keyed_by_first, pickled)
-
     while True:
         try:
-            return (yield from _write_rows(create, groups))
+            return (yield from write(pickled))
         except NotTypedError as error:
             # From the beginning, since all rows of a column have one type.
             pickled.add(error.column)
@@ -208,23 +219,23 @@ def _write_list_columns(storage: StateStorage, name: str, one: NamedList) -> Gen
     pairs = one.redistribution is Redistribution.BROADCAST
     places = [key for key, _ in one.items] if pairs else list(range(len(one.items)))
     values = [value for _, value in one.items] if pairs else one.items
-    pickled: set[str] = set()
-    while True:
-        writer = storage.create_columns(name, one.name, element_schema(one.schema), False, pickled)
+    schema = element_schema(one.schema)
+
+    def write(pickled: set[str]) -> Generator[None, None, KeyedFile]:
+        writer = storage.create_columns(name, one.name, schema, False, pickled)
         try:
             for start in range(0, len(places), _ROWS_AT_ONCE):
                 rows = slice(start, start + _ROWS_AT_ONCE)
                 writer.write([0] * len(places[rows]), places[rows], values[rows])
                 yield
-            file = writer.close()
-            sections = [Section(0, row, 1, 0) for row in range(len(places))]
-            return ListInFile(one.name, one.redistribution, sections, str(one.schema), file)
-        except NotTypedError as error:
-            writer.abort()
-            pickled.add(error.column)
+            return writer.close()
         except BaseException:
             writer.abort()
             raise
+
+    file = yield from _as_far_as_typed(write)
+    sections = [Section(0, row, 1, 0) for row in range(len(places))]
+    return ListInFile(one.name, one.redistribution, sections, str(one.schema), file)
 
 
 def restore_keyed(
@@ -257,7 +268,7 @@ def read_keyed(
     A later value replaces an earlier one of its place, None says that it is gone. `databases`: for chains that begin
     with the files of a store. Raises CheckpointError.
     """
-    if database := [file for file in chain if file.database]:
+    if database := database_of(chain):
         yield from read_database(storage, database, groups, wanted, databases)
     last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
     for index, file in enumerate(chain):

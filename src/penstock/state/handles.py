@@ -67,6 +67,11 @@ class ListInFile(msgspec.Struct, frozen=True):
     columns: KeyedFile | None = None
     """In a savepoint, the Parquet file that it has of its own: then a section's offset is a row, its length is 1."""
 
+    @property
+    def bytes(self) -> int:
+        """How much it takes."""
+        return self.columns.bytes if self.columns is not None else sum(section.length for section in self.items)
+
 
 class ListsFile(msgspec.Struct, frozen=True):
     """A file of operator state. Empty lists need none: `path` is "" then."""
@@ -111,6 +116,11 @@ class SubtaskState(msgspec.Struct, frozen=True):
     figures: SnapshotFigures = SnapshotFigures()
     ended: bool = False
     """Whether the data of the subtask had ended."""
+
+
+def database_of(chain: list[KeyedFile]) -> list[KeyedFile]:
+    """Those files of a chain that are a store's own."""
+    return [file for file in chain if file.database]
 
 
 def files_of(states: Collection[OperatorState]) -> set[str]:

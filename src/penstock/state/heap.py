@@ -149,7 +149,7 @@ class HeapKeyedBackend:
 
     def databases(self) -> Databases:
         """What reads the stores' files of snapshots for it."""
-        return Databases(None)
+        return Databases()
 
     def begin_with(self, tables: list[str], files: Mapping[str, Iterator[bytes]]) -> bool:
         """Put a store's files, with these tables, in the place of what there is. False: it can't be done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Iterator
 from typing import Protocol
@@ -25,6 +26,17 @@ class StateWriter(Protocol):
 
     def abort(self) -> None:
         """Remove it."""
+
+
+@contextlib.contextmanager
+def whole_or_nothing(writer: StateWriter) -> Iterator[StateWriter]:
+    """Close the file when all has been written, or remove it when that fails."""
+    try:
+        yield writer
+        writer.close()
+    except BaseException:
+        writer.abort()
+        raise
 
 
 class NotTypedError(Exception):

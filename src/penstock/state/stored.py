@@ -43,7 +43,7 @@ class StoredKeyedBackend(HeapKeyedBackend):
         return self.database.freeze({name: table.freeze_in_memory() for name, table in self._stored.items()})
 
     def databases(self) -> Databases:
-        return Databases(self._stores)
+        return Databases(lambda: self._stores)
 
     def begin_with(self, tables: list[str], files: Mapping[str, Iterator[bytes]]) -> bool:
         return self.database.begin_with(tables, files)

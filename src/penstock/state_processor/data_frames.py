@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from penstock.checkpoint.column_types import TYPE_KEY, field_for, from_column, pickled_field, to_column, type_of
 from penstock.checkpoint.columns import read_schema, read_tables
+from penstock.checkpoint.storage import SavepointStorage
 from penstock.common.errors import ProgramError
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
 from penstock.plan.pickling import dump_main_classes, load_main_classes
 from penstock.state.handles import KeyedFile
 from penstock.state_processor.keyed_table import KeyedTable
-from penstock.state_processor.snapshot_files import SnapshotFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,8 +74,8 @@ class _Share:
         while some := list(islice(rows, _ROWS_AT_ONCE)):
             yield dict(zip(self.table.columns, map(list, zip(*some, strict=True)), strict=True))
 
-    def _files(self) -> SnapshotFiles:
-        return SnapshotFiles(self.root)
+    def _files(self) -> SavepointStorage:
+        return SavepointStorage(self.root)
 
 
 def data_frame_of_table(spark: SparkSession, root: str, table: KeyedTable) -> DataFrame:

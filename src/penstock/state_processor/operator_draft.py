@@ -16,6 +16,7 @@ from penstock.state.handles import KeyedFile, ListsFile, OperatorState, Redistri
 from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.operator_state import NamedList
 from penstock.state.schema import TableSchema
+from penstock.state.storage import whole_or_nothing
 from penstock.state_processor.keyed_table import KeyedTable, tables_of
 from penstock.state_processor.missing_classes import classes_found
 from penstock.state_processor.new_tables import NewTable, as_before, changed, finished, write_entries
@@ -177,7 +178,7 @@ class OperatorDraft:
                 path = self._copied(storage, columns.path, columns.bytes, f"{file_name}-{number}.parquet")
                 one = msgspec.structs.replace(one, columns=msgspec.structs.replace(columns, path=path))
             lists.append(one)
-        size = sum(section.length for one in lists if one.columns is None for section in one.items)
+        size = sum(one.bytes for one in lists if one.columns is None)
         path = self._copied(storage, before.path, size, file_name) if before.path else ""
         return msgspec.structs.replace(before, path=path, lists=lists)
 
@@ -186,14 +187,9 @@ class OperatorDraft:
         assert self._origin is not None
         if self._origin is storage:
             return path
-        writer = storage.create(file_name, shared=False)
-        try:
+        with whole_or_nothing(storage.create(file_name, shared=False)) as writer:
             for start in range(0, size, _COPIED_BYTES):
                 writer.write(_read(self._origin, path, start, min(_COPIED_BYTES, size - start)))
-            writer.close()
-        except BaseException:
-            writer.abort()
-            raise
         return writer.path
 
     def _check(self, name: str, is_there: bool) -> None:

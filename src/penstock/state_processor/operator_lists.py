@@ -35,10 +35,7 @@ class OperatorList:
     @property
     def bytes(self) -> int:
         """How much they take."""
-        return sum(
-            part.columns.bytes if part.columns is not None else sum(section.length for section in part.items)
-            for _, _, part in self._parts
-        )
+        return sum(part.bytes for _, _, part in self._parts)
 
     def items(self, files: StateFiles, allow_missing_classes: bool) -> Iterator[Any]:
         """All items; of broadcast state (key, value)."""

@@ -18,7 +18,7 @@ class SnapshotFiles(SavepointStorage):
 
     def __init__(self, directory: str) -> None:
         super().__init__(directory)
-        self.databases = Databases(_stores())
+        self.databases = Databases(_stores)
         # What is opened lies on this machine's disk.
         weakref.finalize(self, self.databases.close)
 

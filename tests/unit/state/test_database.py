@@ -15,10 +15,11 @@ from penstock.runtime.vertex import StoredState
 from penstock.state.database import Databases, contents_of, write_database
 from penstock.state.descriptors import ValueStateDescriptor
 from penstock.state.files import read_keyed, write_keyed
-from penstock.state.handles import KeyedFile
+from penstock.state.handles import KeyedFile, database_of
 from penstock.state.key_groups import KeyGroups
 from penstock.state.key_value import Stores
 from penstock.state.stored import StoredKeyedBackend
+from penstock.state_processor.new_tables import finished
 from penstock.testing.simulator.storage import MemoryStorage
 from penstock.testing.simulator.stores import MemoryStore
 
@@ -65,26 +66,29 @@ class Keeper:
         name = f"{self._snapshots}"
 
         def write() -> list[KeyedFile]:
-            files = _end_of(write_database(self._storage, name, frozen, self.kept))
+            files = finished(write_database(self._storage, name, frozen, self.kept))
             self.kept = {file.database: file for file in files}
             frozen.release()
-            return [*files, _end_of(write_keyed(self._storage, f"{name}-keyed", frozen.above, GROUPS))]
+            return [*files, finished(write_keyed(self._storage, f"{name}-keyed", frozen.above, GROUPS))]
 
         return write
 
 
-def _end_of(steps: Any) -> Any:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
+def written(stores: Stores, storage: MemoryStorage, counts: dict[int, int]) -> list[KeyedFile]:
+    """The chain of a subtask that held these counts, and is gone."""
+    keeper = Keeper(stores, storage)
+    for key, count in counts.items():
+        keeper.store(key, count)
+    keeper.spill_all()
+    chain = keeper.freeze()()
+    keeper.backend.close()
+    return chain
 
 
 def held(
     storage: MemoryStorage, chain: list[KeyedFile], stores: Stores, groups: range = range(8), table: str = "count"
 ) -> dict[int, Any]:
-    databases = Databases(stores)
+    databases = Databases(lambda: stores)
     found: dict[int, Any] = {}
     for _, places, values, _ in read_keyed(storage, chain, groups, {table}, databases):
         found.update(zip(places, values, strict=True))
@@ -159,15 +163,9 @@ def test_files_are_copied_once(stores: Stores, storage: MemoryStorage) -> None:
 
 def test_another_begins_with_the_files(stores: Stores, storage: MemoryStorage) -> None:
     """After a failure each entry of a terabyte would have to be written again."""
-    keeper = Keeper(stores, storage)
-    for key in range(50):
-        keeper.store(key, key)
-    keeper.spill_all()
-    write = keeper.freeze()
-    chain = write()
-    keeper.backend.close()
+    chain = written(stores, storage, {key: key for key in range(50)})
     other = StoredKeyedBackend(lambda: 0, stores, GROUPS)
-    database = [file for file in chain if file.database]
+    database = database_of(chain)
     assert other.begin_with([table.name for table in database[0].tables], contents_of(storage, database))
     last, count = other.state(LAST), other.state(COUNT)
     for other.key in range(50):
@@ -176,7 +174,7 @@ def test_another_begins_with_the_files(stores: Stores, storage: MemoryStorage) -
     count.update(-1)
     frozen = other.freeze_database()
     assert frozen is not None
-    again = _end_of(write_database(storage, "again", frozen, {file.database: file for file in database}))
+    again = finished(write_database(storage, "again", frozen, {file.database: file for file in database}))
     copied = {file.path for file in again} - {file.path for file in database}
     assert not [path for path in copied if path.endswith(".sst")]
     other.close()
@@ -187,19 +185,14 @@ def test_tables_with_other_numbers(stores: Stores, storage: MemoryStorage) -> No
     keeper = Keeper(stores, storage)
     keeper.store(1, 1)
     chain = keeper.freeze()()
-    database = [file for file in chain if file.database]
+    database = database_of(chain)
     assert not keeper.backend.begin_with(["last", "count"], contents_of(storage, database))
     keeper.backend.close()
 
 
 def test_some_key_groups(stores: Stores, storage: MemoryStorage) -> None:
     """With another parallelism a subtask would keep the keys of others."""
-    keeper = Keeper(stores, storage)
-    for key in range(100):
-        keeper.store(key, key)
-    keeper.spill_all()
-    chain = keeper.freeze()()
-    keeper.backend.close()
+    chain = written(stores, storage, {key: key for key in range(100)})
     parts = [held(storage, chain, stores, groups) for groups in (range(3), range(3, 8))]
     assert all(GROUPS[key] < 3 for key in parts[0]) and all(GROUPS[key] >= 3 for key in parts[1])
     assert {**parts[0], **parts[1]} == {key: key for key in range(100)}
@@ -207,12 +200,7 @@ def test_some_key_groups(stores: Stores, storage: MemoryStorage) -> None:
 
 def test_a_damaged_file(stores: Stores, storage: MemoryStorage) -> None:
     """A wrong byte would become a wrong count, or a crash inside RocksDB."""
-    keeper = Keeper(stores, storage)
-    for key in range(100):
-        keeper.store(key, key)
-    keeper.spill_all()
-    chain = keeper.freeze()()
-    keeper.backend.close()
+    chain = written(stores, storage, {key: key for key in range(100)})
     table = next(file for file in chain if file.database.endswith(".sst"))
     data = bytearray(storage.files[table.path])
     data[len(data) // 2] ^= 1
@@ -220,7 +208,7 @@ def test_a_damaged_file(stores: Stores, storage: MemoryStorage) -> None:
     with pytest.raises(CheckpointError, match=f"{table.path} is damaged"):
         held(storage, chain, stores)
     other = Keeper(stores, storage)
-    database = [file for file in chain if file.database]
+    database = database_of(chain)
     with pytest.raises(CheckpointError, match=f"{table.path} is damaged"):
         other.backend.begin_with(["count", "last"], contents_of(storage, database))
     other.store(1, 7)

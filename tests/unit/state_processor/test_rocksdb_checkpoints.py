@@ -15,7 +15,7 @@ from penstock.engine.rocksdb import rocksdb_stores
 from penstock.runtime.vertex import StoredState
 from penstock.state.database import write_database
 from penstock.state.files import write_keyed
-from penstock.state.handles import OperatorState
+from penstock.state.handles import OperatorState, database_of
 from penstock.state.key_groups import subtask_of
 from penstock.state.stored import StoredKeyedBackend
 from penstock.state_processor import SavepointReader, SavepointWriter
@@ -66,7 +66,7 @@ def test_its_files_are_opened_once(checkpoint: Path, tmp_path: Path) -> None:
     snapshot = SnapshotOnDisk(checkpoint)
     table = KeyedTable(snapshot.files, snapshot.part("count"), "count")
     ((chain, groups), _) = table.chains()
-    opened = [snapshot.files.databases.view(snapshot.files, [file for file in chain if file.database])]
+    opened = [snapshot.files.databases.view(snapshot.files, database_of(chain))]
     first = snapshot.files.databases._opened
     assert len(list(table.rows_of_chain(chain, groups))) == sum(
         subtask_of(GROUPS[key], MAX_PARALLELISM, 2) == 0 for key in COUNTS
