@@ -15,7 +15,10 @@ from heapq import heappop, heappush
 from typing import Any
 
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.state.tables import Entries, FrozenTable, Places, Table, pieces_of
+from penstock.state.layers import LayeredTable
+from penstock.state.tables import FrozenTable, Layer, Table
+
+Place = tuple[Any, int, Any]
 
 
 class TimeDomain(enum.Enum):
@@ -56,31 +59,47 @@ class TimerService(ABC):
 class TimerQueue(Table):
     """The timers of one time domain: a heap of timestamps, and for each the keys that wait for it, in order.
 
-    In snapshots, which are always full, places are (key, timestamp, namespace). A dict a timestamp rather than a
-    heap of (timestamp, key): keys need no order, registering twice costs one lookup, and the many timers of one
-    window end share one entry of the heap.
+    Places are (key, timestamp, namespace). A dict a timestamp rather than a heap of (timestamp, key): keys need no
+    order, registering twice costs one lookup, and the many timers of one window end share one entry of the heap.
+    For snapshots, which are to be cheap however many timers there are, the same places are in a layered table.
     """
 
-    __slots__ = ("_due", "_firing", "_heap")
+    __slots__ = ("_due", "_firing", "_heap", "_kept", "_layer")
 
     def __init__(self) -> None:
         self._heap: list[int] = []
-        self._due: dict[int, dict[tuple[Any, Any], None]] = {}
+        self._due: dict[int, dict[Place, None]] = {}
         self._firing: set[int] = set()
+        self._kept = LayeredTable(namespaced=True)
+        self._kept.hold(self)
+
+    def use_layer(self, layer: Layer) -> None:
+        """A snapshot has frozen the layer before."""
+        self._layer = layer
 
     def register(self, timestamp: int, key: Any, namespace: Any = None) -> None:
         """Add a timer; one that is there already stays as it is."""
+        place = key, timestamp, namespace
         waiting = self._due.get(timestamp)
         if waiting is None:
-            waiting = self._due[timestamp] = {}
-            heappush(self._heap, timestamp)
-        waiting[key, namespace] = None
+            waiting = self._first_at(timestamp)
+        elif place in waiting:
+            return
+        waiting[place] = None
+        self._layer[place] = True
+
+    def _first_at(self, timestamp: int) -> dict[Place, None]:
+        heappush(self._heap, timestamp)
+        waiting = self._due[timestamp] = {}
+        return waiting
 
     def delete(self, timestamp: int, key: Any, namespace: Any = None) -> None:
         """Remove a timer, if it is there."""
+        place = key, timestamp, namespace
         waiting = self._due.get(timestamp)
-        if waiting is not None:
-            waiting.pop((key, namespace), None)
+        if waiting is not None and place in waiting:
+            del waiting[place]
+            self._kept.discard(place)
 
     def next_timestamp(self) -> int | None:
         """The earliest time for which a timer waits."""
@@ -101,13 +120,14 @@ class TimerQueue(Table):
             # A dict gives up its last entry in constant time, its first only by walking over all that went before.
             waiting = self._due[timestamp] = dict(reversed(waiting.items()))
             self._firing.add(timestamp)
-        (key, namespace), _ = waiting.popitem()
-        return timestamp, key, namespace
+        place, _ = waiting.popitem()
+        self._kept.discard(place)
+        return timestamp, place[0], place[2]
 
     def __iter__(self) -> Iterator[tuple[int, Any, Any]]:
         """All timers as (timestamp, key, namespace), by time."""
         for timestamp in sorted(self._due):
-            for key, namespace in self._due[timestamp]:
+            for key, _, namespace in self._due[timestamp]:
                 yield timestamp, key, namespace
 
     def __len__(self) -> int:
@@ -117,29 +137,29 @@ class TimerQueue(Table):
         return any(self._due.values())
 
     def freeze(self, full: bool) -> FrozenTable:
-        # While a timestamp fires its dict runs backwards.
-        due = [
-            (timestamp, list(reversed(waiting)) if timestamp in self._firing else list(waiting))
-            for timestamp, waiting in self._due.items()
-        ]
-
-        def pieces() -> Iterator[tuple[Places, Entries]]:
-            for timestamp, waiting in due:
-                for some, _ in pieces_of([dict.fromkeys(waiting)]):
-                    yield [(key, timestamp, namespace) for key, namespace in some], [True] * len(some)
-
-        return FrozenTable(pieces, full=True, keyed_by_first=True)
+        return self._kept.freeze(full)
 
     def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
-        for (key, timestamp, namespace), value in zip(places, values, strict=True):
-            if value is not None:
-                self.register(timestamp, key, namespace)
+        for place, value in zip(places, values, strict=True):
+            # Not as `register` does: nothing has changed since the snapshot.
+            self._kept.restore([place], [value])
+            waiting = self._due.get(place[1])
+            if waiting is None:
+                waiting = self._first_at(place[1])
+            if value is None:
+                waiting.pop(place, None)
+            else:
+                waiting[place] = None
+
+    def fold(self, entries_max: int) -> int:
+        return self._kept.fold(entries_max)
 
     def clear(self) -> None:
         """Forget all timers."""
         self._heap.clear()
         self._due.clear()
         self._firing.clear()
+        self._kept.clear()
 
 
 class Timers:

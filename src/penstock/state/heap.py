@@ -35,7 +35,8 @@ from penstock.state.interfaces import (
 )
 from penstock.state.layers import LayeredTable
 from penstock.state.schema import TableSchema, check_schema, schema_of
-from penstock.state.tables import Table
+from penstock.state.sliced import SlicedTable, Slices
+from penstock.state.tables import Layer, Table
 
 NO_NAMESPACE: Any = None
 T = TypeVar("T", bound=Table)
@@ -105,6 +106,10 @@ class HeapKeyedBackend:
     def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
         """A new table."""
         return LayeredTable(namespaced)
+
+    def slices(self, name: str) -> Slices:
+        """Contents of windows, in the table of that name."""
+        return self.table(name, SlicedTable)
 
     def restored_table(self, name: str, schema: str) -> Table:
         """The table of that name, for what a snapshot has of it, and as what: `state` refuses to give it as another."""
@@ -238,7 +243,7 @@ class PlainHeapValueState(HeapValueState):
         super().__init__(backend, table, descriptor, namespaced)
         table.hold(self)
 
-    def use_layer(self, layer: dict[Any, Any]) -> None:
+    def use_layer(self, layer: Layer) -> None:
         """A snapshot has frozen the layer before."""
         self._layer = layer
 

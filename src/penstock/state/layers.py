@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from penstock.state.tables import FrozenTable, Table, pieces_of
+from penstock.state.tables import FrozenTable, Layer, Table, pieces_of
 
 _ABSENT: Any = object()
 _ATOMIC = frozenset((int, float, str, bytes, bool, complex, type(None)))
@@ -28,22 +28,23 @@ _ATOMIC = frozenset((int, float, str, bytes, bool, complex, type(None)))
 class LayerHolder(Protocol):
     """Whoever keeps the current layer at hand, to save a lookup per record."""
 
-    def use_layer(self, layer: dict[Any, Any]) -> None:
-        """From now on this is the dict to write to."""
+    def use_layer(self, layer: Layer) -> None:
+        """From now on this is the one to write to."""
 
 
 class LayeredTable(Table):
     """The table of one state. Hot paths read and write `current` themselves and ask `older` for what it lacks.
 
-    `namespaced`: places are (key, namespace), else keys.
+    `namespaced`: places are (key, namespace), else keys. `new_layer` makes the layers that are written to.
     """
 
-    __slots__ = ("_base", "_frozen", "_holders", "_namespaced", "_readers", "current")
+    __slots__ = ("_base", "_frozen", "_holders", "_namespaced", "_new_layer", "_readers", "current")
 
-    def __init__(self, namespaced: bool = False) -> None:
-        self.current: dict[Any, Any] = {}
-        self._frozen: deque[dict[Any, Any]] = deque()
-        self._base: dict[Any, Any] = {}
+    def __init__(self, namespaced: bool = False, new_layer: Callable[[], Layer] = dict) -> None:
+        self._new_layer = new_layer
+        self.current = new_layer()
+        self._frozen: deque[Layer] = deque()
+        self._base: Layer = {}
         self._holders: list[LayerHolder] = []
         self._namespaced = namespaced
         self._readers = 0
@@ -77,21 +78,47 @@ class LayeredTable(Table):
     def remove(self, place: Any) -> Any:
         """Remove an entry; returns what was there, or None."""
         value = self.get(place)
+        self.discard(place)
+        return value
+
+    def discard(self, place: Any) -> None:
+        """Remove an entry, unread."""
         if self._frozen or place in self._base:
             self.current[place] = None
         else:
             self.current.pop(place, None)
-        return value
+
+    def reader(self) -> Callable[[Any], Any]:
+        """What gives the value of a place, for reading only, or None. Nothing may be stored while it is in use."""
+        gets: list[Callable[..., Any]] = [
+            layer.get for layer in (self.current, *reversed(self._frozen), self._base) if layer
+        ]
+        if len(gets) == 1:
+            return gets[0]
+
+        def value_of(place: Any) -> Any:
+            for get in gets:
+                value = get(place, _ABSENT)
+                if value is not _ABSENT:
+                    return value
+            return None
+
+        return value_of
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All entries. Nothing may be stored meanwhile."""
         return visible([self._base, *self._frozen, self.current])
 
-    def whole(self) -> dict[Any, Any]:
-        """All entries as one dict, for reading only."""
+    def whole(self) -> Mapping[Any, Any]:
+        """All entries as one mapping, for reading only."""
         if not self._frozen and not self._base:
             return self.current
-        return dict(self.items())
+        whole = dict(self._base)
+        for layer in (*self._frozen, self.current):
+            whole.update(layer)
+        for place in [place for place, value in whole.items() if value is None]:
+            del whole[place]
+        return whole
 
     def __bool__(self) -> bool:
         return next(self.items(), None) is not None
@@ -106,7 +133,7 @@ class LayeredTable(Table):
         """Whether a snapshot may hold entries of this table."""
         return bool(self._frozen or self._base)
 
-    def older_layers(self) -> list[dict[Any, Any]]:
+    def older_layers(self) -> list[Layer]:
         """All that was frozen, oldest first."""
         return [self._base, *self._frozen]
 
@@ -115,14 +142,14 @@ class LayeredTable(Table):
         self._holders.append(holder)
         holder.use_layer(self.current)
 
-    def set_aside(self) -> dict[Any, Any]:
+    def set_aside(self) -> Layer:
         """Freeze the current layer, and return it."""
         changed = self.current
         if not changed:
             # It stays in use.
             return {}
         self._frozen.append(changed)
-        self.current = {}
+        self.current = self._new_layer()
         for holder in self._holders:
             holder.use_layer(self.current)
         return changed
@@ -165,7 +192,7 @@ class LayeredTable(Table):
         return done or 1
 
 
-def visible(layers: list[dict[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+def visible(layers: list[Layer]) -> Iterator[tuple[Any, Any]]:
     """The entries of layers, oldest first, that no newer one replaces or removes."""
     for depth, layer in enumerate(layers):
         above = layers[depth + 1 :]

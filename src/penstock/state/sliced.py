@@ -1,19 +1,49 @@
-"""Tables of windows: contents of keys by slice of time, and the keys that wait for a moment.
-
-Both are dicts by time, since time is what opens and drops them as a whole.
-"""
+"""Tables of windows: what keys have in slices of time, which open and go as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 from penstock.state.layers import LayeredTable
-from penstock.state.tables import Entries, FrozenTable, Places, Table, pieces_of
+from penstock.state.tables import Entries, FrozenTable, Layer, Places, Table, pieces_of
+
+
+class Slice(Protocol):
+    """Contents of one slice, by key. Hot paths read and write `current` themselves and ask `older` for the rest."""
+
+    @property
+    def current(self) -> Layer:
+        """What has changed lately."""
+
+    def older(self, key: Any) -> Any:
+        """What `current` lacks, or None."""
+
+    def get(self, key: Any) -> Any:
+        """The value, or None."""
+
+    def own(self, key: Any) -> Any:
+        """The value, or None; whoever asks may change it in place."""
+
+    def put(self, key: Any, value: Any) -> None:
+        """Store a value."""
+
+
+class Slices(Protocol):
+    """Contents of windows: what keys have in each slice, wherever it is kept."""
+
+    def at(self, start: int) -> Slice:
+        """The slice that begins there, to be written to until the call ends."""
+
+    def reader(self, start: int) -> Callable[[Any], Any] | None:
+        """What gives the contents of a key in that slice, or None; None: there is nothing in it."""
+
+    def drop(self, start: int, keys: Iterable[Any]) -> Iterable[None]:
+        """The slice is over; only these keys may be in it. Done when what is returned has been gone through."""
 
 
 class SlicedTable(Table):
-    """start of slice -> a layered table of contents by key. Places are (key, start)."""
+    """start of slice -> a layered table by key. Places are (key, start)."""
 
     def __init__(self) -> None:
         self.slices: dict[int, LayeredTable] = {}
@@ -26,12 +56,24 @@ class SlicedTable(Table):
             table = self.slices[start] = LayeredTable()
         return table
 
-    def drop(self, start: int) -> None:
+    def reader(self, start: int) -> Callable[[Any], Any] | None:
+        """What gives the contents of a key in that slice, or None; None: there is nothing in it."""
+        table = self.slices.get(start)
+        return None if table is None else table.reader()
+
+    def take(self, start: int) -> Mapping[Any, Any]:
+        """All of a slice, which is over."""
+        whole = self.slices[start].whole()
+        self.drop(start)
+        return whole
+
+    def drop(self, start: int, keys: Iterable[Any] = ()) -> Iterable[None]:
         """The slice is over."""
         table = self.slices.pop(start, None)
         if table is not None and table.has_older:
             # An earlier snapshot may hold its entries: the next one has to say that they are gone.
             self._dropped.append((start, table))
+        return ()
 
     def freeze(self, full: bool) -> FrozenTable:
         frozen = [(start, table.freeze(full)) for start, table in self.slices.items()]
@@ -53,7 +95,10 @@ class SlicedTable(Table):
 
     def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
         for (key, start), value in zip(places, values, strict=True):
-            self.at(start).restore([key], [value])
+            table = self.at(start)
+            table.restore([key], [value])
+            if value is None and not table:
+                del self.slices[start]
 
     def fold(self, entries_max: int) -> int:
         return sum(table.fold(entries_max) for table in self.slices.values())
@@ -64,31 +109,3 @@ class SlicedTable(Table):
 
     def __bool__(self) -> bool:
         return any(self.slices.values())
-
-
-class KeySetsTable(Table):
-    """moment -> the keys that wait for it, in order. Places are (key, moment). Snapshots are always full."""
-
-    def __init__(self) -> None:
-        self.sets: dict[int, dict[Any, None]] = {}
-
-    def freeze(self, full: bool) -> FrozenTable:
-        sets = {moment: dict.fromkeys(keys, True) for moment, keys in self.sets.items()}
-
-        def pieces() -> Iterator[tuple[Places, Entries]]:
-            for moment, keys in sets.items():
-                for places, values in pieces_of([keys]):
-                    yield [(key, moment) for key in places], values
-
-        return FrozenTable(pieces, full=True, keyed_by_first=True)
-
-    def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
-        for (key, moment), value in zip(places, values, strict=True):
-            if value is not None:
-                self.sets.setdefault(moment, {})[key] = None
-
-    def clear(self) -> None:
-        self.sets.clear()
-
-    def __bool__(self) -> bool:
-        return any(self.sets.values())

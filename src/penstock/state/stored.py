@@ -13,7 +13,10 @@ from penstock.state.heap import HeapKeyedBackend
 from penstock.state.key_groups import KeyGroups
 from penstock.state.key_value import Stores
 from penstock.state.layers import LayeredTable
+from penstock.state.sliced import Slices
+from penstock.state.stored_slices import LayerOfSlices, StoredSlices
 from penstock.state.stored_table import StoredTable
+from penstock.state.tables import Layer
 
 
 class StoredKeyedBackend(HeapKeyedBackend):
@@ -30,7 +33,13 @@ class StoredKeyedBackend(HeapKeyedBackend):
         self._stored: dict[str, StoredTable] = {}
 
     def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
-        table = StoredTable(self.database, name, self._key_groups, self._cached_entries, namespaced)
+        return self._make(name, namespaced, dict)
+
+    def slices(self, name: str) -> Slices:
+        return StoredSlices(self.table(name, lambda: self._make(name, True, LayerOfSlices)))
+
+    def _make(self, name: str, namespaced: bool, new_layer: Callable[[], Layer]) -> StoredTable:
+        table = StoredTable(self.database, name, self._key_groups, self._cached_entries, namespaced, new_layer)
         self._stored[name] = table
         return table
 

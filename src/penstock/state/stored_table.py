@@ -22,12 +22,11 @@ from penstock.state.key_groups import KeyGroups
 from penstock.state.key_value import KeyValueStore, StoreView
 from penstock.state.keys import KeyTypeError, encode_key
 from penstock.state.layers import LayeredTable, unshared, visible
-from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places, pieces_of
+from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Layer, Places, pieces_of
 
 _ABSENT: Any = object()
 _REMEMBERED_MAX = 1_000_000
 _LAYERS_MAX = 3
-Layer = dict[Any, Any]
 
 
 class StoredTable(LayeredTable):
@@ -36,9 +35,15 @@ class StoredTable(LayeredTable):
     __slots__ = ("_changed", "_current_max", "_database", "_folding", "_forgot", "_key_groups", "_prefix")
 
     def __init__(
-        self, database: Database, name: str, key_groups: KeyGroups, current_max: int, namespaced: bool = False
+        self,
+        database: Database,
+        name: str,
+        key_groups: KeyGroups,
+        current_max: int,
+        namespaced: bool = False,
+        new_layer: Callable[[], Layer] = dict,
     ) -> None:
-        super().__init__(namespaced)
+        super().__init__(namespaced, new_layer)
         self._database = database
         self._prefix = database.add_table(name)
         self._key_groups = key_groups
@@ -60,11 +65,12 @@ class StoredTable(LayeredTable):
         data = store.get(self._key(place))
         return None if data is None else pickle.loads(data)[1]
 
-    def remove(self, place: Any) -> Any:
-        value = self.get(place)
+    def discard(self, place: Any) -> None:
         # It may be in the store or in a snapshot: only a mark tells that it is gone.
         self.current[place] = None
-        return value
+
+    def reader(self) -> Callable[[Any], Any]:
+        return self.get
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         layers = [*self._frozen, self.current]

@@ -7,12 +7,14 @@ tuple that begins with it. A frozen table is read by another thread, piece by pi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 PIECE_ENTRIES = 512
 """So few entries are handled at once: a millisecond's work, after which somebody else may have the interpreter."""
 
+Layer = MutableMapping[Any, Any]
+"""place -> value"""
 Places = list[Any]
 Entries = list[Any]
 
@@ -74,8 +76,8 @@ class Table(ABC):
         return 0
 
 
-def pieces_of(layers: Iterable[dict[Any, Any]]) -> Iterator[tuple[Places, Entries]]:
-    """The entries of dicts that do not change, one dict after the other."""
+def pieces_of(layers: Iterable[Layer]) -> Iterator[tuple[Places, Entries]]:
+    """The entries of layers that do not change, one after the other."""
     for layer in layers:
         places, values = iter(layer), iter(layer.values())
         while piece := [place for _, place in zip(range(PIECE_ENTRIES), places, strict=False)]:

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from penstock.checkpoint.storage import SavepointStorage
+from penstock.common.errors import CheckpointError
 from penstock.common.options import ROCKSDB_CACHED_ENTRIES, ROCKSDB_MEMORY
 from penstock.runtime.vertex import StoredState
 from penstock.state.database import Databases
@@ -27,9 +28,12 @@ class SnapshotFiles(SavepointStorage):
         return SnapshotFiles, (self.directory,)
 
 
-def _stores() -> Stores | None:
+def _stores() -> Stores:
     if find_spec("rocksdict") is None:
-        return None
+        raise CheckpointError(
+            "this checkpoint is in RocksDB's own files, and rocksdict, which reads them, is not installed here: "
+            "pip install 'penstock[rocksdb]'. Or take a savepoint: it needs nothing to be read"
+        )
     from penstock.engine.rocksdb import rocksdb_stores
 
     return rocksdb_stores(StoredState(None, ROCKSDB_MEMORY.default, ROCKSDB_CACHED_ENTRIES.default))

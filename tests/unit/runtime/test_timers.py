@@ -138,3 +138,38 @@ def test_random_actions_are_those_of_a_sorted_set(actions) -> None:
         assert queue.next_timestamp() == min((t for t, _ in model), default=None)
         assert len(queue) == len(model)
         assert {(t, k) for t, k, _ in queue} == model
+
+
+SNAPSHOTS = st.tuples(st.sampled_from(["freeze", "fold", "release"]), st.integers(0, 3), st.booleans())
+
+
+@given(st.lists(ACTIONS | SNAPSHOTS, max_size=60))
+def test_a_chain_of_snapshots_gives_the_timers_back(actions) -> None:
+    """After a restart a timer would be missing, or one would fire that had fired or was deleted."""
+    queue, chain, under_way = TimerQueue(), [], []
+    for what, number, other in actions:
+        match what:
+            case "register":
+                queue.register(number, other)
+            case "delete":
+                queue.delete(number, other)
+            case "fire":
+                drained(queue, number)
+            case "fold":
+                queue.fold(number)
+            case "release" if under_way:
+                under_way.pop(0).release()
+            case "freeze":
+                frozen = queue.freeze(full=other or not chain)
+                under_way.append(frozen)
+                written = [part for places, values in frozen.pieces() for part in zip(places, values, strict=True)]
+                chain = [written] if frozen.full else [*chain, written]
+                restored = TimerQueue()
+                for part in chain:
+                    restored.restore([place for place, _ in part], [value for _, value in part])
+                assert sorted(restored) == sorted(queue)
+                assert restored.next_timestamp() == queue.next_timestamp()
+                assert not list(restored.freeze(full=False).pieces()), "nothing has changed since"
+                if number == 0:
+                    # The job goes on with what was restored, and with the chain.
+                    queue, under_way = restored, []

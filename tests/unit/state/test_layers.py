@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.state.layers import LayeredTable
-from penstock.state.sliced import KeySetsTable, SlicedTable
+from penstock.state.sliced import SlicedTable
 from penstock.state.tables import PIECE_ENTRIES, FrozenTable, Table
 
 
@@ -167,6 +167,7 @@ def test_a_chain_of_snapshots_gives_the_table_back(steps) -> None:
         assert dict(table.items()) == model
         assert bool(table) == bool(model)
         assert table.whole() == model
+        assert [*map(table.reader(), "abcd")] == [*map(model.get, "abcd")]
 
 
 def moved(source: Table, target: Table, *, full: bool = True) -> FrozenTable:
@@ -192,13 +193,28 @@ def test_a_slice_that_is_dropped_is_gone_after_a_restore() -> None:
     assert dict(restored.at(10).items()) == {"a": 2, "b": 3}
 
 
-def test_keys_that_wait_come_back_in_their_order() -> None:
-    """Windows of one moment would fire in another order than without a failure."""
-    table, restored = KeySetsTable(), KeySetsTable()
-    table.sets[5] = dict.fromkeys(["b", "a"])
-    frozen = table.freeze(full=False)
-    table.sets[5]["c"] = None
-    assert frozen.full, "always all of it"
-    for places, values in frozen.pieces():
-        restored.restore(places, values)
-    assert {moment: list(keys) for moment, keys in restored.sets.items()} == {5: ["b", "a"]}
+def test_a_slice_that_was_taken_is_none_after_a_restore() -> None:
+    """A window with no keys in it would be waiting, and fire."""
+    table, restored = SlicedTable(), SlicedTable()
+    table.at(5).put("a", True)
+    table.at(7).put("a", True)
+    moved(table, restored).release()
+    table.at(5).put("b", True)
+    assert table.take(5) == {"a": True, "b": True}
+    moved(table, restored, full=False)
+    assert set(restored.slices) == {7}
+
+
+def test_what_is_read_of_a_slice_is_its_newest() -> None:
+    """A window would fire with what it held at the last checkpoint."""
+    table = SlicedTable()
+    assert table.reader(0) is None
+    table.at(0).put("a", 1)
+    table.at(0).put("b", 1)
+    table.freeze(full=False).release()
+    table.at(0).put("a", 2)
+    table.freeze(full=False)
+    table.at(0).put("c", 3)
+    read = table.reader(0)
+    assert read is not None
+    assert [read(key) for key in "abcd"] == [2, 1, 3, None]

@@ -91,6 +91,24 @@ def test_it_is_a_dict_and_its_snapshots_give_it_back(steps) -> None:
         assert (by_group(frozen) if frozen.full else entries(frozen)) == held, "as it was, whatever was done since"
 
 
+def test_a_slice_that_is_over_leaves_nothing_in_the_store() -> None:
+    """Windows that have long fired would fill the disk."""
+    backend = StoredKeyedBackend(lambda: 0, Stores(MemoryStore, 1), GROUPS)
+    slices = backend.slices("slices")
+    for start in (0, 10):
+        for key in "abc":
+            slices.at(start).put(key, start)
+    while backend.housekeeping_at_ms() == 0:
+        backend.keep_house(2)
+    assert slices.at(0).current.get("a") is None and slices.at(0).get("a") == 0
+    for _ in slices.drop(0, "abc"):
+        pass
+    while backend.housekeeping_at_ms() == 0:
+        backend.keep_house(2)
+    assert dict(backend.layered("slices").items()) == {("a", 10): 10, ("b", 10): 10, ("c", 10): 10}
+    assert len(list(backend.database.store.view().items(b""))) == 3
+
+
 @pytest.fixture
 def rocks(tmp_path) -> Iterator[Stores]:
     from penstock.engine.rocksdb import rocksdb_stores

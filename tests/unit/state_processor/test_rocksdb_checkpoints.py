@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.unit.state_processor.conftest import COUNT, GROUPS, MAX_PARALLELISM
 
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
 from penstock.checkpoint.storage import DirectoryStorage
+from penstock.common.errors import CheckpointError
 from penstock.engine.rocksdb import rocksdb_stores
 from penstock.runtime.vertex import StoredState
 from penstock.state.database import write_database
@@ -18,7 +20,7 @@ from penstock.state.files import write_keyed
 from penstock.state.handles import OperatorState, database_of
 from penstock.state.key_groups import subtask_of
 from penstock.state.stored import StoredKeyedBackend
-from penstock.state_processor import SavepointReader, SavepointWriter
+from penstock.state_processor import SavepointReader, SavepointWriter, snapshot_files
 from penstock.state_processor.keyed_table import KeyedTable
 from penstock.state_processor.new_tables import finished
 from penstock.state_processor.snapshot_on_disk import SnapshotOnDisk
@@ -88,3 +90,10 @@ def test_it_is_made_into_a_savepoint(checkpoint: Path, tmp_path: Path) -> None:
     """The state of a job that can't be started any more could not be taken to another backend."""
     path = SavepointWriter.from_existing_savepoint(checkpoint).write(tmp_path / "savepoint")
     assert dict(SavepointReader.read(path).entries("count", "count")) == COUNTS
+
+
+def test_whoever_has_no_rocksdict_is_told_what_to_install(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told that the job's state is not in RocksDB, a reader of files would look for a setting of a job."""
+    monkeypatch.setattr(snapshot_files, "find_spec", lambda name: None)
+    with pytest.raises(CheckpointError, match=re.escape("pip install 'penstock[rocksdb]'")):
+        dict(SavepointReader.read(checkpoint).entries("count", "count"))

@@ -20,12 +20,21 @@ from penstock.runtime.windows.evaluation import Apply, Evaluation, Process
 from penstock.runtime.windows.trigger import Trigger
 from penstock.runtime.windows.window_operator import WindowOperator
 from penstock.state.key_groups import KeyGroups
+from penstock.state.key_value import Stores
+from penstock.testing.simulator.stores import MemoryStore
 
 
 class Driver:
     """An operator with what surrounds it. Records are pairs (key, value); `take` gives (result, timestamp) pairs."""
 
-    def __init__(self, operator: Any, batched: bool = False, patient: bool = False, chunk_records: int = 1024) -> None:
+    def __init__(
+        self,
+        operator: Any,
+        batched: bool = False,
+        patient: bool = False,
+        chunk_records: int = 1024,
+        stores: Stores | None = None,
+    ) -> None:
         self.operator = operator
         self.now_ms = 0
         self.results: list[tuple[Any, int]] = []
@@ -38,7 +47,9 @@ class Driver:
         budget.chunk_records = chunk_records
         self.counters = OperatorCounters("window")
         info = SubtaskInfo("job", 0, "task", 0, 1, 128, batched=batched)
-        self.context = OperatorContext(info, "window", "", lambda: self.now_ms, budget, self.counters, KeyGroups(128))
+        self.context = OperatorContext(
+            info, "window", "", lambda: self.now_ms, budget, self.counters, KeyGroups(128), stores
+        )
         operator.setup(self.context, self)
         operator.open()
 
@@ -116,13 +127,15 @@ class Driver:
         while self.operator.paused:
             self.pauses += 1
             self.operator.resume()
+        self.operator.backend.keep_house(3)
 
 
 class Drive:
     """Makes drivers: `drive.sum(TumblingEventTimeWindows.of(10))` sums the values of each key and window."""
 
-    def __init__(self, general: bool) -> None:
+    def __init__(self, general: bool, stored: bool = False) -> None:
         self.general = general
+        self.stores = Stores(MemoryStore, cached_entries=1) if stored else None
 
     def __call__(
         self,
@@ -145,7 +158,7 @@ class Drive:
             to_milliseconds(lateness),
             late_tag,
         )
-        return Driver(operator, **settings)
+        return Driver(operator, stores=self.stores, **settings)
 
     def sum(self, assigner: WindowAssigner[Any, Any], **settings: Any) -> Driver:
         """Reduces to (key, sum of values)."""
@@ -173,10 +186,13 @@ def _listed(key: Any, window: Any, records: list[Any]) -> list[Any]:
     return [(key, span, [value for _, value in records])]
 
 
-@pytest.fixture(params=["fast where it can", "general"])
+@pytest.fixture(params=["fast where it can", "general", "stored"])
 def drive(request: pytest.FixtureRequest) -> Drive:
-    """Each test runs on both window operators; where the fast one does not apply, on the general one twice."""
-    return Drive(general=request.param == "general")
+    """Each test runs on both window operators; where the fast one does not apply, on the general one twice.
+
+    Then once more with state in a key-value store, where it goes bit by bit.
+    """
+    return Drive(general=request.param == "general", stored=request.param == "stored")
 
 
 @pytest.fixture
@@ -186,6 +202,6 @@ def drive_once() -> Drive:
 
 
 @pytest.fixture
-def drivers() -> tuple[Drive, Drive]:
-    """The fast and the general operator, to compare."""
-    return Drive(general=False), Drive(general=True)
+def drivers() -> tuple[Drive, Drive, Drive]:
+    """The fast and the general operator, to compare, and the fast one with its state in a key-value store."""
+    return Drive(general=False), Drive(general=True), Drive(general=False, stored=True)

@@ -15,7 +15,8 @@ from penstock.runtime.windows.sharing import is_plain
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
-    from penstock.state.layers import LayeredTable
+    from penstock.state.sliced import Slice
+    from penstock.state.tables import Layer
 
 
 class Contents(ABC):
@@ -49,9 +50,7 @@ class Contents(ABC):
         """What comes out of a window that has no window function."""
 
     @abstractmethod
-    def fold(
-        self, keys: list[Any], values: Iterator[Any], table: LayeredTable, newcomers: list[dict[Any, None]]
-    ) -> None:
+    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         """Add each value to the contents of its key in `table`; keys that are new there go into all `newcomers`."""
 
     def can_share(self) -> bool:
@@ -87,9 +86,7 @@ class AllRecords(Contents):
     def result(self, contents: list[Any]) -> list[Any]:
         return contents[:]
 
-    def fold(
-        self, keys: list[Any], values: Iterator[Any], table: LayeredTable, newcomers: list[dict[Any, None]]
-    ) -> None:
+    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         get, own, put = table.current.get, table.own, table.put
         for key, value in zip(keys, values):  # noqa: B905
             before = get(key)
@@ -98,7 +95,7 @@ class AllRecords(Contents):
             if before is None:
                 put(key, [value])
                 for waiting in newcomers:
-                    waiting[key] = None
+                    waiting[key] = True
             else:
                 before.append(value)
 
@@ -133,9 +130,7 @@ class Reduced(Contents):
     def result(self, contents: Any) -> Any:
         return contents
 
-    def fold(
-        self, keys: list[Any], values: Iterator[Any], table: LayeredTable, newcomers: list[dict[Any, None]]
-    ) -> None:
+    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         layer, older, reduce = table.current, table.older, self.function.call
         get = layer.get
         for key, value in zip(keys, values):  # noqa: B905
@@ -145,7 +140,7 @@ class Reduced(Contents):
             if before is None:
                 layer[key] = value
                 for waiting in newcomers:
-                    waiting[key] = None
+                    waiting[key] = True
             else:
                 layer[key] = reduce(before, value)
 
@@ -183,9 +178,7 @@ class Aggregated(Contents):
     def result(self, contents: Any) -> Any:
         return self.instance.get_result(contents)
 
-    def fold(
-        self, keys: list[Any], values: Iterator[Any], table: LayeredTable, newcomers: list[dict[Any, None]]
-    ) -> None:
+    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         layer, older = table.current, table.older
         get, add, create = layer.get, self.instance.add, self.instance.create_accumulator
         for key, value in zip(keys, values):  # noqa: B905
@@ -195,7 +188,7 @@ class Aggregated(Contents):
             if before is None:
                 before = create()
                 for waiting in newcomers:
-                    waiting[key] = None
+                    waiting[key] = True
             layer[key] = add(value, before)
 
     def can_share(self) -> bool:

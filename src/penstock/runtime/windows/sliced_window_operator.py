@@ -20,7 +20,7 @@ reduce function sees values of different slices in the order of their slices, no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -37,18 +37,19 @@ from penstock.runtime.windows.evaluation import Evaluation
 from penstock.runtime.windows.sharing import merged
 from penstock.runtime.windows.window import TimeWindow
 from penstock.runtime.windows.windowing import WindowingOperator
-from penstock.state.sliced import KeySetsTable, SlicedTable
+from penstock.state.sliced import SlicedTable
 
 if TYPE_CHECKING:
     from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.state.tables import Layer
 
 SLICES_TABLE = "(windows) slices"
 """start of slice -> {key: contents}"""
 WAITING_TABLE = "(windows) waiting"
-"""start of window -> {key: None}: those that wait for the end of the window"""
+"""start of window -> {key: True}: those that wait for the end of the window"""
 ENDED_TABLE = "(windows) ended"
-"""start of window -> {key: None}: those that have fired and wait for the end of the allowed lateness"""
+"""start of window -> {key: True}: those that have fired and wait for the end of the allowed lateness"""
 
 Sorted = dict[int, tuple[list[Any], list[Any]]]
 """start of slice or window -> keys and values, in parallel"""
@@ -79,9 +80,9 @@ class SlicedWindowOperator(WindowingOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._slices = self.backend.table(SLICES_TABLE, SlicedTable)
-        self._waiting = self.backend.table(WAITING_TABLE, KeySetsTable).sets
-        self._ended = self.backend.table(ENDED_TABLE, KeySetsTable).sets
+        self._slices = self.backend.slices(SLICES_TABLE)
+        self._waiting = self.backend.table(WAITING_TABLE, SlicedTable)
+        self._ended = self.backend.table(ENDED_TABLE, SlicedTable)
         self._waiting_heap: list[int] = []
         self._ended_heap: list[int] = []
         self._shares = False
@@ -91,7 +92,7 @@ class SlicedWindowOperator(WindowingOperator):
         # Slices much shorter than the slide would make more work when windows fire than they save before.
         few = self._slide <= self._width * _SLICES_PER_SLIDE_MAX
         self._shares = self._slide < self._size and few and self.contents.can_share()
-        self._waiting_heap[:], self._ended_heap[:] = self._waiting, self._ended
+        self._waiting_heap[:], self._ended_heap[:] = self._waiting.slices, self._ended.slices
         heapify(self._waiting_heap)
         heapify(self._ended_heap)
 
@@ -190,7 +191,7 @@ class SlicedWindowOperator(WindowingOperator):
             for window in windows:
                 self._fold_into(window, [self._waiting_for(window)], keys, values)
 
-    def _fold_into(self, start: int, newcomers: list[dict[Any, None]], keys: list[Any], values: Values) -> None:
+    def _fold_into(self, start: int, newcomers: list[Layer], keys: list[Any], values: Values) -> None:
         rest = iter(values)
         try:
             self.contents.fold(keys, rest, self._slices.at(start), newcomers)
@@ -203,7 +204,7 @@ class SlicedWindowOperator(WindowingOperator):
         latest = timestamp - (timestamp - self._offset) % self._slide
         return range(latest, timestamp - self._size, -self._slide)
 
-    def _waiting_for(self, window: int) -> dict[Any, None]:
+    def _waiting_for(self, window: int) -> Layer:
         return _keys_at(window, self._waiting, self._waiting_heap)
 
     def _take_behind(self, key: Any, value: Any, timestamp: int) -> Iterator[None]:
@@ -218,11 +219,11 @@ class SlicedWindowOperator(WindowingOperator):
         for window in windows:
             if window + self._size - 1 > watermark:
                 if self._shares:
-                    self._waiting_for(window)[key] = None
+                    self._waiting_for(window)[key] = True
                 continue
             if not self._shares:
                 self._add(window, key, value, timestamp)
-            _keys_at(window, self._ended, self._ended_heap)[key] = None
+            _keys_at(window, self._ended, self._ended_heap)[key] = True
             contents = self._put_together(self._slices_in(window), key)
             yield from self.evaluate(key, TimeWindow(window, window + self._size), contents)
 
@@ -261,7 +262,7 @@ class SlicedWindowOperator(WindowingOperator):
                 return
 
     def _fire(self, window: int) -> Iterator[None]:
-        keys = self._waiting.pop(window)
+        keys = self._waiting.take(window)
         if self.evaluation.passes_on:
             yield from self._fire_plainly(window, list(keys))
         else:
@@ -269,7 +270,7 @@ class SlicedWindowOperator(WindowingOperator):
         if self._stays_ms:
             _keys_at(window, self._ended, self._ended_heap).update(keys)
         else:
-            self._drop_slices(window)
+            yield from self._drop_slices(window, keys)
 
     def _fire_plainly(self, window: int, keys: list[Any]) -> Iterator[None]:
         """Without a window function, as many results at a time as go into a chunk."""
@@ -278,7 +279,7 @@ class SlicedWindowOperator(WindowingOperator):
         if self._shares:
             contents: Iterator[Any] = (self._put_together(slices, key) for key in rest)
         else:
-            contents = map(slices[0].__getitem__, rest)
+            contents = map(slices[0], rest)
         results = map(self.contents.result, contents)
         timestamp = window + self._size - 1
         while True:
@@ -295,7 +296,7 @@ class SlicedWindowOperator(WindowingOperator):
             if self.is_full():
                 yield
 
-    def _fire_evaluated(self, window: int, keys: dict[Any, None]) -> Iterator[None]:
+    def _fire_evaluated(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
         """With a window function, key by key."""
         slices = self._slices_in(window)
         time_window = TimeWindow(window, window + self._size)
@@ -310,7 +311,7 @@ class SlicedWindowOperator(WindowingOperator):
 
     def _forget(self, window: int) -> Iterator[None]:
         """The allowed lateness of a window is over."""
-        keys = self._ended.pop(window)
+        keys = self._ended.take(window)
         if not self.evaluation.passes_on:
             time_window = TimeWindow(window, window + self._size)
             chunk_records = self.context.budget.chunk_records
@@ -318,34 +319,31 @@ class SlicedWindowOperator(WindowingOperator):
                 self.clear_evaluation(key, time_window)
                 if count % chunk_records == 0:
                     yield
-        self._drop_slices(window)
+        yield from self._drop_slices(window, keys)
 
-    def _slices_in(self, window: int) -> list[dict[Any, Any]]:
-        slices = self._slices.slices
-        if not self._shares:
-            return [slices[window].whole()]
-        starts = range(window, window + self._size, self._width)
-        return [slices[start].whole() for start in starts if start in slices]
+    def _slices_in(self, window: int) -> list[Callable[[Any], Any]]:
+        """What gives the contents of a key in each slice of the window."""
+        starts = range(window, window + self._size, self._width) if self._shares else [window]
+        return [reader for start in starts if (reader := self._slices.reader(start)) is not None]
 
-    def _put_together(self, slices: list[dict[Any, Any]], key: Any) -> Any:
-        parts = [contents[key] for contents in slices if key in contents]
+    def _put_together(self, slices: list[Callable[[Any], Any]], key: Any) -> Any:
+        parts = [contents for of_key in slices if (contents := of_key(key)) is not None]
+        if len(parts) < 2:
+            # None of them: what the user's function keeps of a window may be None.
+            return parts[0] if parts else None
         try:
-            return parts[0] if len(parts) == 1 else merged(parts, self.contents.merge)
+            return merged(parts, self.contents.merge)
         except Exception as error:
             raise self.context.user_error(error, f"merge of {self.contents.method}", key=key) from error
 
-    def _drop_slices(self, window: int) -> None:
-        """Drop those slices of which `window` is the last window."""
-        if self._shares:
-            for start in range(window, window + self._slide, self._width):
-                self._slices.drop(start)
-        else:
-            self._slices.drop(window)
+    def _drop_slices(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
+        """Drop those slices of which `window`, with these keys, is the last window."""
+        for start in range(window, window + self._slide, self._width) if self._shares else [window]:
+            yield from self._slices.drop(start, keys)
 
 
-def _keys_at(window: int, table: dict[int, dict[Any, None]], heap: list[int]) -> dict[Any, None]:
-    keys = table.get(window)
-    if keys is None:
-        keys = table[window] = {}
+def _keys_at(window: int, table: SlicedTable, heap: list[int]) -> Layer:
+    """The keys of a window, to be written to until the call ends."""
+    if window not in table.slices:
         heappush(heap, window)
-    return keys
+    return table.at(window).current
