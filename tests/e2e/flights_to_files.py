@@ -45,13 +45,19 @@ def sink(out: Path) -> FileSink:
     return FileSink.for_bulk_format(out, ParquetBulkWriters.for_records(Line)).build()
 
 
-def committed(out: Path) -> Iterator[str]:
-    """The rows that a reader of the files would see."""
+def committed_files(out: Path) -> Iterator[Path]:
+    """The files that a reader would see."""
     for path in out.rglob("*"):
         inside = path.relative_to(out).parts
         # A file that is published while somebody looks is not seen by this look.
         if path.is_file() and not any(part.startswith((".", "_")) for part in inside):
-            yield from pq.read_table(path).column("text").to_pylist()
+            yield path
+
+
+def committed(out: Path) -> Iterator[str]:
+    """The rows in them."""
+    for path in committed_files(out):
+        yield from pq.read_table(path).column("text").to_pylist()
 
 
 def main() -> None:

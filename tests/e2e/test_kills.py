@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from tests.e2e import flights_to_files
 from tests.spark.jobs import processes, workers
@@ -51,6 +52,7 @@ class Flights:
         self.log = folder / "log"
         self.arguments = [str(self.out), "--events", str(events), "--reports-per-s", str(reports_per_s)]
         self.told: list[str] = []
+        self._rows_of: dict[Path, int] = {}
         self.start()
 
     def start(self) -> None:
@@ -64,17 +66,17 @@ class Flights:
 
     def kill(self, kind: str, rows: int, random: Random) -> bool:
         """Kill one of that kind, as soon as there are so many rows and it is there. False: the job has ended before."""
-        if not self.until(lambda: len(self.rows()) >= rows, f"there are no {rows} rows"):
+        if not self.until(lambda: self.count() >= rows, f"there are no {rows} rows"):
             return False
         found = self.until(lambda: [self.driver.pid] if kind == DRIVER else self.find(kind), f"there is no {kind}")
         if not found:
             return False
-        self.told.append(f"{kind} killed at {len(self.rows())} of {self.expected} rows")
+        self.told.append(f"{kind} killed at {self.count()} of {self.expected} rows")
         if kind != DRIVER:
             os.kill(random.choice(found), signal.SIGKILL)
             return True
         self.end()
-        if len(self.rows()) < self.expected:
+        if self.count() < self.expected:
             self.start()
         return True
 
@@ -83,6 +85,13 @@ class Flights:
         if kind == WORKER:
             return sorted(workers(self.driver.pid))
         return sorted(pid for pid, _, command in processes(self.driver.pid) if "ExecutorBackend" in command)
+
+    def count(self) -> int:
+        """How many rows are committed now. Each file is looked into once: looking is not to slow the job down."""
+        for path in flights_to_files.committed_files(self.out) if self.out.exists() else ():
+            if path not in self._rows_of:
+                self._rows_of[path] = pq.read_metadata(path).num_rows
+        return sum(self._rows_of.values())
 
     def rows(self) -> list[str]:
         """What is committed now."""
@@ -95,7 +104,7 @@ class Flights:
             if self.driver.poll() is not None:
                 return None
             assert time.monotonic() < deadline, f"{what}\n{self.story()}"
-            time.sleep(0.05)
+            time.sleep(0.1)
         return result
 
     def story(self) -> str:
@@ -121,7 +130,7 @@ def kill_at_random(folder: Path, kinds: list[str], seed: int, events: int, repor
     try:
         for kind in kinds:
             # So many rows further; with none, it is killed while it starts.
-            wanted = len(flights.rows()) + random.randrange(len(expected) // (2 * len(kinds)))
+            wanted = flights.count() + random.randrange(len(expected) // (2 * len(kinds)))
             if not flights.kill(kind, wanted, random):
                 break
         status = flights.driver.wait(PATIENCE_S + events / reports_per_s)
