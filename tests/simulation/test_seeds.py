@@ -24,6 +24,8 @@ FOUND = {
     3_009_501: "a batched task that runs twice reads its splits in another order",
     3_011_098: "a checkpoint can't be written while the last one is, in a store",
     5_023_149: "a session that has fired is joined by one that begins where it ends",
+    6_013_651: "of three full checkpoints under way, the last counts on files that the second gives up",
+    6_013_985: "a checkpoint can't be written while the next one has been frozen",
 }
 
 

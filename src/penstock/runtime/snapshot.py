@@ -49,6 +49,9 @@ class KeyedChain:
         """Those of the operator's own store, as it was then: what it still has of them need not be copied again."""
         self.broken_off = False
         """Whether changes have gone into a savepoint, and so into none of the files."""
+        self.failures = 0
+        """How many snapshots could not be written: changes that were frozen before, and come later, lack theirs."""
+        self.databases_under_way = 0
 
     @property
     def next_is_full(self) -> bool:
@@ -71,7 +74,10 @@ class OperatorSnapshot:
         if self.full:
             chain.broken_off = savepoint
         self.database = backend.freeze_database() if backend is not None and self.full and not savepoint else None
-        self.kept = dict(chain.database)
+        self._failures = chain.failures
+        # One that is under way takes the place of what is known now, whose files may then be removed.
+        self.kept = {} if chain.databases_under_way else dict(chain.database)
+        chain.databases_under_way += self.database is not None
         above = self.database.above if self.database is not None else {}
         self.tables: dict[str, FrozenTable] = {
             name: above[name] if name in above else table.freeze(self.full)
@@ -113,11 +119,12 @@ class OperatorSnapshot:
             table.release()
         if self.database is not None:
             self.database.release()
+            self.chain.databases_under_way -= 1
 
     def written(self, keyed: list[KeyedFile]) -> list[KeyedFile] | None:
         """Its files are safe. Returns all of which its state now consists; None if an earlier one is missing."""
         chain = self.chain
-        if not self.full and not chain.files:
+        if not self.full and (not chain.files or chain.failures != self._failures):
             return None
         chain.files = keyed if self.full else [*chain.files, *keyed]
         if self.database is not None:
@@ -184,6 +191,7 @@ class TaskSnapshot:
         for operator in self._operators:
             operator.release()
             operator.chain.broken_off = True
+            operator.chain.failures += 1
 
 
 def _bytes_of(state: OperatorState) -> int:

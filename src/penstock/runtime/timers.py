@@ -1,9 +1,9 @@
 """Timers of one operator: event time and processing time, fired in timestamp order, one of each (key, namespace, time).
 
-Timers of one timestamp fire in the order in which they were registered, but for those registered while that timestamp
-is firing: they come next. A timer registered in the past fires with the next advance, in its place in time: while
-timers are firing, one registered by `on_timer` for an earlier moment comes next. Source: Flink docs, "Process
-Function", Timers.
+Timers of one timestamp fire in the order in which they were registered (after a restart in any), but for those
+registered while that timestamp is firing: they come next. A timer registered in the past fires with the next advance,
+in its place in time: while timers are firing, one registered by `on_timer` for an earlier moment comes next. Source:
+Flink docs, "Process Function", Timers.
 """
 
 from __future__ import annotations

@@ -80,10 +80,13 @@ class WatermarkValve:
             self._left_out(time)
 
     def _left_out(self, gone: _ChannelTime) -> None:
+        # As in Flink: splits look again whatever has gone, channels if it was the one that they waited for.
+        waited_for = gone.watermark == self.current
         if any(time.active for time in self._channels.values()):
-            self._pass_on_minimum()
+            if waited_for or not self._maximum_when_idle:
+                self._pass_on_minimum()
             return
-        if self._maximum_when_idle and gone.watermark == self.current:
+        if self._maximum_when_idle and waited_for:
             self._pass_on(max((time.watermark for time in self._channels.values()), default=self.current))
         self._set_active(False)
 

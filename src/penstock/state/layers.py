@@ -38,13 +38,14 @@ class LayeredTable(Table):
     `namespaced`: places are (key, namespace), else keys. `new_layer` makes the layers that are written to.
     """
 
-    __slots__ = ("_base", "_frozen", "_holders", "_namespaced", "_new_layer", "_readers", "current")
+    __slots__ = ("_base", "_frozen", "_holders", "_is_first", "_namespaced", "_new_layer", "_readers", "current")
 
     def __init__(self, namespaced: bool = False, new_layer: Callable[[], Layer] = dict) -> None:
         self._new_layer = new_layer
         self.current = new_layer()
         self._frozen: deque[Layer] = deque()
         self._base: Layer = {}
+        self._is_first = True
         self._holders: list[LayerHolder] = []
         self._namespaced = namespaced
         self._readers = 0
@@ -83,7 +84,7 @@ class LayeredTable(Table):
 
     def discard(self, place: Any) -> None:
         """Remove an entry, unread."""
-        if self._frozen or place in self._base:
+        if place in self._base or any(place in layer for layer in self._frozen):
             self.current[place] = None
         else:
             self.current.pop(place, None)
@@ -164,6 +165,7 @@ class LayeredTable(Table):
         self._readers -= 1
 
     def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+        self._is_first = False
         base = self._base
         for place, value in zip(places, values, strict=True):
             if value is None:
@@ -176,8 +178,9 @@ class LayeredTable(Table):
         if self._readers or not self._frozen:
             return 0
         base, oldest = self._base, self._frozen[0]
-        if not base:
-            # The first layer of all: it becomes the base as it is.
+        if self._is_first and not base:
+            # The first layer of all says of nothing that it is gone: it becomes the base as it is.
+            self._is_first = False
             self._base = self._frozen.popleft()
             return 1
         done = min(entries_max, len(oldest))

@@ -97,11 +97,16 @@ class SlicedTable(Table):
         for (key, start), value in zip(places, values, strict=True):
             table = self.at(start)
             table.restore([key], [value])
-            if value is None and not table:
+            if value is None and not table.has_older:
                 del self.slices[start]
 
     def fold(self, entries_max: int) -> int:
-        return sum(table.fold(entries_max) for table in self.slices.values())
+        done = 0
+        for table in self.slices.values():
+            done += table.fold(entries_max - done)
+            if done >= entries_max:
+                break
+        return done
 
     def clear(self) -> None:
         self.slices.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
-from penstock.state.layers import LayeredTable
+from penstock.state.stored_table import StoredTable
 from penstock.state.tables import PIECE_ENTRIES
 
 Place = tuple[Any, int]
@@ -48,11 +48,11 @@ class LayerOfSlices(MutableMapping[Place, Any]):
 
 
 class StoredSlices:
-    """Slices of a table whose layers are `LayerOfSlices`."""
+    """Slices of a table whose layers are `LayerOfSlices`. One that is dropped leaves marks, which go to the store."""
 
     __slots__ = ("_table",)
 
-    def __init__(self, table: LayeredTable) -> None:
+    def __init__(self, table: StoredTable) -> None:
         self._table = table
 
     def at(self, start: int) -> StoredSlice:
@@ -67,7 +67,9 @@ class StoredSlices:
         """The slice is over; only these keys may be in it. Done when what is returned has been gone through."""
         table = self._table
         for count, key in enumerate(keys, start=1):
-            table.discard((key, start))
+            # Not one for each key of a window: a slice may have few of them.
+            if table.holds((key, start)):
+                table.discard((key, start))
             if count % PIECE_ENTRIES == 0:
                 yield
 
@@ -77,7 +79,7 @@ class StoredSlice:
 
     __slots__ = ("_start", "_table", "current")
 
-    def __init__(self, table: LayeredTable, start: int) -> None:
+    def __init__(self, table: StoredTable, start: int) -> None:
         self._table = table
         self._start = start
         layer = table.current
@@ -86,7 +88,8 @@ class StoredSlice:
 
     def older(self, key: Any) -> Any:
         """What `current` lacks, or None."""
-        return self._table.older((key, self._start))
+        # A mark is no value, but says that there is none.
+        return None if key in self.current else self._table.older((key, self._start))
 
     def get(self, key: Any) -> Any:
         """The value, or None."""

@@ -65,6 +65,11 @@ class StoredTable(LayeredTable):
         data = store.get(self._key(place))
         return None if data is None else pickle.loads(data)[1]
 
+    def holds(self, place: Any) -> bool:
+        """Whether there is a value, which is not looked at."""
+        value = _in_layers([*self._frozen, self.current], place)
+        return self._database.store.get(self._key(place)) is not None if value is _ABSENT else value is not None
+
     def discard(self, place: Any) -> None:
         # It may be in the store or in a snapshot: only a mark tells that it is gone.
         self.current[place] = None

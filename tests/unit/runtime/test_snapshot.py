@@ -113,6 +113,27 @@ def test_a_snapshot_that_is_still_written_when_a_savepoint_is_taken() -> None:
     assert chain.restored() == {"a": 1, "b": 2, "c": 3, "d": 4}
 
 
+def test_a_snapshot_that_fails_takes_those_with_it_that_were_frozen_after_it() -> None:
+    """They hold what has changed since it: what had changed before would be missing after a restart."""
+    chain = Chain()
+    chain.operator.table.put("a", 1)
+    chain.take()
+    chain.operator.table.put("b", 2)
+    _, failing = chain.freeze()
+    chain.operator.table.put("c", 3)
+    _, after = chain.freeze()
+    failing.failed()
+    writing = after.write(chain.storage)
+    try:
+        while True:
+            next(writing)
+    except StopIteration as end:
+        assert after.written(end.value) is None
+    chain.operator.table.put("d", 4)
+    assert chain.take()
+    assert chain.restored() == {"a": 1, "b": 2, "c": 3, "d": 4}
+
+
 class Prepares(SinkOperator):
     """A sink with something to commit at each barrier."""
 

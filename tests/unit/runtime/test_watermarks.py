@@ -78,6 +78,7 @@ def test_a_channel_that_wakes_up_counts_when_it_has_caught_up() -> None:
     assert one("active@1 4@1 12@0") == "12"
     assert one("12@1 15@0") == ""
     assert one("13@1") == "13"
+    assert play("0@1 1@2 idle@0 idle@2 active@0 idle@1 active@2 idle@0", channels=3) == "0", "nobody waited for it"
 
 
 def test_awake_again_after_all_were_idle() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -203,6 +205,42 @@ def test_a_slice_that_was_taken_is_none_after_a_restore() -> None:
     assert table.take(5) == {"a": True, "b": True}
     moved(table, restored, full=False)
     assert set(restored.slices) == {7}
+
+
+def test_slices_that_are_over_are_restored_quickly() -> None:
+    """A restart would take minutes because a window with many keys fired before it."""
+    table = SlicedTable()
+    places = [(key, 0) for key in range(100_000)]
+    table.restore(places, [True] * len(places))
+    began = time.perf_counter()
+    table.restore(places, [None] * len(places))
+    assert time.perf_counter() - began < 2
+    assert not table.slices
+
+
+def test_what_is_gone_is_in_no_later_layer() -> None:
+    """Entries that come and go between two snapshots would fill memory and snapshots with marks."""
+    table = LayeredTable()
+    table.put("a", 1)
+    table.freeze(full=False).release()
+    while table.fold(10):
+        pass
+    under_way = table.freeze(full=False)
+    table.put("b", 1)
+    table.discard("b")
+    assert not table.current
+    table.discard("a")
+    table.freeze(full=False).release()
+    under_way.release()
+    while table.fold(10):
+        pass
+    table.put("c", 1)
+    for _ in range(3):
+        table.freeze(full=False).release()
+        table.discard("c")
+    while table.fold(1):
+        pass
+    assert entries(table.freeze(full=True)) == {}
 
 
 def test_what_is_read_of_a_slice_is_its_newest() -> None:

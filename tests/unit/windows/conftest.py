@@ -21,6 +21,7 @@ from penstock.runtime.windows.trigger import Trigger
 from penstock.runtime.windows.window_operator import WindowOperator
 from penstock.state.key_groups import KeyGroups
 from penstock.state.key_value import Stores
+from penstock.state.stored import StoredKeyedBackend
 from penstock.testing.simulator.stores import MemoryStore
 
 
@@ -48,9 +49,10 @@ class Driver:
         self.counters = OperatorCounters("window")
         info = SubtaskInfo("job", 0, "task", 0, 1, 128, batched=batched)
         self.context = OperatorContext(
-            info, "window", "", lambda: self.now_ms, budget, self.counters, KeyGroups(128), stores
+            info, "window", "", lambda: self.now_ms, budget, self.counters, KeyGroups(128), stores=stores
         )
         operator.setup(self.context, self)
+        assert isinstance(operator.backend, StoredKeyedBackend) is (stores is not None and not batched)
         operator.open()
 
     # What the operator emits into.

@@ -20,7 +20,7 @@ reduce function sees values of different slices in the order of their slices, no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -136,7 +136,7 @@ class SlicedWindowOperator(WindowingOperator):
         else:
             # Not by slice: a window takes in its records in the order in which they came.
             for window, (some_keys, some_values) in self._by_window(keys, values, timestamps, behind).items():
-                self._fold_into(window, [self._waiting_for(window)], some_keys, some_values)
+                self._fold_into(window, [window], some_keys, some_values)
         # No window that has ended holds a slice from the horizon on, so these may as well come last.
         for key, value, timestamp in behind:
             yield from self._take_behind(key, value, timestamp)
@@ -186,12 +186,17 @@ class SlicedWindowOperator(WindowingOperator):
         """Add records to a slice all of whose windows are waiting."""
         windows = self._windows_of(start)
         if self._shares:
-            self._fold_into(start, [self._waiting_for(window) for window in windows], keys, values)
+            self._fold_into(start, windows, keys, values)
         else:
             for window in windows:
-                self._fold_into(window, [self._waiting_for(window)], keys, values)
+                self._fold_into(window, [window], keys, values)
 
-    def _fold_into(self, start: int, newcomers: list[Layer], keys: list[Any], values: Values) -> None:
+    def _fold_into(self, start: int, windows: Sequence[int], keys: list[Any], values: Values) -> None:
+        newcomers = [self._waiting_for(window) for window in windows]
+        for window, waiting in zip(windows, newcomers, strict=True):
+            if window in self._ended.slices:
+                # Event time has begun anew after a restart: it has fired, its keys are known, and it will fire again.
+                waiting.update(dict.fromkeys(keys, True))
         rest = iter(values)
         try:
             self.contents.fold(keys, rest, self._slices.at(start), newcomers)
@@ -322,9 +327,10 @@ class SlicedWindowOperator(WindowingOperator):
         yield from self._drop_slices(window, keys)
 
     def _slices_in(self, window: int) -> list[Callable[[Any], Any]]:
-        """What gives the contents of a key in each slice of the window."""
+        """What gives the contents of a key in each slice of the window that has any."""
         starts = range(window, window + self._size, self._width) if self._shares else [window]
-        return [reader for start in starts if (reader := self._slices.reader(start)) is not None]
+        readers = [reader for start in starts if (reader := self._slices.reader(start)) is not None]
+        return readers or [_nothing]
 
     def _put_together(self, slices: list[Callable[[Any], Any]], key: Any) -> Any:
         parts = [contents for of_key in slices if (contents := of_key(key)) is not None]
@@ -340,6 +346,10 @@ class SlicedWindowOperator(WindowingOperator):
         """Drop those slices of which `window`, with these keys, is the last window."""
         for start in range(window, window + self._slide, self._width) if self._shares else [window]:
             yield from self._slices.drop(start, keys)
+
+
+def _nothing(key: Any) -> None:
+    """What a user's function keeps of a window may be None, which no snapshot holds."""
 
 
 def _keys_at(window: int, table: SlicedTable, heap: list[int]) -> Layer:

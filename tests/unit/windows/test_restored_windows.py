@@ -1,0 +1,72 @@
+"""Windows that a snapshot has given back, and windows whose contents lie in a snapshot or in a store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.windows.contents import Reduced
+
+
+def restored(job: Any, into: Any) -> Any:
+    """A job that goes on from a full snapshot of another."""
+    for name, table in job.operator.backend.tables.items():
+        for places, values in table.freeze(True).pieces():
+            into.operator.restored_table(name, "").restore(places, values)
+    into.operator.open()
+    return into
+
+
+def test_a_late_record_after_a_restart_makes_its_window_fire_again(drive: Any) -> None:
+    """The update of a result would be lost, since event time has begun anew and the key is known."""
+    for assigner in (TumblingEventTimeWindows.of(10), SlidingEventTimeWindows.of(10, 5)):
+        job = drive.sum(assigner, lateness=100)
+        job.records((("k", 1), 5)).until(20)
+        fired = job.taken()
+        job = restored(job, drive.sum(assigner, lateness=100))
+        assert job.until(20).take() == [], "nothing has come"
+        job = restored(job, drive.sum(assigner, lateness=100))
+        job.records((("k", 10), 6)).until(30)
+        assert job.taken() == [("k", 11)] * len(fired)
+        assert job.until(1_000).take() == []
+        assert job.is_empty
+
+
+def test_a_window_that_had_fired_is_over_after_a_restart(drive: Any) -> None:
+    """It would wait for ever, with no key in it."""
+    job = drive.sum(TumblingEventTimeWindows.of(10))
+    job.records((("k", 1), 5), (("k", 1), 15)).until(12)
+    assert job.taken() == [("k", 1)]
+    job = restored(job, drive.sum(TumblingEventTimeWindows.of(10)))
+    assert job.until(30).taken() == [("k", 1)]
+    assert job.is_empty
+
+
+def test_a_clock_that_was_set_back_opens_the_window_anew(drive: Any) -> None:
+    """What had been dropped would be read from the snapshot or the store, and the new record would be lost."""
+    job = drive.sum(TumblingProcessingTimeWindows.of(10))
+    job.now_ms = 5
+    job.untimed(("k", 1))
+    for table in job.operator.backend.tables.values():
+        table.freeze(False).release()
+    while job.operator.backend.fold(10):
+        pass
+    assert job.clock(11).taken() == [("k", 1)]
+    job.now_ms = 8
+    job.untimed(("k", 100))
+    assert job.clock(30).taken() == [("k", 100)]
+    assert job.is_empty
+
+
+def test_a_function_that_keeps_nothing_of_a_window(drive: Any) -> None:
+    """After a restart it would fail in a way that names nobody."""
+
+    def forgets(a: Any, b: Any) -> None:
+        """A user who has forgotten `return`."""
+
+    def make() -> Any:
+        return drive(TumblingEventTimeWindows.of(10), Reduced(UserFunction(forgets, "reduce")))
+
+    job = restored(make().records((("k", 1), 5), (("k", 2), 6)), make())
+    assert job.until(20).taken() in ([], [None])
