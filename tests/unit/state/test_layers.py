@@ -225,19 +225,22 @@ def test_what_is_gone_is_in_no_later_layer() -> None:
     table.freeze(full=False).release()
     while table.fold(10):
         pass
+    table.put("c", 0)
     under_way = table.freeze(full=False)
     table.put("b", 1)
     table.discard("b")
     assert not table.current
     table.discard("a")
+    table.discard("c")
     table.freeze(full=False).release()
     under_way.release()
     while table.fold(10):
         pass
     table.put("c", 1)
-    for _ in range(3):
+    for _ in range(2):
         table.freeze(full=False).release()
         table.discard("c")
+    table.freeze(full=False).release()
     while table.fold(1):
         pass
     assert entries(table.freeze(full=True)) == {}
