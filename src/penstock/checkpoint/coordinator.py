@@ -31,7 +31,7 @@ _HISTORY = 100
 Subtask = tuple[int, int]
 Commit = tuple[int, int, list[Any]]
 """sink, subtask, committables"""
-CommitCall = Callable[[int, int, list[Any], Callable[[], None]], None]
+CommitCall = Callable[[int, int, list[Any], Callable[[], None], bool], None]
 """Commits, perhaps some time later; the last argument is to be called when it is done."""
 
 
@@ -164,6 +164,8 @@ class CheckpointCoordinator:
         self._pending: dict[int, Pending] = {}
         self._wanted: deque[Wanted] = deque()
         self._savepoints: set[int] = set()
+        self._saved_id = 0
+        """The newest savepoint that is complete."""
         self._last_id = 0
         self.committed_id = 0
         """The newest checkpoint that counts: what came before it has been committed."""
@@ -177,6 +179,7 @@ class CheckpointCoordinator:
         self._undone: dict[int, Commit] = {}
         """What has been given out to be committed, and has not been yet: until then each manifest has to hold it."""
         self._given_out = 0
+        self._when_committed: list[Callable[[], None]] = []
         self._latest: dict[Subtask, set[str]] = {}
         self._known: set[str] = set()
         self._attempt = 0
@@ -214,15 +217,16 @@ class CheckpointCoordinator:
         """Its tasks are gone: what was under way is given up, and what was prepared since is not committed."""
         self._running = False
         self._next_at_ms = None
-        # A savepoint given to the user goes on naming what it has prepared.
-        lost = [commit for number, commit in self._carried if number not in self._savepoints]
-        lost += [commit for pending in self._pending.values() for commit in pending.commits]
+        prepared = list(self._carried)
+        prepared += [(number, commit) for number, pending in self._pending.items() for commit in pending.commits]
+        # A savepoint given to the user goes on naming what had been prepared by then.
+        lost = [commit for number, commit in prepared if number > self._saved_id]
         waiting = [*(pending.wanted for pending in self._pending.values()), *self._wanted]
         for pending in self._pending.values():
-            if pending.wanted.savepoint:
-                self._storage.savepoint(pending.wanted.savepoint).remove()
+            self._remove_savepoint(pending)
         self._pending.clear()
         self._wanted.clear()
+        self._when_committed.clear()
         for wanted in waiting:
             wanted.then(CheckpointError("the job ended, or failed, before the snapshot was complete"))
         for commit in lost:
@@ -303,6 +307,11 @@ class CheckpointCoordinator:
         self, task: Subtask, checkpoint_id: int, state: SubtaskState, commits: list[tuple[int, list[Any]]]
     ) -> None:
         """A task has taken its part."""
+        if not self._running:
+            # Its attempt has ended: the next one does again what this was for.
+            for sink, committables in commits:
+                self._abort(sink, task[1], committables)
+            return
         if checkpoint_id not in self._savepoints:
             files = files_of(state.operators.values())
             self._known |= files
@@ -339,7 +348,7 @@ class CheckpointCoordinator:
         savepoint = pending.wanted.savepoint
         try:
             (self._storage.savepoint(savepoint) if savepoint else self._storage).publish(manifest)
-        except OSError as error:
+        except (OSError, CheckpointError) as error:
             self._give_up(pending, f"its manifest could not be written: {error}")
             return
         if savepoint:
@@ -350,7 +359,11 @@ class CheckpointCoordinator:
 
     def _savepoint_complete(self, pending: Pending, manifest: Manifest, commits: list[Commit]) -> None:
         del self._pending[pending.checkpoint_id]
+        self._saved_id = pending.checkpoint_id
         self.stopped = self.stopped or pending.wanted.stop
+        if pending.wanted.stop:
+            # Before anything is committed: whoever looked for the latest checkpoint would go back behind it.
+            self.drop_all()
         if pending.wanted.stop or self.settings.interval_ms is None:
             # The job goes back to nothing that was before.
             self._carried.clear()
@@ -365,14 +378,25 @@ class CheckpointCoordinator:
             self._give_out(commit)
         self._tell_all(CheckpointComplete(pending.checkpoint_id))
 
-    def _give_out(self, commit: Commit) -> None:
+    def _give_out(self, commit: Commit, again: bool = False) -> None:
         self._given_out += 1
         number = self._given_out
         self._undone[number] = commit
-        self._commit(*commit, lambda: self._done(number))
+        self._commit(*commit, lambda: self._done(number), again)
 
     def _done(self, number: int) -> None:
         self._undone.pop(number, None)
+        if not self._undone:
+            calls, self._when_committed = self._when_committed, []
+            for call in calls:
+                call()
+
+    def when_committed(self, call: Callable[[], None]) -> None:
+        """Call it when all is committed that was to be. If a commit fails the attempt does, and it is not called."""
+        if self._undone:
+            self._when_committed.append(call)
+        else:
+            call()
 
     def commit_again(self, manifest: Manifest) -> None:
         """The job goes back to this checkpoint: perhaps not all of its commits were done. Commits are idempotent."""
@@ -381,7 +405,7 @@ class CheckpointCoordinator:
         for state_id, packed_commits in manifest.commits.items():
             if state_id in sinks:
                 for packed_commit in packed_commits:
-                    self._give_out((sinks[state_id], *unpacked(packed_commit)))
+                    self._give_out((sinks[state_id], *unpacked(packed_commit)), again=True)
 
     def _checkpoint_complete(self, pending: Pending, manifest: Manifest, commits: list[Commit]) -> None:
         for older in self._older(pending):
@@ -398,7 +422,9 @@ class CheckpointCoordinator:
             self._next_at_ms = max(self._next_at_ms, self._now_ms() + self.settings.pause_ms)
         self._commit_all(pending, commits)
         while len(self.completed) > self.settings.retained:
-            self._storage.discard(self.completed.pop(0))
+            # What can't be removed stays: the checkpoint counts.
+            with contextlib.suppress(OSError):
+                self._storage.discard(self.completed.pop(0))
         self._collect_garbage()
         pending.wanted.then(manifest)
 
@@ -419,11 +445,17 @@ class CheckpointCoordinator:
         self._tell_all(AbortCheckpoint(pending.checkpoint_id))
         if pending.wanted.savepoint:
             # Whoever asked for it is told; the job does not depend on it.
-            self._storage.savepoint(pending.wanted.savepoint).remove()
+            self._remove_savepoint(pending)
         else:
             self._count_failure(pending, reason)
         pending.wanted.then(CheckpointError(reason))
         self._begin_wanted()
+
+    def _remove_savepoint(self, pending: Pending) -> None:
+        if pending.wanted.savepoint:
+            # Perhaps nothing opens the place where it was to go, and it was given up for that.
+            with contextlib.suppress(OSError, CheckpointError):
+                self._storage.savepoint(pending.wanted.savepoint).remove()
 
     def _count_failure(self, pending: Pending, reason: str) -> None:
         self._failures += 1

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.file_systems import is_url
 from penstock.state.handles import KeyedFile, ListsFile, OperatorState, SnapshotFigures, database_of, files_of
 
@@ -119,7 +119,7 @@ def decode(data: bytes, path: str) -> Manifest:
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
     except msgspec.DecodeError as error:
-        raise CheckpointError(f"the manifest {path} is damaged: {error}") from error
+        raise DamagedCheckpointError(f"the manifest {path} is damaged: {error}") from error
     if manifest.version > VERSION:
         raise CheckpointError(
             f"the manifest {path} has version {manifest.version}, this penstock reads up to {VERSION}: it was written "

@@ -44,6 +44,7 @@ def assign(manifest: Manifest, vertices: Sequence[VertexOutline], *, own: bool, 
                 )
             for subtask, operator in enumerate(_of_operator(part, vertex, own)):
                 restored.setdefault((vertex.id, subtask), {})[state_id] = operator
+    _check_sinks(manifest, vertices, allow_non_restored)
     lost = [part for part in manifest.operators if part.state_id not in found]
     if lost and not allow_non_restored:
         names = ", ".join(f"'{part.name}' ({part.state_id})" for part in lost)
@@ -53,6 +54,17 @@ def assign(manifest: Manifest, vertices: Sequence[VertexOutline], *, own: bool, 
             "drop that state: --allow-non-restored-state"
         )
     return restored
+
+
+def _check_sinks(manifest: Manifest, vertices: Sequence[VertexOutline], allow_non_restored: bool) -> None:
+    known = {state_id for vertex in vertices for state_id, _ in vertex.operators}
+    gone = [state_id for state_id, commits in manifest.commits.items() if commits and state_id not in known]
+    if gone and not allow_non_restored:
+        raise CheckpointError(
+            f"checkpoint {manifest.checkpoint_id} names results, to be published, of sinks that this program does not "
+            f"have: {', '.join(gone)}. Give sinks the uid they had (those without one are told apart by their place in "
+            "the program), or leave these results unpublished: --allow-non-restored-state"
+        )
 
 
 def enumerator_states(manifest: Manifest) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pyarrow import fs
 from penstock.checkpoint.columns import ColumnFiles
 from penstock.checkpoint.manifest import Manifest, decode, encode, is_relative
 from penstock.common import file_systems
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, DamagedCheckpointError
 
 _log = logging.getLogger(__name__)
 
@@ -213,21 +213,21 @@ def file_system_of(directory: str) -> tuple[fs.FileSystem, str]:
 def latest_of(base: str, job_name: str) -> str:
     """The path of the newest checkpoint of a job of that name, below a directory of checkpoints.
 
-    Raises CheckpointError if there is none.
+    One that is damaged is passed over. Raises CheckpointError if there is none, or one can't be read now.
     """
     system, root = file_system_of(base)
     newest: tuple[int, int, str] | None = None
     for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
         if entry.type is not fs.FileType.Directory:
             continue
-        for _, path in completed_in(_like(base, entry.path)):
+        for _, path in completed_in(_like(base, root, entry.path)):
             try:
-                manifest = read_manifest(_like(base, path))
-            except CheckpointError as error:
+                manifest = read_manifest(_like(base, root, path))
+            except DamagedCheckpointError as error:
                 _log.warning("passed over: %s", error)
                 continue
             # Of two in one millisecond the later one: what it names may have been committed.
-            found = manifest.completed_ms, manifest.checkpoint_id, _like(base, path)
+            found = manifest.completed_ms, manifest.checkpoint_id, _like(base, root, path)
             if manifest.job_name == job_name and (newest is None or found > newest):
                 newest = found
     if newest is None:
@@ -235,10 +235,13 @@ def latest_of(base: str, job_name: str) -> str:
     return newest[2]
 
 
-def _like(base: str, path: str) -> str:
-    """A path that a file system has told, as a URL if `base` is one."""
-    scheme, separator, _ = base.partition("://")
-    return f"{scheme}://{path}" if separator else path
+def _like(base: str, root: str, path: str) -> str:
+    """A path below `root` that a file system has told, as a URL if `base` is one. It names `root` as `base`."""
+    if "://" not in base:
+        return path
+    # Some file systems tell paths with a slash before them.
+    inside = path.strip("/").removeprefix(root.strip("/")).strip("/")
+    return f"{base.rstrip('/')}/{inside}"
 
 
 def completed_in(directory: str) -> list[tuple[int, str]]:
@@ -261,6 +264,6 @@ def read_manifest(path: str) -> Manifest:
         with system.open_input_stream(inside) as stream:
             return decode(stream.read(), inside)
     except FileNotFoundError as error:
-        raise CheckpointError(f"there is no checkpoint at {path}: {inside} is missing") from error
+        raise DamagedCheckpointError(f"there is no checkpoint at {path}: {inside} is missing") from error
     except OSError as error:
         raise CheckpointError(f"the manifest {inside} can't be read: {error}") from error

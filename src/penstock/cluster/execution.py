@@ -13,6 +13,7 @@ Time is given, threads and sockets are the JobManager's: the simulator drives th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.runtime.events import AssignSplits, Cancel, Close, Drain, Event, NoMoreSplits
 from penstock.runtime.source import Source, SplitEnumerator
+
+_log = logging.getLogger(__name__)
 
 Subtask = tuple[int, int]
 SlotId = tuple[int, int]
@@ -176,9 +179,13 @@ class Execution:
             self._discover(vertex)
 
     def close(self) -> None:
-        """Close the enumerators."""
-        for enumerator in self._enumerators.values():
-            enumerator.close()
+        """Close the enumerators, each once. One that fails is told of in the log: the job ends all the same."""
+        while self._enumerators:
+            _, enumerator = self._enumerators.popitem()
+            try:
+                enumerator.close()
+            except Exception:
+                _log.exception("an enumerator could not be closed")
 
     def assign(self, vertex: int, subtask: int, splits: Sequence[Any]) -> None:
         """An enumerator assigns splits."""

@@ -13,7 +13,14 @@ from typing import Any
 from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings, CommitCall
 from penstock.checkpoint.manifest import Manifest, located
 from penstock.checkpoint.restore import Restored, assign, enumerator_states
-from penstock.checkpoint.storage import DirectoryStorage, absolute, files_directory, latest_of, read_manifest
+from penstock.checkpoint.storage import (
+    DirectoryStorage,
+    absolute,
+    file_system_of,
+    files_directory,
+    latest_of,
+    read_manifest,
+)
 from penstock.cluster.backends import stored_state_of
 from penstock.cluster.outlines import outlines_of, sink_state_ids, source_state_ids
 from penstock.common import options
@@ -41,7 +48,7 @@ class JobCheckpoints:
         self._graph = graph
         self._outlines = outlines_of(graph)
         self.storage = DirectoryStorage(directory)
-        self.commit: CommitCall = lambda sink, subtask, values, done: done()
+        self.commit: CommitCall = lambda sink, subtask, values, done, again: done()
         self.abort: Callable[[int, int, list[Any]], None] = lambda sink, subtask, values: None
         self.coordinator = CheckpointCoordinator(
             job_id,
@@ -57,7 +64,7 @@ class JobCheckpoints:
             ),
             self.storage,
             lambda: time.time_ns() // 1_000_000,
-            lambda sink, subtask, values, done: self.commit(sink, subtask, values, done),
+            lambda sink, subtask, values, done, again: self.commit(sink, subtask, values, done, again),
             lambda sink, subtask, values: self.abort(sink, subtask, values),
             sink_state_ids(graph),
         )
@@ -74,10 +81,12 @@ class JobCheckpoints:
         return self.coordinator.settings.interval_ms is not None
 
     def savepoint_directory(self, base: str | None) -> str:
-        """A directory for a new savepoint, below `base` or what is configured. Raises ConfigurationError."""
+        """A directory for a new savepoint, below `base` or what is configured. Raises if there is none."""
         base = base or self._savepoints
         if base is None:
             raise ConfigurationError(f"where to? Name a directory, or set {options.SAVEPOINT_DIRECTORY.key}")
+        # Before any task writes: a place that nothing opens is told to whoever asked.
+        file_system_of(base)
         return f"{absolute(base)}/savepoint-{self._job_id[:6]}-{uuid.uuid4().hex[:12]}"
 
     def start_from(self, path: str, claim: bool) -> None:

@@ -28,8 +28,8 @@ from penstock.cluster.uncommitted import Uncommitted
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import (
-    CheckpointError,
     ConfigurationError,
+    DamagedCheckpointError,
     JobCancelledError,
     JobError,
     NotEnoughSlotsError,
@@ -124,6 +124,7 @@ class JobManager:
         self.error: BaseException | None = None
         self.killed_slots: list[SlotId] = []
         self._ended = False
+        self._ended_before: Execution | None = None
         checkpoints.commit = self._commit
         checkpoints.abort = self._results.abort
 
@@ -159,18 +160,23 @@ class JobManager:
         self._deploy_attempt()
 
     def _deploy_attempt(self) -> None:
-        attempt = self._attempt
+        execution = self.execution
         try:
-            query = self._deploy(attempt, self._checkpoints.restored())
-            if self._ended or attempt != self._attempt:
+            query = self._deploy(self._attempt, self._checkpoints.restored())
+            if self._ended or execution.over or self.execution is not execution:
                 # It failed while it was being started, and nobody waits for it any more.
                 query.stop()
             else:
                 self._query = query
         except Exception as error:
             failure = from_spark(error, self._configuration.get(options.SHOW_SPARK_STACK))
-            self.server.call_soon(lambda: self._fail(failure))
-            self.server.call_soon(self.execution.give_up)
+
+            def fail() -> None:
+                if self.execution is execution:
+                    self._fail(failure)
+                    execution.give_up()
+
+            self.server.call_soon(fail)
 
     @property
     def status(self) -> JobStatus:
@@ -261,11 +267,14 @@ class JobManager:
         coordinator, task = self._checkpoints.coordinator, (message.vertex, message.slot)
         before = coordinator.committed_id
         commits = pickle.loads(message.commits) if message.commits else []
-        coordinator.acknowledged(task, message.checkpoint_id, message.state, commits)
-        if coordinator.committed_id != before:
-            self._checkpoints.committed()
-            for sink, subtask, values in self._uncommitted.complete(message.checkpoint_id):
-                self._results.commit(sink, subtask, partial(pickle.loads, values), lambda: None)
+        try:
+            coordinator.acknowledged(task, message.checkpoint_id, message.state, commits)
+        finally:
+            # Also if what follows a complete checkpoint has failed: the job will go on from it.
+            if coordinator.committed_id != before:
+                self._checkpoints.committed()
+                for sink, subtask, values in self._uncommitted.complete(message.checkpoint_id):
+                    self._results.commit(sink, subtask, partial(pickle.loads, values), lambda: None)
         self._check_coordinator()
 
     def _on_declined(self, slot: SlotId, message: CheckpointDeclined) -> None:
@@ -278,8 +287,8 @@ class JobManager:
         if error is not None:
             self._fail(error)
 
-    def _commit(self, sink: int, subtask: int, values: list[Any], done: Callable[[], None]) -> None:
-        self._results.commit(sink, subtask, lambda: values, lambda: self.server.call_soon(done))
+    def _commit(self, sink: int, subtask: int, values: list[Any], done: Callable[[], None], again: bool) -> None:
+        self._results.commit(sink, subtask, lambda: values, lambda: self.server.call_soon(done), again)
 
     def _on_data_ended(self, slot: SlotId, message: TaskDataEnded) -> None:
         self.execution.data_ended(message.vertex, message.slot)
@@ -335,7 +344,11 @@ class JobManager:
         self.execution.close()
         self._savepoints.attempt_ended()
         error = self.execution.error
-        if isinstance(error, CheckpointError) and not self._ran and self._checkpoints.coordinator.fall_back():
+        damaged = (
+            isinstance(error, DamagedCheckpointError) and not self._ran and self._ended_before is not self.execution
+        )
+        self._ended_before = self.execution
+        if damaged and self._checkpoints.coordinator.fall_back():
             _log.warning(
                 "job '%s' goes back to the checkpoint before, so what has been committed since comes again: %s",
                 self._graph.name,
@@ -369,8 +382,8 @@ class JobManager:
         try:
             self._begin_attempt()
         except Exception as error:
-            self._fail(error)
-            self.execution.give_up()
+            # The execution before is over, and may have failed for another reason.
+            self.execution.status, self.execution.error = JobStatus.FAILED, error
             return
         threading.Thread(target=self._deploy_attempt, name="penstock-deploy", daemon=True).start()
 

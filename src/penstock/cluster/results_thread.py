@@ -29,6 +29,8 @@ class ResultsThread:
         """The job starts anew: what has failed so far is done again."""
         self._attempt += 1
         self.error = None
+        for taker in self._takers.values():
+            self._put(taker.restarted)
 
     def take(self, sink: int, subtask: int, values: Callable[[], list[Any]]) -> None:
         """Values that count at once."""
@@ -36,13 +38,23 @@ class ResultsThread:
         if taker is not None:
             self._put(lambda: taker.take(subtask, values()))
 
-    def commit(self, sink: int, subtask: int, values: Callable[[], list[Any]], done: Callable[[], None]) -> None:
-        """Values whose checkpoint is complete. `done` is called in this thread once the taker has committed them."""
+    def commit(
+        self,
+        sink: int,
+        subtask: int,
+        values: Callable[[], list[Any]],
+        done: Callable[[], None],
+        again: bool = False,
+    ) -> None:
+        """Values whose checkpoint is complete. `done` is called in this thread once the taker has committed them.
+
+        `again`: the job has gone back to that checkpoint.
+        """
         taker = self._takers.get(sink)
 
         def commit() -> None:
             if taker is not None:
-                taker.commit(subtask, values())
+                (taker.commit_again if again else taker.commit)(subtask, values())
             done()
 
         self._put(commit)

@@ -61,7 +61,8 @@ class Savepoints:
 
             def done(outcome: Outcome) -> None:
                 if not isinstance(outcome, CheckpointError):
-                    close()
+                    # Only then: as long as tasks are there, a commit that fails is done again.
+                    self._checkpoints.coordinator.when_committed(close)
                 elif self._execution().is_running:
                     self.last_checkpoint(close)
 
@@ -98,6 +99,9 @@ class Savepoints:
 
 
 def _tell(answer: Future[str], directory: str, outcome: Outcome) -> None:
+    if answer.done():
+        # Told already that the job has failed; or whoever asked has given up waiting.
+        return
     if isinstance(outcome, CheckpointError):
         answer.set_exception(CheckpointError(f"the savepoint failed: {outcome}"))
     else:

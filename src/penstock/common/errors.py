@@ -56,5 +56,9 @@ class CheckpointError(JobError):
     """State could not be written, or what was written is missing, damaged, or not that of this program."""
 
 
+class DamagedCheckpointError(CheckpointError):
+    """A part of a snapshot is missing, cut off, or not what was written: it will not get better."""
+
+
 class JobCancelledError(PenstockError):
     """The job was cancelled."""

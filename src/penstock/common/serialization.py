@@ -234,9 +234,11 @@ def _csv_line(characters: _CsvCharacters) -> Callable[[Sequence[Any]], str]:
         quotechar=quote_char,
         escapechar=escape_char,
         quoting=csv.QUOTE_NONE if quote_char is None else csv.QUOTE_MINIMAL,
-        lineterminator="\n",
+        # Of both characters, since what is in it is what is quoted.
+        lineterminator="\r\n",
     )
-    return writer.writerow  # It returns what `write` of its file returns.
+    write = writer.writerow  # It returns what `write` of its file returns.
+    return lambda fields: write(fields)[:-2] + "\n"
 
 
 class _Echo:

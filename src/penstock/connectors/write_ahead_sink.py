@@ -90,6 +90,16 @@ class Batch(msgspec.Struct, frozen=True):
     values: list[Any]
 
 
+def _in_order(log: list[Batch]) -> list[Batch]:
+    """By time, and those of one writer as it wrote them, also if its clock was set back meanwhile."""
+    latest: dict[str, int] = {}
+    keyed = []
+    for batch in sorted(log, key=lambda batch: (batch.log_id, batch.checkpoint_id)):
+        latest[batch.log_id] = max(latest.get(batch.log_id, batch.timestamp), batch.timestamp)
+        keyed.append((latest[batch.log_id], batch.log_id, batch.checkpoint_id, batch))
+    return [batch for *_, batch in sorted(keyed, key=lambda item: item[:3])]
+
+
 class _LogWriter(SinkWriter[T]):
     def __init__(self, sink: WriteAheadSink[T], context: SinkContext, log: list[Batch]) -> None:
         self._sink = sink
@@ -97,7 +107,7 @@ class _LogWriter(SinkWriter[T]):
         # Of its own at each start: a batch that another program has sent under this number is another batch.
         self._id = uuid.uuid4().hex
         self._values: list[T] = []
-        self._log = deque(sorted(log, key=lambda batch: (batch.timestamp, batch.log_id, batch.checkpoint_id)))
+        self._log = deque(_in_order(log))
         self._ended = False
         sink.open(context)
         if sink.committer is not None:

@@ -22,11 +22,18 @@ class ResultTaker:
         raise NotImplementedError
 
     def commit(self, subtask: int, values: list[Any]) -> None:
-        """The checkpoint to which these belong is complete. May be called again for the same after a recovery."""
+        """The checkpoint to which these belong is complete."""
         self.take(subtask, values)
+
+    def commit_again(self, subtask: int, values: list[Any]) -> None:
+        """The job has gone back to the checkpoint to which these belong: perhaps they have been committed."""
+        self.commit(subtask, values)
 
     def abort(self, subtask: int, values: list[Any]) -> None:
         """The checkpoint to which these belong will not be complete."""
+
+    def restarted(self) -> None:
+        """The job starts anew: what was taken from the attempt before, and does not count yet, comes again."""
 
     def succeeded(self) -> None:
         """The job has ended well: nothing more comes."""
@@ -88,8 +95,15 @@ class CommitTaker(ResultTaker):
     def commit(self, subtask: int, values: list[Any]) -> None:
         self._committer.commit(values)
 
+    def commit_again(self, subtask: int, values: list[Any]) -> None:
+        self._committer.commit_again(values)
+
     def abort(self, subtask: int, values: list[Any]) -> None:
         self._committer.abort(values)
+
+    def restarted(self) -> None:
+        committables, self._committables = self._committables, []
+        self._committer.abort(committables)
 
     def succeeded(self) -> None:
         self._committer.commit(self._committables)

@@ -93,6 +93,10 @@ class Committer(ABC):
     def commit(self, committables: Sequence[Any]) -> None:
         """Publish all of these. Committing one that is already committed changes nothing."""
 
+    def commit_again(self, committables: Sequence[Any]) -> None:
+        """The job has gone back to the checkpoint that names these: publish those that have not been yet."""
+        self.commit(committables)
+
     def abort(self, committables: Sequence[Any]) -> None:
         """Remove what these name: their attempt did not succeed."""
 

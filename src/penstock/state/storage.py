@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Protocol
 
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.state.handles import KeyedFile, Section
 from penstock.state.schema import TableSchema
 from penstock.state.tables import Entries, Places
@@ -82,19 +82,19 @@ class StateStorage(Protocol):
 
 
 def read_section(storage: StateStorage, path: str, section: Section) -> bytes:
-    """The bytes of a section, checked. Raises CheckpointError naming the file if they are not what was written."""
+    """The bytes of a section, checked. Raises CheckpointError naming the file; Damaged… if it is not as it was."""
     try:
         data = storage.read(path, section.offset, section.length)
     except FileNotFoundError as error:
-        raise CheckpointError(f"the snapshot file {path} is missing") from error
+        raise DamagedCheckpointError(f"the snapshot file {path} is missing") from error
     except OSError as error:
         raise CheckpointError(f"the snapshot file {path} can't be read: {error}") from error
     if len(data) < section.length:
-        raise CheckpointError(
+        raise DamagedCheckpointError(
             f"the snapshot file {path} is truncated: it ends before byte {section.offset + section.length}"
         )
     if zlib.crc32(data) != section.crc:
-        raise CheckpointError(
+        raise DamagedCheckpointError(
             f"the snapshot file {path} is damaged: wrong checksum at bytes {section.offset} to "
             f"{section.offset + section.length}"
         )

@@ -43,7 +43,7 @@ class Job:
         )
         self.coordinator.attempt_began(0, lambda *event: self.told.append(event), lambda: {"s": ["split"]})
 
-    def commit(self, sink: int, subtask: int, values: list, done) -> None:
+    def commit(self, sink: int, subtask: int, values: list, done, again: bool) -> None:
         self.committed.append((sink, subtask, values))
         if self.commits_at_once:
             done()
@@ -321,3 +321,60 @@ def test_a_savepoint_that_fails_is_the_affair_of_who_asked() -> None:
     job.coordinator.declined((COUNT, 0), savepoint, "no such directory")
     assert isinstance(outcomes[0], CheckpointError) and "no such directory" in str(outcomes[0])
     assert job.coordinator.error is None
+
+
+def test_what_a_savepoint_names_is_not_given_up() -> None:
+    """Who starts from the savepoint would find hidden files gone that it names, and rows with them."""
+    job = Job(interval_ms=100)
+    given_up = job.coordinator.trigger()
+    job.acknowledge(given_up, (COUNT, 0), commits=[(SINK, ["a"])])
+    job.coordinator.abort(given_up, "too slow")
+    job.coordinator.ask(Wanted(lambda outcome: None, "/sp"))
+    (_, savepoint) = job.triggered()
+    job.acknowledge(savepoint, commits=[(SINK, ["b"])])
+    later = job.coordinator.trigger()
+    job.acknowledge(later, (COUNT, 0), commits=[(SINK, ["c"])])
+    job.coordinator.attempt_ended()
+    assert job.aborted == [(SINK, 0, ["c"])]
+
+
+def test_what_was_prepared_for_a_savepoint_that_failed_is_given_up_with_its_attempt() -> None:
+    """Hidden files and open transactions would stay for ever."""
+    job = Job(interval_ms=100)
+    job.coordinator.ask(Wanted(lambda outcome: None, "/sp"))
+    (savepoint,) = job.triggered()
+    job.acknowledge(savepoint, (COUNT, 0), commits=[(SINK, ["a"])])
+    job.coordinator.declined((COUNT, 1), savepoint, "the disk is full")
+    job.coordinator.attempt_ended()
+    assert job.aborted == [(SINK, 0, ["a"])]
+
+
+def test_before_a_job_stops_with_a_savepoint_its_checkpoints_go() -> None:
+    """A driver that dies over the commits would leave a latest checkpoint behind which they lie: done twice."""
+    job = Job(interval_ms=100)
+    job.acknowledge(job.coordinator.trigger())
+    assert job.complete
+    of_commits: list[list[int]] = []
+    commit = job.commit
+    job.coordinator._commit = lambda *what: (of_commits.append(job.complete), commit(*what))
+    job.triggered()
+    job.coordinator.ask(Wanted(lambda outcome: None, "/sp", stop=True))
+    job.acknowledge(*job.triggered(), commits=[(SINK, ["a"])])
+    assert of_commits == [[], []]
+
+
+def test_the_end_waits_until_all_is_committed() -> None:
+    """A commit that fails when the tasks are gone is done again by nobody."""
+    job = Job()
+    job.commits_at_once = False
+    undone: list = []
+    job.coordinator._commit = lambda sink, subtask, values, done, again: undone.append(done)
+    ended: list[str] = []
+    job.acknowledge(job.coordinator.trigger(), commits=[(SINK, ["a"])])
+    job.coordinator.when_committed(lambda: ended.append("end"))
+    undone[0]()
+    assert not ended
+    undone[1]()
+    assert ended == ["end"]
+    job.coordinator.when_committed(lambda: ended.append("at once"))
+    assert ended == ["end", "at once"]

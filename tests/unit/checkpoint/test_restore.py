@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from penstock.checkpoint.coordinator import VertexOutline
@@ -110,3 +111,18 @@ def test_a_manifest_survives_as_json() -> None:
         decode(encode(was)[:-20], "here")
     with pytest.raises(CheckpointError, match="here has version 9"):
         decode(encode(was).replace(b'"version": 1', b'"version": 9'), "here")
+
+
+def test_results_of_a_sink_that_is_gone_are_an_error_unless_allowed() -> None:
+    """Rows that a savepoint holds would never be published, since a map was put before their sink."""
+    kept = msgspec.structs.replace(manifest(1), commits={"sink": ["packed"]})
+    vertices = outline(1, "op")
+    with pytest.raises(CheckpointError, match=r"to be published.*sink.*--allow-non-restored-state"):
+        assign(kept, vertices, own=False, allow_non_restored=False)
+    assign(kept, vertices, own=False, allow_non_restored=True)
+    assign(
+        msgspec.structs.replace(kept, commits={"op": ["packed"], "sink": []}),
+        vertices,
+        own=False,
+        allow_non_restored=False,
+    )

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.common.errors import SourceError
+from penstock.common.serialization import Encoder
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
 from penstock.connectors.file_sink import FileSink
@@ -191,3 +192,17 @@ def test_csv_bulk_writers_need_columns():
     """The file would consist of empty lines."""
     with pytest.raises(ValueError, match="no columns"):
         CsvBulkWriters.for_schema(CsvSchema.builder().build())
+
+
+def test_a_byte_order_mark_before_the_first_record_costs_none(tmp_path):
+    """What Excel writes would be read without its first row."""
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf1,2\n3,4\n")
+    rows = read_all(csv_source(tmp_path / "a.csv", ["a", "b"], header=False), 1)
+    assert rows == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
+
+
+def test_a_carriage_return_in_a_value_comes_back(tmp_path):
+    """A value would lose its end, or the file could not be read at all."""
+    line = Encoder.csv_encoder().encode(("a\rb", "c\r"))
+    (tmp_path / "a.csv").write_bytes(line)
+    assert read_all(csv_source(tmp_path / "a.csv", ["x", "y"], header=False), 1) == [{"x": "a\rb", "y": "c\r"}]

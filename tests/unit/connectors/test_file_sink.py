@@ -16,6 +16,7 @@ from penstock.connectors.file_sink import (
 )
 from penstock.connectors.file_sink.bucket import DateTimeBucketAssigner, strftime_pattern
 from penstock.connectors.file_system.listing import list_files
+from penstock.connectors.file_system.storage import resolve_below
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 
 MIDNIGHT = 1_356_998_400_000  # 2013-01-01T00:00Z
@@ -207,3 +208,37 @@ def test_a_string_encoder_and_a_plain_function(tmp_path):
         writer.write_chunk(["a", 1], None)
         (pending,) = writer.prepare_commit()
         assert Path(pending.pending_path).read_text() == "a\n1\n"
+
+
+def test_a_file_that_its_reader_took_away_is_passed_over_after_a_recovery(tmp_path):
+    """A job whose files are archived as they come could never start again."""
+    sink = builder(tmp_path).build()
+    writer = sink.create_writer(SimpleSinkContext())
+    writer.write_chunk([{"a": 1}], None)
+    pending = writer.prepare_commit()
+    sink.create_committer().commit(pending)
+    for path in visible(tmp_path):
+        Path(path).unlink()
+    sink.create_committer().commit_again(pending)
+    with pytest.raises(JobError, match="neither is there"):
+        sink.create_committer().commit(pending)
+
+
+def test_a_file_of_which_a_part_was_lost_is_not_published(tmp_path):
+    """After a power failure its rows would be missing, and nobody would know."""
+    sink = builder(tmp_path).build()
+    writer = sink.create_writer(SimpleSinkContext())
+    writer.write_chunk([{"a": 1}], None)
+    (pending,) = writer.prepare_commit()
+    Path(pending.pending_path).write_bytes(b"")
+    with pytest.raises(JobError, match="has 0 bytes"):
+        sink.create_committer().commit_again([pending])
+    assert not visible(tmp_path)
+
+
+@pytest.mark.parametrize("bucket", ["a#1", "a?b", "100%25", "New York", "Zürich"])
+def test_a_bucket_by_url_may_have_any_name(bucket):
+    """The writer would write to one path, the committer look for another, and nothing could be committed."""
+    _, path = resolve_below("mock:///out/", f"mock:///out/{bucket}/part-0")
+    assert path.strip("/") == f"out/{bucket}/part-0"
+    assert resolve_below("mock:///out", "mock:///elsewhere/part-0")[1].strip("/") == "elsewhere/part-0"

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from penstock.connectors.write_ahead_sink import CheckpointCommitter, WriteAheadSink
+from penstock.connectors.write_ahead_sink import Batch, CheckpointCommitter, WriteAheadSink
 from penstock.testing.conformance.sink import SimpleSinkContext
 
 SENT: list = []
@@ -178,3 +178,11 @@ def test_it_opens_and_closes_what_it_uses():
     with pytest.raises(OSError, match="gone"):
         writer.close()
     assert calls == [("open", 3), "close"] and sink.committer.calls == ["open", "close"]
+
+
+def test_a_clock_that_was_set_back_does_not_turn_the_log_round():
+    """Values of one writer would be sent in another order than they came."""
+    log = [Batch("a", 5, 1_000, ["first"]), Batch("a", 6, 900, ["second"]), Batch("b", 5, 950, ["other"])]
+    writer = Target().restore_writer(SimpleSinkContext(), log)
+    writer.notify_checkpoint_complete(7)
+    assert [values for _, _, values in SENT] == [["other"], ["first"], ["second"]]

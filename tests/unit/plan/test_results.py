@@ -78,3 +78,14 @@ def test_what_was_committed_is_not_removed_when_another_sink_fails() -> None:
     taker.succeeded()
     taker.failed(JobError("the other sink"))
     assert committer.calls == [("commit", ["a"]), ("abort", [])]
+
+
+def test_what_an_attempt_left_is_not_committed_by_the_next() -> None:
+    """A job that starts again without checkpoints does all of it again: rows would be there twice."""
+    committer = Recording()
+    taker = CommitTaker(committer)
+    taker.take(0, ["a"])
+    taker.restarted()
+    taker.take(0, ["b"])
+    taker.succeeded()
+    assert committer.calls == [("abort", ["a"]), ("commit", ["b"])]

@@ -67,7 +67,7 @@ class FileSink(Sink[Any]):
 
     def create_committer(self) -> FileCommitter:
         """Publishes files by renaming them."""
-        return FileCommitter()
+        return FileCommitter(self._base_path)
 
     def validate(self) -> None:
         """Raise ProgramError if the base path is a file, or its file system is unknown."""

@@ -15,7 +15,7 @@ from pyarrow import fs
 from penstock.connectors.file_sink.bucket import BasePathBucketAssigner, BucketContext
 from penstock.connectors.file_sink.part import OutputFileConfig, PartFile, PendingFile, hidden_name
 from penstock.connectors.file_sink.rolling import RollingPolicy
-from penstock.connectors.file_system.storage import resolve
+from penstock.connectors.file_system.storage import resolve, resolve_below
 from penstock.runtime.sink import SinkContext, SinkWriter
 
 Part = TypeVar("Part", bound=PartFile)
@@ -109,7 +109,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
             _, part = self._open.popitem()
             part.discard()
         while self._pending:
-            self._file_system.delete_file(resolve(self._pending.pop().pending_path)[1])
+            self._file_system.delete_file(resolve_below(self._base_path, self._pending.pop().pending_path)[1])
 
     def _part(self, bucket: str, now_ms: int) -> Part:
         return self._open.get(bucket) or self._begin(bucket, now_ms)

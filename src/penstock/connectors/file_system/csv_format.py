@@ -130,7 +130,8 @@ class CsvFormat(LineFormat):
         names = None if self.header else self.columns
         left = self.header + self.skip_first_data_row
         if not left:
-            return names or [], body_start if block else 0
+            # A byte order mark is no line: it is taken off where lines are read.
+            return names or [], 0
         reader = self.dialect.reader(block.decode(self.charset, "replace"))
         try:
             for row in reader:

@@ -19,6 +19,16 @@ def resolve(path: str) -> tuple[fs.FileSystem, str]:
         raise ProgramError(str(error)) from error
 
 
+def resolve_below(base: str, path: str) -> tuple[fs.FileSystem, str]:
+    """The same for a path that was made by appending names to `base`, which may hold what means something in a URL."""
+    name = path.removeprefix(base.rstrip("/") + "/")
+    if name == path:
+        # Of a job that wrote somewhere else.
+        return resolve(path)
+    file_system, root = resolve(base)
+    return file_system, f"{root.rstrip('/')}/{name}"
+
+
 def rejoin(path: str, root: str, inner: str) -> str:
     """The full path of something found inside a root.
 

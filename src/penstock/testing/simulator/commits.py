@@ -33,7 +33,9 @@ class Commits:
         self._attempt += 1
         self.error = False
 
-    def commit(self, sink: int, subtask: int, committables: list[Written], done: Callable[[], None]) -> None:
+    def commit(
+        self, sink: int, subtask: int, committables: list[Written], done: Callable[[], None], again: bool
+    ) -> None:
         """To be committed."""
         self._waiting.append((self._attempt, lambda: self._commit(sink, subtask, committables), done))
 

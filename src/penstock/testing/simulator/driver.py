@@ -254,7 +254,7 @@ class Driver:
             if isinstance(outcome, CheckpointError):
                 self._last_checkpoint(close)
             else:
-                close()
+                self.coordinator.when_committed(close)
 
         self._around.trace.add("JobManager", "asks for the last checkpoint")
         self.coordinator.ask(Wanted(done))
