@@ -70,7 +70,8 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     """A job in production could neither be saved nor stopped, other than by killing it."""
-    first = start(tmp_path, tmp_path / "log", "-D", "execution.checkpointing.interval=300ms")
+    kept = f"execution.checkpointing.dir={tmp_path / 'checkpoints'}"
+    first = start(tmp_path, tmp_path / "log", "-D", "execution.checkpointing.interval=300ms", "-D", kept)
     until(first, tmp_path / "log", "999")
     (entry,) = registry.glob("*.json")
     assert entry.stat().st_mode & 0o077 == 0, "the keys of the job are for its user alone"
@@ -84,6 +85,8 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     path = Path(saved.stdout.strip())
     assert path.parent == tmp_path / "savepoints" and (path / "_metadata").is_file()
     assert first.poll() is None, "the job goes on"
+    beside = penstock("run", "-s", "latest", "-D", kept, str(tmp_path / "job.py"))
+    assert beside.returncode == 1 and "is still running" in beside.stderr, beside.stderr
     nowhere = penstock("savepoint", "highest")
     assert nowhere.returncode == 1 and "execution.checkpointing.savepoint-dir" in nowhere.stderr
     stopped = penstock("stop", "highest", "--savepoint", str(tmp_path / "savepoints"))

@@ -136,9 +136,10 @@ def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False)
 
 
 def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
+    from penstock.cluster.registry import JobRegistry
     from penstock.control.commands import ask
 
-    return ask(job.address, command, timeout_s)
+    return ask(job.address, command, timeout_s, lambda: job in JobRegistry().jobs())
 
 
 def tell(call: Callable[[], str]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def obey(manager: JobManager, command: Command, answer: Callable[[Answered], None]) -> None:
-    """Do what is asked; `answer` is called when it is done. Called by the control server's thread."""
+    """Do what is asked; `answer` is called when it is done. Both happen in the control server's thread."""
     outcome = _COMMANDS[command.verb](manager, command)
 
     def tell(done: Future[str]) -> None:

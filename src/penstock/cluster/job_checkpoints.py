@@ -23,6 +23,7 @@ from penstock.checkpoint.storage import (
 )
 from penstock.cluster.backends import stored_state_of
 from penstock.cluster.outlines import outlines_of, sink_state_ids, source_state_ids
+from penstock.cluster.registry import JobRegistry
 from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
@@ -100,6 +101,11 @@ class JobCheckpoints:
             raise CheckpointError(
                 f"the state in {path} is in RocksDB's own files: set {options.STATE_BACKEND.key}: rocksdb, as it was. "
                 "To another backend a job goes by a savepoint: penstock savepoint, or penstock.state_processor"
+            )
+        if claim and JobRegistry().answers(manifest.job_id):
+            raise CheckpointError(
+                f"the job that took {path} is still running (penstock list). Its checkpoints would be taken away from "
+                f"it: cancel it first, with penstock cancel {manifest.job_id}, or start from a savepoint"
             )
         directory = files_directory(path, manifest)
         self._origin = located(manifest, directory)

@@ -226,7 +226,8 @@ class JobManager:
 
     def _on_message(self, identity: bytes, message: FromSlot) -> None:
         if isinstance(message, Command):
-            obey(self, message, lambda answer: self.server.call_soon(lambda: self.server.send(identity, answer)))
+            # Sent at once: in this tick the server may stop.
+            obey(self, message, lambda answer: self.server.send(identity, answer))
             return
         if message.attempt != self._attempt:
             return

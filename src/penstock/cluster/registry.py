@@ -14,8 +14,12 @@ from pathlib import Path
 import msgspec
 
 from penstock.common.errors import JobError
+from penstock.control.commands import ask
 from penstock.control.keys import ControlAddress
+from penstock.control.messages import Command
 from penstock.engine.java import cache_directory
+
+_ANSWER_S = 2
 
 
 class RunningJob(msgspec.Struct, frozen=True):
@@ -57,6 +61,15 @@ class JobRegistry:
                 else:
                     path.unlink(missing_ok=True)
         return sorted(found, key=lambda job: job.started_ms)
+
+    def answers(self, job_id: str) -> bool:
+        """Whether a job runs here for sure: its process may have been killed, and another have its number."""
+        for job in self.jobs():
+            if job.job_id == job_id:
+                with contextlib.suppress(JobError):
+                    ask(job.address, Command("status"), _ANSWER_S, lambda: True)
+                    return True
+        return False
 
     def find(self, wanted: str) -> RunningJob:
         """The job of that id, of an id that begins so, or of that name. Raises JobError unless there is exactly one."""

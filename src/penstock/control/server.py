@@ -12,6 +12,7 @@ from penstock.control.keys import ControlAddress, make_keys
 from penstock.control.messages import FromJobManager, FromSlot, decode_from_slot, encoder
 
 _TICK_MS = 50
+_LAST_ANSWERS_MS = 200
 
 
 class ControlServer:
@@ -108,7 +109,8 @@ class ControlServer:
                 return
 
     def _close(self) -> None:
-        self._socket.close()
+        # So long the last answers may take to whoever asked.
+        self._socket.close(linger=_LAST_ANSWERS_MS)
         self._inbox.close()
         self._authenticator.stop()
         self._context.term()
