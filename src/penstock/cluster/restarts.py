@@ -5,8 +5,10 @@ A state machine without a clock: times are handed in. Source: Flink docs, "Task 
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 
 from penstock.common import options
 from penstock.common.configuration import Configuration
@@ -55,9 +57,21 @@ class FailureRate(RestartStrategy):
 
 
 class ExponentialDelay(RestartStrategy):
-    """Restarts after a time that grows with each failure, and begins anew after a while without one."""
+    """Restarts after a time that grows with each failure, and begins anew after a while without one.
 
-    def __init__(self, initial_ms: int, max_ms: int, multiplier: float, reset_ms: int, attempts: int) -> None:
+    `jitter`: by chance so large a part of the time is added or taken off, so that jobs do not start all at once.
+    """
+
+    def __init__(
+        self,
+        initial_ms: int,
+        max_ms: int,
+        multiplier: float,
+        reset_ms: int,
+        attempts: int,
+        jitter: float = 0,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         self._initial_ms = initial_ms
         self._max_ms = max_ms
         self._multiplier = multiplier
@@ -65,17 +79,21 @@ class ExponentialDelay(RestartStrategy):
         self._attempts = attempts
         self._failures = 0
         self._next_ms = float(initial_ms)
-        self._last_ms: int | None = None
+        self._jitter = jitter
+        self._chance = chance
+        self._begins_ms: int | None = None
+        """When the job was to begin again after the last failure: from then on it has been well."""
 
     def delay_ms(self, now_ms: int) -> int | None:
-        if self._last_ms is not None and now_ms - self._last_ms >= self._reset_ms:
+        if self._begins_ms is not None and now_ms - self._begins_ms >= self._reset_ms:
             self._failures = 0
             self._next_ms = float(self._initial_ms)
         self._failures += 1
-        self._last_ms = now_ms
         if self._failures > self._attempts:
             return None
-        delay_ms = min(int(self._next_ms), self._max_ms)
+        more = 1 + self._jitter * (2 * self._chance() - 1)
+        delay_ms = min(max(int(self._next_ms * more), self._initial_ms), self._max_ms)
+        self._begins_ms = now_ms + delay_ms
         self._next_ms = min(self._next_ms * self._multiplier, float(self._max_ms))
         return delay_ms
 
@@ -103,6 +121,7 @@ def restart_strategy(configuration: Configuration) -> RestartStrategy:
             get(options.EXPONENTIAL_DELAY_MULTIPLIER),
             get(options.EXPONENTIAL_DELAY_RESET_THRESHOLD),
             get(options.EXPONENTIAL_DELAY_ATTEMPTS),
+            get(options.EXPONENTIAL_DELAY_JITTER),
         )
     raise ConfigurationError(
         f"{options.RESTART_STRATEGY.key}: '{name}' is none of none, fixed-delay, failure-rate, exponential-delay"

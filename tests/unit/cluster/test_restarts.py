@@ -30,6 +30,21 @@ def test_exponential_delay() -> None:
     assert strategy.delay_ms(100_000) == 1_000, "after a quiet while it begins anew"
 
 
+def test_waiting_to_start_again_is_no_quiet_while() -> None:
+    """A job whose delay is longer than the threshold would be tried for ever, as if nothing had happened."""
+    strategy = ExponentialDelay(1_000, 300_000, 300.0, 60_000, 2)
+    assert [strategy.delay_ms(now) for now in (0, 1_000, 301_000)] == [1_000, 300_000, None]
+
+
+def test_jobs_that_failed_together_do_not_start_together() -> None:
+    """A cluster that comes back would be stormed."""
+    delays = []
+    for chance in (0.0, 0.5, 0.75):
+        strategy = ExponentialDelay(1_000, 60_000, 10.0, 60_000, 5, jitter=0.2, chance=lambda chance=chance: chance)
+        delays.append([strategy.delay_ms(0), strategy.delay_ms(0)])
+    assert delays == [[1_000, 8_000], [1_000, 10_000], [1_100, 11_000]]
+
+
 def test_what_a_configuration_names() -> None:
     """A job without checkpoints would begin from nothing, again and again; one with them would not go on."""
     assert isinstance(restart_strategy(Configuration()), NoRestart)
