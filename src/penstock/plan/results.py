@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from penstock.plan.spilling_queue import SpillingQueue
 from penstock.runtime.sink import Committer
+
+_log = logging.getLogger(__name__)
+_COMMIT_PAUSES_S = (1, 3, 9)
 
 
 class ResultTaker:
@@ -106,7 +111,16 @@ class CommitTaker(ResultTaker):
         self._committer.abort(committables)
 
     def succeeded(self) -> None:
-        self._committer.commit(self._committables)
+        for pause_s in _COMMIT_PAUSES_S:
+            try:
+                self._committer.commit(self._committables)
+                break
+            except OSError as error:
+                # A part of it may have been published: to give up now would leave that part behind.
+                _log.warning("results could not be committed, once more in %d s: %s", pause_s, error)
+                time.sleep(pause_s)
+        else:
+            self._committer.commit(self._committables)
         # Should another sink fail to commit now, these must not be removed.
         self._committables = []
 

@@ -80,6 +80,30 @@ def test_what_was_committed_is_not_removed_when_another_sink_fails() -> None:
     assert committer.calls == [("commit", ["a"]), ("abort", [])]
 
 
+def test_a_store_that_is_away_for_a_moment_is_asked_again(monkeypatch) -> None:
+    """A part of the results would be published, and the rest removed."""
+    monkeypatch.setattr("penstock.plan.results._COMMIT_PAUSES_S", (0, 0))
+
+    class Away(Recording):
+        times = 2
+
+        def commit(self, committables):
+            super().commit(committables)
+            if len(self.calls) <= self.times:
+                raise OSError("slow down")
+
+    committer = Away()
+    taker = CommitTaker(committer)
+    taker.take(0, ["a"])
+    taker.succeeded()
+    assert committer.calls == [("commit", ["a"])] * 3
+    committer.calls.clear()
+    committer.times = 9
+    taker.take(0, ["b"])
+    with pytest.raises(OSError, match="slow down"):
+        taker.succeeded()
+
+
 def test_what_an_attempt_left_is_not_committed_by_the_next() -> None:
     """A job that starts again without checkpoints does all of it again: rows would be there twice."""
     committer = Recording()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 
@@ -54,10 +55,10 @@ class FileCommitter(Committer):
         return True
 
     def abort(self, committables: Sequence[PendingFile]) -> None:
-        """Remove the hidden files; what was committed stays."""
+        """Remove the hidden files, as far as that can be done; what was committed stays."""
         for file in committables:
             file_system, pending = resolve_below(self._base_path, file.pending_path)
-            if _is_file(file_system, pending):
+            with contextlib.suppress(OSError):
                 file_system.delete_file(pending)
 
 
