@@ -32,7 +32,8 @@ Subtask = tuple[int, int]
 Commit = tuple[int, int, list[Any]]
 """sink, subtask, committables"""
 CommitCall = Callable[[int, int, list[Any], Callable[[], None], bool], None]
-"""Commits, perhaps some time later; the last argument is to be called when it is done."""
+"""Commits, perhaps some time later: sink, subtask, committables, what is to be called when it is done, and whether the
+job has gone back to the checkpoint that names them."""
 
 
 @dataclasses.dataclass(frozen=True)

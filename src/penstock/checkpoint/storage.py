@@ -220,14 +220,15 @@ def latest_of(base: str, job_name: str) -> str:
     for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
         if entry.type is not fs.FileType.Directory:
             continue
-        for _, path in completed_in(_like(base, root, entry.path)):
+        for _, inside in completed_in(_like(base, root, entry.path)):
+            path = _like(base, root, inside)
             try:
-                manifest = read_manifest(_like(base, root, path))
+                manifest = read_manifest(path)
             except DamagedCheckpointError as error:
                 _log.warning("passed over: %s", error)
                 continue
             # Of two in one millisecond the later one: what it names may have been committed.
-            found = manifest.completed_ms, manifest.checkpoint_id, _like(base, root, path)
+            found = manifest.completed_ms, manifest.checkpoint_id, path
             if manifest.job_name == job_name and (newest is None or found > newest):
                 newest = found
     if newest is None:

@@ -52,6 +52,7 @@ class KeyedChain:
         self.failures = 0
         """How many snapshots could not be written: changes that were frozen before, and come later, lack theirs."""
         self.databases_under_way = 0
+        """How many snapshots with the files of the store are frozen and not yet written."""
 
     @property
     def next_is_full(self) -> bool:

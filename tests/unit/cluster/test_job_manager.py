@@ -105,6 +105,14 @@ class Job:
         self.manager._restart_at_ms = 0
         self.tick()
 
+    def fail_at_the_start(self, checkpoints: int, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+        """After so many checkpoints a worker is lost, and the attempt that follows fails before it runs."""
+        for _ in range(checkpoints):
+            self.take_checkpoint()
+        self.fail(TaskLostError("a worker"))
+        self.restart(monkeypatch)
+        self.fail(error)
+
     def tick(self) -> None:
         self.manager._guarded(self.manager._on_tick)
 
@@ -130,11 +138,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
 
 def test_a_damaged_checkpoint_is_left_for_the_one_before_once(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cancelled while it waits to start again, it would go back once more, and remove a good checkpoint."""
-    for _ in range(3):
-        job.take_checkpoint()
-    job.fail(TaskLostError("a worker"))
-    job.restart(monkeypatch)
-    job.fail(DamagedCheckpointError("a file is missing"))
+    job.fail_at_the_start(3, DamagedCheckpointError("a file is missing"), monkeypatch)
     assert job.completed == [1, 2]
     job.manager._cancel()
     job.tick()
@@ -143,11 +147,7 @@ def test_a_damaged_checkpoint_is_left_for_the_one_before_once(job: Job, monkeypa
 
 def test_a_store_that_is_away_damages_nothing(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """A moment without network would cost the newest checkpoint, and all since would come out again."""
-    for _ in range(2):
-        job.take_checkpoint()
-    job.fail(TaskLostError("a worker"))
-    job.restart(monkeypatch)
-    job.fail(CheckpointError("can't be read: timeout"))
+    job.fail_at_the_start(2, CheckpointError("can't be read: timeout"), monkeypatch)
     assert job.completed == [1, 2] and job.manager.status is JobStatus.RESTARTING
 
 

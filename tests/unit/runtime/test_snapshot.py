@@ -14,6 +14,7 @@ from penstock.runtime.snapshot import KeyedChain, OperatorSnapshot, Snapshots, T
 from penstock.state.handles import RestoredOperator, SubtaskState
 from penstock.state.heap import HeapKeyedBackend
 from penstock.state.key_groups import KeyGroups
+from penstock.state_processor.new_tables import finished
 from penstock.testing.simulator.storage import MemoryStorage
 
 GROUPS = KeyGroups(4)
@@ -55,13 +56,13 @@ class Chain:
     def take(self, savepoint: str = "") -> bool:
         """Take one whole. Whether it was a full one."""
         frozen, snapshot = self.freeze(savepoint)
-        writing = snapshot.write(self.storage.savepoint(savepoint) if savepoint else self.storage)
-        try:
-            while True:
-                next(writing)
-        except StopIteration as end:
-            assert snapshot.written(end.value) is not None
+        assert self.is_written(snapshot)
         return frozen.full
+
+    def is_written(self, snapshot: TaskSnapshot) -> bool:
+        """Write a frozen one. False: what it builds on is missing."""
+        storage = self.storage.savepoint(snapshot.savepoint) if snapshot.savepoint else self.storage
+        return snapshot.written(finished(snapshot.write(storage))) is not None
 
     def restored(self) -> dict:
         operator = Counts()
@@ -103,12 +104,7 @@ def test_a_snapshot_that_is_still_written_when_a_savepoint_is_taken() -> None:
     chain.operator.table.put("c", 3)
     assert chain.take("/savepoint")
     chain.operator.table.put("d", 4)
-    writing = slow.write(chain.storage)
-    try:
-        while True:
-            next(writing)
-    except StopIteration as end:
-        assert slow.written(end.value) is not None
+    assert chain.is_written(slow)
     assert chain.take()
     assert chain.restored() == {"a": 1, "b": 2, "c": 3, "d": 4}
 
@@ -123,12 +119,7 @@ def test_a_snapshot_that_fails_takes_those_with_it_that_were_frozen_after_it() -
     chain.operator.table.put("c", 3)
     _, after = chain.freeze()
     failing.failed()
-    writing = after.write(chain.storage)
-    try:
-        while True:
-            next(writing)
-    except StopIteration as end:
-        assert after.written(end.value) is None
+    assert not chain.is_written(after)
     chain.operator.table.put("d", 4)
     assert chain.take()
     assert chain.restored() == {"a": 1, "b": 2, "c": 3, "d": 4}

@@ -130,9 +130,9 @@ class SourceOperator(EventTimeOrigin):
 
     def _poll_max(self) -> int:
         """In batched mode always the same: a task that runs twice has to read its splits in the same order."""
-        return (
-            _BATCHED_RECORDS if self.context.info.batched else min(self.records_max, self.context.budget.chunk_records)
-        )
+        if self.context.info.batched:
+            return _BATCHED_RECORDS
+        return min(self.records_max, self.context.budget.chunk_records)
 
     def _time_of(self, split_id: str) -> EventTime:
         """Event time of a split; from the first call on it counts for the watermark."""
