@@ -40,7 +40,7 @@ fix: $(READY) ## format, and repair what ruff can repair
 	@$(BIN)/ruff format .
 
 sim: $(READY) ## the simulator; one run again: make sim SEED=48211
-	@$(BIN)/python -m penstock.testing.simulator $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m penstock.simulator $(if $(SEED),--seed $(SEED))
 
 soak: $(READY) ## a hundred thousand seeds, minutes of load: hours, too long for CI
 	@$(BIN)/python -m pytest -m soak --timeout=0

@@ -29,7 +29,7 @@ from penstock.state.key_groups import KeyGroups
 from penstock.state.layers import LayeredTable
 from penstock.state.tables import FrozenTable
 
-# As in Spark's workers (engine/pipelined_stage.py).
+# As in Spark's workers (spark/worker/pipelined_stage.py).
 _SWITCH_SECONDS = 0.0005
 _TURN_RECORDS = 500
 _BEFORE_S = 5.0

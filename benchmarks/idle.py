@@ -46,8 +46,8 @@ def start_bare(arguments: argparse.Namespace) -> Callable[[], Any]:
     from pyspark.sql.functions import col
 
     from penstock.common.configuration import Configuration
-    from penstock.engine.rows import ROW_TYPE
-    from penstock.engine.session import PER_QUERY, session_for
+    from penstock.spark.driver.session import PER_QUERY, session_for
+    from penstock.spark.rows import ROW_TYPE
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:

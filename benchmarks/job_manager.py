@@ -22,8 +22,11 @@ from penstock.cluster.job_checkpoints import checkpoints_of
 from penstock.cluster.job_manager import JobManager, slots_of
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
-from penstock.control.keys import ControlAddress
-from penstock.control.messages import (
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.stream_execution_environment import plan_only
+from penstock.plan.job_graph import JobGraph
+from penstock.rpc.keys import ControlAddress
+from penstock.rpc.messages import (
     CloseTasks,
     Heartbeat,
     OperatorReport,
@@ -34,9 +37,6 @@ from penstock.control.messages import (
     decode_from_job_manager,
     encoder,
 )
-from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.stream_execution_environment import plan_only
-from penstock.plan.job_graph import JobGraph
 
 _LEVELS = 4
 _HEARTBEAT_S = 0.5

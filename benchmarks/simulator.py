@@ -9,9 +9,9 @@ import argparse
 import time
 
 from benchmarks.measurement import tell
-from penstock.testing.simulator.circumstances import Circumstances
-from penstock.testing.simulator.programs import Node, Program, SplitScript
-from penstock.testing.simulator.runs import run_program
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.programs import Node, Program, SplitScript
+from penstock.simulator.runs import run_program
 
 _VERTICES = 4
 _RECORDS = 10

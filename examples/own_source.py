@@ -9,8 +9,8 @@ chunk and where to go on, so a restart goes on in the middle of a series; docs/c
 from dataclasses import dataclass, replace
 
 from penstock.common import WatermarkStrategy
-from penstock.connectors.split_enumerator import FixedSplitEnumerator
-from penstock.connectors.split_reader import Chunk, SplitReader
+from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
+from penstock.connectors.base.split_reader import Chunk, SplitReader
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.runtime.source import Boundedness, Source
 

@@ -32,7 +32,7 @@ env.execute("word count")
 ENDLESS = """
 import sys
 from penstock.common import WatermarkStrategy
-from penstock.connectors.data_generator import DataGeneratorSource
+from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.datastream import MapFunction, StreamExecutionEnvironment
 
 

@@ -20,8 +20,8 @@ JOB = """
     from penstock.common import Encoder, Types, WatermarkStrategy
     from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
     from penstock.datastream.connectors.file_system import FileSink
-    from penstock.connectors.data_generator import DataGeneratorSource
-    from penstock.connectors.rate_limiter import RateLimiterStrategy
+    from penstock.connectors.base.data_generator import DataGeneratorSource
+    from penstock.connectors.base.rate_limiter import RateLimiterStrategy
     from penstock.datastream.state import ValueStateDescriptor
 
 

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.e2e
 
 JOB = """
     from penstock.common import Types, WatermarkStrategy
-    from penstock.connectors.data_generator import DataGeneratorSource
-    from penstock.connectors.rate_limiter import RateLimiterStrategy
+    from penstock.connectors.base.data_generator import DataGeneratorSource
+    from penstock.connectors.base.rate_limiter import RateLimiterStrategy
     from penstock.datastream import StreamExecutionEnvironment
 
     env = StreamExecutionEnvironment.get_execution_environment()

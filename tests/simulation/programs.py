@@ -13,10 +13,10 @@ from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.stream_execution_environment import plan_only
 from penstock.plan.job_graph import JobGraph
-from penstock.testing.simulator import Circumstances, Simulation, Trace
-from penstock.testing.simulator.generation import generate_from
-from penstock.testing.simulator.programs import Program, Record, SplitScript
-from penstock.testing.simulator.sources import ScriptedSource
+from penstock.simulator import Circumstances, Simulation, Trace
+from penstock.simulator.generation import generate_from
+from penstock.simulator.programs import Program, Record, SplitScript
+from penstock.simulator.sources import ScriptedSource
 
 ROOMY = Circumstances()
 TIGHT = Circumstances(

@@ -10,31 +10,32 @@ from typing import Any
 import pytest
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.cluster import execution
-from penstock.cluster.uncommitted import Uncommitted
-from penstock.runtime import output, task
-from penstock.runtime.alignment import AtLeastOnceAlignment
-from penstock.runtime.elements import CheckpointBarrier, Element
-from penstock.runtime.events import TriggerCheckpoint
+from penstock.jobmaster import execution
+from penstock.jobmaster.results.uncommitted import Uncommitted
+from penstock.runtime.network import output
+from penstock.runtime.network.alignment import AtLeastOnceAlignment
+from penstock.runtime.network.elements import CheckpointBarrier, Element
+from penstock.runtime.network.output import OutputEdge
+from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
-from penstock.runtime.output import OutputEdge
-from penstock.runtime.set_aside import AlignmentLimits
-from penstock.runtime.slot import Slot
-from penstock.runtime.snapshot import KeyedChain
-from penstock.runtime.task import Task
-from penstock.runtime.timers import TimerQueue
-from penstock.runtime.vertex import EdgeInfo
-from penstock.runtime.watermarks import WatermarkValve
+from penstock.runtime.task import task
+from penstock.runtime.task.events import TriggerCheckpoint
+from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.snapshot import KeyedChain
+from penstock.runtime.task.task import Task
+from penstock.runtime.task.vertex import EdgeInfo
+from penstock.runtime.time.timers import TimerQueue
+from penstock.runtime.time.watermarks import WatermarkValve
+from penstock.simulator import Circumstances, SimulationError, run_program, run_seed
+from penstock.simulator.driver import Driver
+from penstock.simulator.generation import generate
+from penstock.simulator.host import SlotHost
+from penstock.simulator.network import Channel, Network
 from penstock.state.database import Database
 from penstock.state.layers import LayeredTable
 from penstock.state.stored_table import StoredTable
 from penstock.state.tables import FrozenTable
-from penstock.testing.simulator import Circumstances, SimulationError, run_program, run_seed
-from penstock.testing.simulator.driver import Driver
-from penstock.testing.simulator.generation import generate
-from penstock.testing.simulator.host import SlotHost
-from penstock.testing.simulator.network import Channel, Network
 
 pytestmark = pytest.mark.simulation
 

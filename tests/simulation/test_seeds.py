@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.simulation.programs import programs
 
-from penstock.testing.simulator import Circumstances, run_program, run_seed
-from penstock.testing.simulator.many_seeds import run_many
-from penstock.testing.simulator.programs import Program
+from penstock.simulator import Circumstances, run_program, run_seed
+from penstock.simulator.many_seeds import run_many
+from penstock.simulator.programs import Program
 
 pytestmark = pytest.mark.simulation
 

@@ -11,7 +11,7 @@ from tests.spark.jobs import END_SECONDS, STREAMING, Marked, environment, marks,
 
 from penstock.common import JobStatus, WatermarkStrategy
 from penstock.common.errors import JobCancelledError
-from penstock.connectors.data_generator import DataGeneratorSource
+from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.datastream.functions import KeyedProcessFunction
 
 pytestmark = pytest.mark.spark

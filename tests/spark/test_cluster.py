@@ -19,7 +19,7 @@ def test_two_executors(tmp_path: Path) -> None:
         import os
         from collections import Counter
         from penstock.common import Configuration, WatermarkStrategy
-        from penstock.connectors.number_sequence import NumberSequenceSource
+        from penstock.connectors.base.number_sequence import NumberSequenceSource
         from penstock.datastream import MapFunction, RuntimeExecutionMode, StreamExecutionEnvironment
 
 

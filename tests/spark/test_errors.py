@@ -10,8 +10,8 @@ import pytest
 from tests.spark.jobs import BATCH, STREAMING, collect, environment, failure_of, in_both_modes, no_worker_left
 
 from penstock.common import Time, WatermarkStrategy
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import RuntimeExecutionMode
 from penstock.datastream.functions import KeyedProcessFunction, MapFunction, ProcessWindowFunction
 from penstock.datastream.window import TumblingEventTimeWindows

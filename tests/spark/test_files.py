@@ -17,10 +17,10 @@ from tests.spark.test_lost_workers import visible
 from penstock.common import Encoder, JobStatus, WatermarkStrategy
 from penstock.common.errors import UserFunctionError
 from penstock.common.time import Duration
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.file_system import BulkFormat, FileSource, StreamFormat
-from penstock.connectors.number_sequence import NumberSequenceSource
-from penstock.connectors.rate_limiter import RateLimiterStrategy
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.connectors.base.rate_limiter import RateLimiterStrategy
+from penstock.connectors.files.source import BulkFormat, FileSource, StreamFormat
 from penstock.datastream import RuntimeExecutionMode
 from penstock.datastream.connectors.file_system import FileSink, OutputFileConfig
 from penstock.datastream.formats.parquet import ParquetBulkWriters

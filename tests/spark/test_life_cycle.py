@@ -21,8 +21,8 @@ from tests.spark.jobs import (
 
 from penstock.common import JobStatus, WatermarkStrategy
 from penstock.common.errors import JobCancelledError, UserFunctionError
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import RuntimeExecutionMode
 
 pytestmark = pytest.mark.spark

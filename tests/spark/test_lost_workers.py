@@ -15,9 +15,9 @@ from tests.spark.jobs import BATCH, STREAMING, collect, environment, no_worker_l
 
 from penstock.common import Encoder, JobStatus, WatermarkStrategy
 from penstock.common.errors import TaskLostError
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.file_system import FileSource, StreamFormat
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.connectors.files.source import FileSource, StreamFormat
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.functions import KeyedProcessFunction, RuntimeContext
 from penstock.datastream.state import ValueStateDescriptor

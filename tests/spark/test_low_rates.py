@@ -8,8 +8,8 @@ import pytest
 from tests.spark.jobs import STREAMING, environment
 
 from penstock.common import WatermarkStrategy
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.rate_limiter import RateLimiterStrategy
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.rate_limiter import RateLimiterStrategy
 
 pytestmark = pytest.mark.spark
 GENEROUS_MS = 5_000

@@ -8,8 +8,8 @@ import pytest
 from tests.spark.jobs import STREAMING, environment, in_both_modes, wait_until
 
 from penstock.common import WatermarkStrategy
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import RuntimeExecutionMode
 from penstock.datastream.functions import MapFunction
 

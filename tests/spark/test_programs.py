@@ -10,8 +10,8 @@ import pytest
 from tests.spark.jobs import BATCH, STREAMING, Subtask, collect, environment, in_both_modes
 
 from penstock.common import WatermarkStrategy
-from penstock.connectors.file_system import FileSource, StreamFormat
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.connectors.files.source import FileSource, StreamFormat
 from penstock.datastream import OutputTag, ProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.functions import AggregateFunction, KeyedProcessFunction
 from penstock.datastream.state import (
@@ -327,8 +327,8 @@ def test_processing_time_timers() -> None:
             late = ctx.timer_service().current_processing_time() - timestamp
             yield ctx.get_current_key(), late
 
-    from penstock.connectors.data_generator import DataGeneratorSource
-    from penstock.connectors.rate_limiter import RateLimiterStrategy
+    from penstock.connectors.base.data_generator import DataGeneratorSource
+    from penstock.connectors.base.rate_limiter import RateLimiterStrategy
 
     env = environment(STREAMING)
     source = DataGeneratorSource(lambda i: i, rate_limiter_strategy=RateLimiterStrategy.per_second(50))

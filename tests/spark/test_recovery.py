@@ -14,7 +14,7 @@ from tests.spark.jobs import STREAMING, collect, environment, failure_of, no_wor
 from tests.spark.test_lost_workers import CountsAndDies, kill_once, killed, killing, visible
 
 from penstock.common import Encoder, WatermarkStrategy
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream.connectors.file_system import FileSink
 
 pytestmark = pytest.mark.spark

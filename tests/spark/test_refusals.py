@@ -12,9 +12,9 @@ from tests.spark.jobs import BATCH, STREAMING, collect, environment, in_both_mod
 
 from penstock.common import WatermarkStrategy
 from penstock.common.errors import PenstockError, ProgramError, SourceError
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.file_system import FileSource, StreamFormat
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.connectors.files.source import FileSource, StreamFormat
 from penstock.datastream import RuntimeExecutionMode
 
 pytestmark = pytest.mark.spark
@@ -122,8 +122,8 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
         from pyspark.sql import SparkSession
         from penstock.common.errors import PenstockError
         from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-        from penstock.engine.java import find_java
-        from penstock.engine.session import FIXED_AT_START
+        from penstock.spark.driver.java import find_java
+        from penstock.spark.driver.session import FIXED_AT_START
 
         def job(spark, parallelism, mode=RuntimeExecutionMode.STREAMING):
             env = StreamExecutionEnvironment.get_execution_environment(spark=spark)

@@ -17,9 +17,9 @@ from tests.spark.test_recovery import Slowly
 from tests.spark.test_recovery import settings as recovering
 
 from penstock.common import Encoder, JobStatus, Time, Types, WatermarkStrategy
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.number_sequence import NumberSequenceSource
-from penstock.connectors.rate_limiter import RateLimiterStrategy
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.connectors.base.rate_limiter import RateLimiterStrategy
 from penstock.datastream import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext

@@ -12,7 +12,7 @@ from tests.spark.jobs import BATCH, ROOT, STREAMING, collect, environment, in_bo
 
 from penstock.common import Duration, Time, WatermarkStrategy
 from penstock.common.watermark_strategy import WatermarkGenerator
-from penstock.connectors.file_system import FileSource, StreamFormat
+from penstock.connectors.files.source import FileSource, StreamFormat
 from penstock.datastream import OutputTag, ProcessFunction, RuntimeExecutionMode
 from penstock.datastream.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowFunction
 from penstock.datastream.state import ValueStateDescriptor

@@ -13,7 +13,7 @@ from tests.spark.test_lost_workers import killed, killing
 from tests.spark.test_recovery import Slowly, settings
 
 from penstock.common import WatermarkStrategy
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import RuntimeExecutionMode
 from penstock.datastream.connectors.base import CheckpointCommitter, TwoPhaseCommitSink, WriteAheadSink
 

@@ -19,13 +19,13 @@ from tests.spark.test_savepoints import NUMBERS, PER_KEY, from_path, rows, start
 
 from penstock.common import Encoder, Types, WatermarkStrategy
 from penstock.common.configuration import Configuration
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.rate_limiter import RateLimiterStrategy
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.rate_limiter import RateLimiterStrategy
 from penstock.datastream import FunctionInitializationContext, FunctionSnapshotContext
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from penstock.engine.session import session_for
+from penstock.spark.driver.session import session_for
 from penstock.state_processor import (
     BroadcastStateBootstrapFunction,
     KeyedStateBootstrapFunction,

@@ -54,7 +54,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def functions_of(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Each function with its qualified name: penstock.runtime.task.Task.handle."""
+    """Each function with its qualified name: penstock.runtime.task.task.Task.handle."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield f"{prefix}.{child.name}", child

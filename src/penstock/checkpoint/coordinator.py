@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, SubtaskReport, packed, unpacked
 from penstock.common.errors import CheckpointError
-from penstock.runtime.events import AbortCheckpoint, CheckpointComplete, Event, TriggerCheckpoint
+from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, Event, TriggerCheckpoint
 from penstock.state.handles import SubtaskState, files_of
 
 _HISTORY = 100

@@ -12,7 +12,7 @@ from penstock.common.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.cluster.registry import RunningJob
-    from penstock.control.messages import Command
+    from penstock.rpc.messages import Command
 
 _ANSWER_SECONDS = 5.0
 
@@ -30,7 +30,7 @@ Directory = Annotated[
 def list_jobs() -> None:
     """Show the jobs that run on this machine: id, since when, status, name."""
     from penstock.cluster.registry import JobRegistry
-    from penstock.control.messages import Command
+    from penstock.rpc.messages import Command
 
     jobs = JobRegistry().jobs()
     for job in jobs:
@@ -126,7 +126,7 @@ def as_size(count: float) -> str:
 def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False) -> str:
     from penstock.cluster.registry import JobRegistry
     from penstock.common.file_systems import absolute
-    from penstock.control.messages import Command
+    from penstock.rpc.messages import Command
 
     if directory is not None:
         # The job has another working directory.
@@ -137,7 +137,7 @@ def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False)
 
 def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
     from penstock.cluster.registry import JobRegistry
-    from penstock.control.commands import ask
+    from penstock.rpc.commands import ask
 
     return ask(job.address, command, timeout_s, lambda: job in JobRegistry().jobs())
 

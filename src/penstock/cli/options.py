@@ -85,7 +85,7 @@ def prepare(
     """Do what the options ask for, before the program runs. Raises typer.BadParameter for a `-D` without a key."""
     defaults = settings_of(parallelism, settings, from_state, allow_non_restored)
     if pyflink:
-        from penstock.engine import pyflink_alias
+        from penstock.common import pyflink_alias
 
         pyflink_alias.install()
     if defaults:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.common.types import Row
-from penstock.runtime.context import shortened
+from penstock.runtime.task.context import shortened
 from penstock.state_processor import MissingObject
 
 _DEPTH_MAX = 50

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.control.messages import Answered, Command
+from penstock.rpc.messages import Answered, Command
 
 if TYPE_CHECKING:
     from penstock.cluster.job_manager import JobManager

@@ -21,16 +21,16 @@ from penstock.checkpoint.storage import (
     latest_of,
     read_manifest,
 )
-from penstock.cluster.backends import stored_state_of
-from penstock.cluster.outlines import outlines_of, sink_state_ids, source_state_ids
 from penstock.cluster.registry import JobRegistry
 from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
 from penstock.common.errors import CheckpointError, ConfigurationError
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.backends import stored_state_of
+from penstock.jobmaster.outlines import outlines_of, sink_state_ids, source_state_ids
 from penstock.plan.job_graph import JobGraph
-from penstock.runtime.events import Event
+from penstock.runtime.task.events import Event
 
 LATEST = "latest"
 

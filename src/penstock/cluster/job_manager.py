@@ -17,14 +17,9 @@ from typing import Any
 from penstock.checkpoint.coordinator import CheckpointReport
 from penstock.checkpoint.restore import Restored
 from penstock.cluster.commands import obey
-from penstock.cluster.execution import Execution, SlotId
 from penstock.cluster.job_checkpoints import JobCheckpoints
-from penstock.cluster.job_metrics import JobMetrics
-from penstock.cluster.outlines import vertex_of_sinks
-from penstock.cluster.restarts import restart_strategy
 from penstock.cluster.results_thread import ResultsThread
 from penstock.cluster.savepoints import Savepoints
-from penstock.cluster.uncommitted import Uncommitted
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import (
@@ -37,7 +32,14 @@ from penstock.common.errors import (
     TaskLostError,
 )
 from penstock.common.job_status import JobStatus
-from penstock.control.messages import (
+from penstock.jobmaster.execution import Execution, SlotId
+from penstock.jobmaster.metrics import JobMetrics
+from penstock.jobmaster.outlines import vertex_of_sinks
+from penstock.jobmaster.restarts import restart_strategy
+from penstock.jobmaster.results.takers import ResultTaker
+from penstock.jobmaster.results.uncommitted import Uncommitted
+from penstock.plan.job_graph import JobGraph
+from penstock.rpc.messages import (
     CancelTasks,
     CheckpointAcknowledged,
     CheckpointCompleted,
@@ -59,12 +61,8 @@ from penstock.control.messages import (
     TaskDataEnded,
     TaskFinished,
 )
-from penstock.control.server import ControlServer
-from penstock.engine.failures import from_spark, revive
-from penstock.engine.pipelined import PipelinedQuery
-from penstock.plan.job_graph import JobGraph
-from penstock.plan.results import ResultTaker
-from penstock.runtime.events import (
+from penstock.rpc.server import ControlServer
+from penstock.runtime.task.events import (
     AbortCheckpoint,
     AssignSplits,
     Cancel,
@@ -75,6 +73,8 @@ from penstock.runtime.events import (
     NoMoreSplits,
     TriggerCheckpoint,
 )
+from penstock.spark.driver.pipelined_query import PipelinedQuery
+from penstock.spark.failures import from_spark, revive
 
 REGISTRATION_TIMEOUT_MS = 120_000
 _FAILURE_GRACE_MS = 3_000

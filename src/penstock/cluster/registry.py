@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from penstock.common.errors import JobError
-from penstock.control.commands import ask
-from penstock.control.keys import ControlAddress
-from penstock.control.messages import Command
-from penstock.engine.java import cache_directory
+from penstock.rpc.commands import ask
+from penstock.rpc.keys import ControlAddress
+from penstock.rpc.messages import Command
+from penstock.spark.driver.java import cache_directory
 
 _ANSWER_S = 2
 

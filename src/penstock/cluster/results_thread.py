@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from penstock.plan.results import ResultTaker
+from penstock.jobmaster.results.takers import ResultTaker
 
 
 class ResultsThread:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from penstock.checkpoint.coordinator import Outcome, Wanted
-from penstock.cluster.execution import Execution
 from penstock.cluster.job_checkpoints import JobCheckpoints
 from penstock.common.errors import CheckpointError, JobError, PenstockError
+from penstock.jobmaster.execution import Execution
 
 
 class Savepoints:

@@ -6,7 +6,7 @@ from abc import ABC
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import RuntimeContext
+    from penstock.runtime.task.context import RuntimeContext
 
 
 class Function(ABC):  # noqa: B024 - its methods do nothing unless overridden, and it is not to be made by itself

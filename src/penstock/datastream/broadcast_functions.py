@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from penstock.datastream.base_functions import Function
-from penstock.runtime.timers import TimeDomain, TimerService
+from penstock.runtime.time.timers import TimeDomain, TimerService
 from penstock.state.descriptors import MapStateDescriptor
 from penstock.state.interfaces import BroadcastState, ReadOnlyBroadcastState
 

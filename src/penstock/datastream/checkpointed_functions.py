@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from penstock.runtime.checkpointed import FunctionInitializationContext, FunctionSnapshotContext
+from penstock.runtime.task.checkpointed import FunctionInitializationContext, FunctionSnapshotContext
 
 __all__ = [
     "CheckpointListener",

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from penstock.plan.results import CollectTaker
+    from penstock.jobmaster.results.takers import CollectTaker
 
 T = TypeVar("T")
 

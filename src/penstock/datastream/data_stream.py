@@ -21,10 +21,7 @@ from penstock.plan.transformations import (
     Transformation,
     UnionTransformation,
 )
-from penstock.runtime.operators.process import ProcessOperator
-from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
-from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperator
-from penstock.runtime.partitioners import (
+from penstock.runtime.network.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
     ForwardPartitioner,
@@ -35,6 +32,9 @@ from penstock.runtime.partitioners import (
     RescalePartitioner,
     ShufflePartitioner,
 )
+from penstock.runtime.operators.process import ProcessOperator
+from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 from penstock.runtime.sink import Sink
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ class DataStream(OperatorSettings, Generic[T]):
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
         """Call `sink_func` for each value: a callable, or a SinkFunction."""
-        from penstock.connectors.function_sink import FunctionSink
+        from penstock.connectors.base.function_sink import FunctionSink
 
         return self.environment._add_sink(self._transformation, FunctionSink(sink_func))
 

@@ -37,8 +37,8 @@ from penstock.datastream.window_functions import (
     ProcessWindowFunction,
     WindowFunction,
 )
-from penstock.runtime.context import RuntimeContext
-from penstock.runtime.timers import TimeDomain, TimerService
+from penstock.runtime.task.context import RuntimeContext
+from penstock.runtime.time.timers import TimeDomain, TimerService
 from penstock.state.interfaces import KeyedStateStore
 
 __all__ = [

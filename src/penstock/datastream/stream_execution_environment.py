@@ -21,8 +21,8 @@ from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.collected import CloseableIterator
 from penstock.datastream.data_stream import DataStream, DataStreamSink, buffer_timeout, check_parallelism
+from penstock.jobmaster.results.takers import CollectTaker, CommitTaker, PrintTaker, ResultTaker
 from penstock.plan.job_graph import JobGraph
-from penstock.plan.results import CollectTaker, CommitTaker, PrintTaker, ResultTaker
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.plan.transformations import OperatorTransformation, SourceTransformation, Transformation
 from penstock.runtime.operators.sink import CollectOperator, SinkOperator
@@ -202,7 +202,7 @@ class StreamExecutionEnvironment:
 
     def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
         """A stream of the values of `collection`, in order, from one subtask."""
-        from penstock.connectors.collection import CollectionSource
+        from penstock.connectors.base.collection import CollectionSource
 
         source = CollectionSource(list(collection))
         strategy = WatermarkStrategy.no_watermarks()
@@ -216,7 +216,7 @@ class StreamExecutionEnvironment:
         limit). With checkpoints a text is handed on when one that holds it is complete, and then exactly once:
         see SocketTextSource. Raises TypeError or ValueError for arguments that can't be. In Java: `socketTextStream`.
         """
-        from penstock.connectors.socket_text import SocketTextSource
+        from penstock.connectors.socket import SocketTextSource
 
         source = SocketTextSource(host, port, delimiter, max_retry)
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Socket Stream")
@@ -246,7 +246,7 @@ class StreamExecutionEnvironment:
         if _plans is not None:
             _plans.append(graph)
             return _NothingRan(takers)
-        from penstock.cluster.submission import submit
+        from penstock.client.submission import submit
 
         return submit(graph, takers, self._configuration, self._python_files, self._spark)
 

@@ -1,5 +1,5 @@
 """The two kinds of time, under PyFlink's module path."""
 
-from penstock.runtime.timers import TimeDomain
+from penstock.runtime.time.timers import TimeDomain
 
 __all__ = ["TimeDomain"]

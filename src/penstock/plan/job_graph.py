@@ -11,8 +11,8 @@ from collections import defaultdict
 
 from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.plan.transformations import Chaining
-from penstock.runtime.partitioners import ForwardPartitioner
-from penstock.runtime.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
+from penstock.runtime.network.partitioners import ForwardPartitioner
+from penstock.runtime.task.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
 
 
 @dataclasses.dataclass

@@ -18,7 +18,7 @@ import cloudpickle
 
 from penstock.common.errors import ProgramError
 from penstock.runtime.operators.operator import Operator
-from penstock.runtime.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
+from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
 
 
 @dataclasses.dataclass

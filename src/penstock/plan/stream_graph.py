@@ -15,9 +15,9 @@ from penstock.plan.transformations import (
     Transformation,
     UnionTransformation,
 )
+from penstock.runtime.network.partitioners import ForwardPartitioner, Partitioner, RebalancePartitioner
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.source import SourceOperator
-from penstock.runtime.partitioners import ForwardPartitioner, Partitioner, RebalancePartitioner
 from penstock.runtime.source import Boundedness
 from penstock.state.key_groups import MAX_PARALLELISM_BOUND, default_max_parallelism
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from penstock.common.output_tag import OutputTag
 from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.runtime.network.partitioners import Partitioner
 from penstock.runtime.operators.operator import Operator
-from penstock.runtime.partitioners import Partitioner
 from penstock.runtime.source import Source
 
 

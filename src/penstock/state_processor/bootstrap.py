@@ -16,7 +16,7 @@ from penstock.datastream.keyed_stream import KeyedStream
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.process import KeyedProcessOperator, ProcessOperator
-from penstock.runtime.snapshot import KeyedChain, OperatorSnapshot
+from penstock.runtime.task.snapshot import KeyedChain, OperatorSnapshot
 from penstock.state.key_groups import KeyGroups
 from penstock.state_processor.bootstrap_functions import (
     BroadcastStateBootstrapFunction,

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from penstock.datastream.base_functions import Function
 from penstock.datastream.checkpointed_functions import CheckpointedFunction
-from penstock.runtime.timers import TimerService
+from penstock.runtime.time.timers import TimerService
 
 K = TypeVar("K")
 IN = TypeVar("IN")

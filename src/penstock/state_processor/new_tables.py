@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import PenstockError, ProgramError, UserFunctionError
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.runtime.context import shortened, user_traceback
+from penstock.runtime.task.context import shortened, user_traceback
 from penstock.state.descriptors import StateDescriptor
 from penstock.state.files import write_columns
 from penstock.state.handles import KeyedFile

@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 from penstock.checkpoint.manifest import Manifest, OperatorPart
 from penstock.common.errors import StateNotFoundError
 from penstock.datastream.base_functions import Function
-from penstock.runtime.budget import Budget
-from penstock.runtime.context import OperatorContext, SubtaskInfo
-from penstock.runtime.counters import OperatorCounters
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
+from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.counters import OperatorCounters
 from penstock.state.files import restore_keyed
 from penstock.state.handles import KeyedFile
 from penstock.state.heap import HeapKeyedBackend

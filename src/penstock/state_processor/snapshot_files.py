@@ -9,7 +9,7 @@ from typing import Any
 from penstock.checkpoint.storage import SavepointStorage
 from penstock.common.errors import CheckpointError
 from penstock.common.options import ROCKSDB_CACHED_ENTRIES, ROCKSDB_MEMORY
-from penstock.runtime.vertex import StoredState
+from penstock.runtime.task.vertex import StoredState
 from penstock.state.database import Databases
 from penstock.state.key_value import Stores
 
@@ -34,6 +34,6 @@ def _stores() -> Stores:
             "this checkpoint is in RocksDB's own files, and rocksdict, which reads them, is not installed here: "
             "pip install 'penstock[rocksdb]'. Or take a savepoint: it needs nothing to be read"
         )
-    from penstock.engine.rocksdb import rocksdb_stores
+    from penstock.spark.worker.rocksdb import rocksdb_stores
 
     return rocksdb_stores(StoredState(None, ROCKSDB_MEMORY.default, ROCKSDB_CACHED_ENTRIES.default))

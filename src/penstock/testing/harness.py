@@ -21,12 +21,12 @@ from penstock.plan.transformations import (
     SourceTransformation,
     Transformation,
 )
-from penstock.runtime.budget import Budget
-from penstock.runtime.context import OperatorContext, SubtaskInfo
-from penstock.runtime.counters import OperatorCounters
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
-from penstock.runtime.timers import TimeDomain
+from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.counters import OperatorCounters
+from penstock.runtime.time.timers import TimeDomain
 from penstock.state.descriptors import StateDescriptor
 from penstock.state.key_groups import KeyGroups
 from penstock.testing.harness_watch import Watch, WatchedBackend

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from penstock.common.errors import PenstockError
-from penstock.runtime.context import shortened
+from penstock.runtime.task.context import shortened
 from penstock.state.descriptors import StateDescriptor
 from penstock.state.heap import HeapKeyedBackend
 from penstock.state.interfaces import ListState, MapState, ReducingState, ValueState

@@ -9,9 +9,9 @@ import pytest
 from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings, VertexOutline, Wanted
 from penstock.checkpoint.manifest import unpacked
 from penstock.common.errors import CheckpointError
-from penstock.runtime.events import AbortCheckpoint, CheckpointComplete, TriggerCheckpoint
+from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, TriggerCheckpoint
+from penstock.simulator.storage import MemoryStorage
 from penstock.state.handles import KeyedFile, OperatorState, SnapshotFigures, SubtaskState
-from penstock.testing.simulator.storage import MemoryStorage
 
 SOURCE, COUNT = 0, 1
 SINK = 7

@@ -11,15 +11,15 @@ import pytest
 
 from penstock.cluster.job_checkpoints import JobCheckpoints
 from penstock.cluster.job_manager import JobManager
-from penstock.cluster.outlines import sink_state_ids
 from penstock.common.configuration import Configuration
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, SourceError, TaskLostError
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_status import JobStatus
-from penstock.control.messages import CheckpointAcknowledged, Register, Results
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.stream_execution_environment import plan_only
-from penstock.plan.results import ResultTaker
+from penstock.jobmaster.outlines import sink_state_ids
+from penstock.jobmaster.results.takers import ResultTaker
+from penstock.rpc.messages import CheckpointAcknowledged, Register, Results
 from penstock.state.handles import SubtaskState
 
 

@@ -13,8 +13,8 @@ import pytest
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
-from penstock.connectors.file_sink import BucketAssigner, FileSink, OnCheckpointRollingPolicy, RollingPolicy
-from penstock.connectors.file_system.listing import list_files
+from penstock.connectors.files.sink import BucketAssigner, FileSink, OnCheckpointRollingPolicy, RollingPolicy
+from penstock.connectors.files.source.listing import list_files
 from penstock.datastream.formats.parquet import ParquetBulkWriters
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 

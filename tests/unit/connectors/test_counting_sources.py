@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.connectors.collection import CollectionSource
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.collection import CollectionSource
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.runtime.source import Boundedness, Nothing, Records
 from penstock.testing.conformance.source import SourceRun, check_source, read_all
 
@@ -112,7 +112,7 @@ def test_generator_objects_are_opened_and_closed():
 
 def test_a_limited_generator_says_when_to_ask_again():
     """Asking again at once would keep a core busy for ten records a second."""
-    from penstock.connectors.rate_limiter import RateLimiterStrategy
+    from penstock.connectors.base.rate_limiter import RateLimiterStrategy
 
     run = SourceRun(DataGeneratorSource(int, None, RateLimiterStrategy.per_second(10)), 1)
     run.start()

@@ -12,8 +12,8 @@ from penstock.common.errors import SourceError
 from penstock.common.serialization import Encoder
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
-from penstock.connectors.file_sink import FileSink
-from penstock.connectors.file_system import CsvReaderFormat, CsvSchema, FileSource, StreamFormat
+from penstock.connectors.files.sink import FileSink
+from penstock.connectors.files.source import CsvReaderFormat, CsvSchema, FileSource, StreamFormat
 from penstock.datastream.formats.csv import CsvBulkWriters
 from penstock.testing.conformance.sink import SimpleSinkContext
 from penstock.testing.conformance.source import check_source, read_all
@@ -36,7 +36,7 @@ def write(path, text):
 @given(rows=st.lists(st.tuples(CELLS, CELLS), max_size=12), block=st.sampled_from([1, 3, 10, 1000]))
 def test_whatever_csv_can_hold_comes_back(tmp_path, monkeypatch, rows, block):
     """A comma, quote or newline in a value would shift the columns of a record."""
-    monkeypatch.setattr("penstock.connectors.file_system.line_format.BLOCK_BYTES", block)
+    monkeypatch.setattr("penstock.connectors.files.formats.line_format.BLOCK_BYTES", block)
     text = io.StringIO(newline="")
     csv.writer(text, quoting=csv.QUOTE_ALL).writerows([("x", "y"), *rows])
     path = write(tmp_path / "a.csv", text.getvalue())
@@ -45,7 +45,7 @@ def test_whatever_csv_can_hold_comes_back(tmp_path, monkeypatch, rows, block):
 
 def test_positions_inside_quoted_values(tmp_path, monkeypatch):
     """A restart would begin in the middle of a value that holds a newline."""
-    monkeypatch.setattr("penstock.connectors.file_system.line_format.BLOCK_BYTES", 8)
+    monkeypatch.setattr("penstock.connectors.files.formats.line_format.BLOCK_BYTES", 8)
     path = write(tmp_path / "a.csv", 'x,y\n1,"a\nb\n\nc"\n\n2,"""\n"""\n3,"long\n' + "\n" * 50 + '"\n4,d')
     check_source(lambda: csv_source(path, split_bytes=4), max_records=1)
     assert len(read_all(csv_source(path), 1)) == 4

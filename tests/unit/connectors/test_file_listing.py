@@ -6,9 +6,9 @@ import pytest
 
 from penstock.common.errors import ProgramError, SourceError
 from penstock.common.time import Duration
-from penstock.connectors.file_system import FileEnumeratorProvider, FileSource, StreamFormat
-from penstock.connectors.file_system.listing import list_files
-from penstock.connectors.file_system.split import FoundFile, cut
+from penstock.connectors.files.source import FileEnumeratorProvider, FileSource, StreamFormat
+from penstock.connectors.files.source.listing import list_files
+from penstock.connectors.files.source.split import FoundFile, cut
 from penstock.runtime.source import Boundedness, Records
 from penstock.testing.conformance.source import SourceRun, read_all
 

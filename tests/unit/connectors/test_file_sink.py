@@ -7,16 +7,16 @@ import pytest
 
 from penstock.common.errors import JobError, ProgramError
 from penstock.common.serialization import Encoder
-from penstock.connectors.file_sink import (
+from penstock.connectors.files.formats.storage import resolve_below
+from penstock.connectors.files.sink import (
     BucketAssigner,
     FileSink,
     OutputFileConfig,
     PendingFile,
     RollingPolicy,
 )
-from penstock.connectors.file_sink.bucket import DateTimeBucketAssigner, strftime_pattern
-from penstock.connectors.file_system.listing import list_files
-from penstock.connectors.file_system.storage import resolve_below
+from penstock.connectors.files.sink.bucket import DateTimeBucketAssigner, strftime_pattern
+from penstock.connectors.files.source.listing import list_files
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 
 MIDNIGHT = 1_356_998_400_000  # 2013-01-01T00:00Z
@@ -173,7 +173,7 @@ def test_java_date_patterns():
 
 
 def _at(now_ms):
-    from penstock.connectors.file_sink import BucketContext
+    from penstock.connectors.files.sink import BucketContext
 
     return BucketContext(None, now_ms, 0)
 

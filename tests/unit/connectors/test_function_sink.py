@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.connectors.function_sink import FunctionSink
+from penstock.connectors.base.function_sink import FunctionSink
 from penstock.testing.conformance.sink import SimpleSinkContext
 
 

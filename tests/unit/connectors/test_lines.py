@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.connectors.file_system.lines import LineBlocks
+from penstock.connectors.files.formats.lines import LineBlocks
 
 TEXTS = st.lists(
     st.sampled_from([b"\n", b"\r\n", b"a", b"bc", "é".encode(), "漢".encode(), b"long" * 7]), max_size=40

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connectors.rate_limiter import RateLimiterStrategy, SteadyRateLimiter
+from penstock.connectors.base.rate_limiter import RateLimiterStrategy, SteadyRateLimiter
 
 NOW = 1_763_700_000_000
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.file_system import FileSource, StreamFormat
+from penstock.connectors.files.source import FileSource, StreamFormat
 from penstock.testing.conformance.source import SourceRun, read_all
 
 DATA = Path(__file__).parents[4] / "shared" / "data"

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.errors import ProgramError, SourceError
-from penstock.connectors.socket_text import SocketTextSource, reader
-from penstock.connectors.socket_text.delimited_text import DelimitedText
-from penstock.connectors.socket_text.write_ahead_log import WriteAheadLog
+from penstock.connectors.socket import SocketTextSource, reader
+from penstock.connectors.socket.delimited_text import DelimitedText
+from penstock.connectors.socket.write_ahead_log import WriteAheadLog
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.runtime.source import END_OF_INPUT, Nothing, Records
 

@@ -1,7 +1,7 @@
 """Readers that read one split after another."""
 
-from penstock.connectors.ranges import RangeSplit
-from penstock.connectors.split_reader import Chunk, ChunkedSplitReader
+from penstock.connectors.base.ranges import RangeSplit
+from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader
 from penstock.runtime.source import END_OF_INPUT, Nothing, Records
 
 

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from penstock.connectors.two_phase_commit_sink import TwoPhaseCommitSink
+from penstock.connectors.base.two_phase_commit_sink import TwoPhaseCommitSink
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 
 

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from penstock.connectors.write_ahead_sink import Batch, CheckpointCommitter, WriteAheadSink
+from penstock.connectors.base.write_ahead_sink import Batch, CheckpointCommitter, WriteAheadSink
 from penstock.testing.conformance.sink import SimpleSinkContext
 
 SENT: list = []

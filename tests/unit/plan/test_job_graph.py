@@ -6,7 +6,7 @@ import pytest
 
 from penstock.common import WatermarkStrategy
 from penstock.common.output_tag import OutputTag
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph

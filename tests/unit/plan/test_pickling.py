@@ -11,7 +11,7 @@ import pytest
 
 from penstock.common import WatermarkStrategy
 from penstock.common.errors import ProgramError
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level, load_level

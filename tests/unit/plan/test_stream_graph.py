@@ -7,8 +7,8 @@ import pytest
 from penstock.common import Duration, WatermarkStrategy
 from penstock.common.errors import ProgramError
 from penstock.common.output_tag import OutputTag
-from penstock.connectors.collection import CollectionSource
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.collection import CollectionSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.runtime.budget import Budget
-from penstock.runtime.context import OperatorContext, SubtaskInfo
-from penstock.runtime.counters import OperatorCounters
+from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.counters import OperatorCounters
 from penstock.state.key_groups import KeyGroups
 
 

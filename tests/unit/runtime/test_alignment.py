@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runtime.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
-from penstock.runtime.elements import CheckpointBarrier, EndOfInput
+from penstock.runtime.network.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
+from penstock.runtime.network.elements import CheckpointBarrier, EndOfInput
 
 
 class Play:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from penstock.common.output_tag import OutputTag
-from penstock.runtime.budget import Budget
-from penstock.runtime.chain import Chain
-from penstock.runtime.context import OperatorContext, SubtaskInfo
-from penstock.runtime.elements import Watermark, WatermarkStatus
+from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.process import ProcessOperator
 from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
-from penstock.runtime.vertex import ChainLink, ChainNode
+from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.chain import Chain
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.vertex import ChainLink, ChainNode
 from penstock.state.key_groups import KeyGroups
 
 SIDE = OutputTag("side")

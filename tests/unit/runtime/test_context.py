@@ -6,12 +6,12 @@ import pytest
 
 from penstock.common import Types
 from penstock.common.errors import ProgramError, UserFunctionError
-from penstock.runtime.context import RuntimeContext, SubtaskInfo, shortened, user_traceback
-from penstock.runtime.counters import OperatorCounters
-from penstock.runtime.metrics import MetricGroup
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
 from penstock.runtime.operators.stateless import MapOperator
+from penstock.runtime.task.context import RuntimeContext, SubtaskInfo, shortened, user_traceback
+from penstock.runtime.task.counters import OperatorCounters
+from penstock.runtime.task.metrics import MetricGroup
 from penstock.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 
 

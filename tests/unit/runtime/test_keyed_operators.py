@@ -16,7 +16,7 @@ from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
 from penstock.runtime.operators.reduce import ReduceOperator
 from penstock.runtime.operators.rolling import BestReduce, SumReduce
-from penstock.runtime.timers import TimeDomain
+from penstock.runtime.time.timers import TimeDomain
 from penstock.state.descriptors import ValueStateDescriptor
 
 SIDE = OutputTag("side")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.runtime.counters import OperatorCounters, TaskCounters
-from penstock.runtime.metrics import MetricGroup
+from penstock.runtime.task.counters import OperatorCounters, TaskCounters
+from penstock.runtime.task.metrics import MetricGroup
 
 
 def test_metrics_are_collected_under_their_groups() -> None:

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.errors import UserFunctionError
-from penstock.runtime import output
-from penstock.runtime.budget import CHUNK_RECORDS_FIRST, Budget
-from penstock.runtime.buffer import (
+from penstock.runtime.network import output
+from penstock.runtime.network.buffer import (
     HEADER_BYTES,
     NO_KEY_GROUP,
     SORT_PREFIX_BYTES,
@@ -21,17 +20,18 @@ from penstock.runtime.buffer import (
     decode_segments,
     encode,
 )
-from penstock.runtime.context import OperatorContext, SubtaskInfo
-from penstock.runtime.counters import OperatorCounters, TaskCounters
-from penstock.runtime.elements import CheckpointBarrier, Element, LatencyMarker, Watermark
-from penstock.runtime.output import BUFFER_RECORDS_MAX, Outbox, OutputEdge
-from penstock.runtime.partitioners import (
+from penstock.runtime.network.elements import CheckpointBarrier, Element, LatencyMarker, Watermark
+from penstock.runtime.network.output import BUFFER_RECORDS_MAX, Outbox, OutputEdge
+from penstock.runtime.network.partitioners import (
     BroadcastPartitioner,
     ForwardPartitioner,
     HashPartitioner,
     RebalancePartitioner,
 )
-from penstock.runtime.vertex import EdgeInfo
+from penstock.runtime.task.budget import CHUNK_RECORDS_FIRST, Budget
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.counters import OperatorCounters, TaskCounters
+from penstock.runtime.task.vertex import EdgeInfo
 from penstock.state.key_groups import KeyGroups, key_group_of
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runtime import partitioners
-from penstock.runtime.output import Accumulator
-from penstock.runtime.partitioners import (
+from penstock.runtime.network import partitioners
+from penstock.runtime.network.output import Accumulator
+from penstock.runtime.network.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
     ForwardPartitioner,

@@ -7,21 +7,29 @@ from random import Random
 
 import pytest
 
-from penstock.engine.reports import reports_of
-from penstock.runtime.buffer import NO_KEY_GROUP, PUSH, RESULT_EDGE, Header, decode_header, decode_segments, encode
-from penstock.runtime.elements import EndOfData
-from penstock.runtime.events import Cancel, Close, Finished, InputEnded, Result
+from penstock.runtime.network.buffer import (
+    NO_KEY_GROUP,
+    PUSH,
+    RESULT_EDGE,
+    Header,
+    decode_header,
+    decode_segments,
+    encode,
+)
+from penstock.runtime.network.elements import EndOfData
+from penstock.runtime.network.partitioners import RebalancePartitioner
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import CollectOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
-from penstock.runtime.partitioners import RebalancePartitioner
-from penstock.runtime.slot import Slot
-from penstock.runtime.vertex import ChainNode, EdgeInfo, LevelSpec, VertexSpec
+from penstock.runtime.task.events import Cancel, Close, Finished, InputEnded, Result
+from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.vertex import ChainNode, EdgeInfo, LevelSpec, VertexSpec
+from penstock.simulator.storage import MemoryStorage
+from penstock.spark.worker.reports import reports_of
 from penstock.state.files import write_lists
 from penstock.state.handles import Redistribution, RestoredOperator
 from penstock.state.operator_state import NamedList
-from penstock.testing.simulator.storage import MemoryStorage
 
 WIDTHS = (2, 3, 2, 4)
 

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.runtime.context import SubtaskInfo
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
-from penstock.runtime.snapshot import KeyedChain, OperatorSnapshot, Snapshots, TaskSnapshot, restore_operator
+from penstock.runtime.task.context import SubtaskInfo
+from penstock.runtime.task.snapshot import KeyedChain, OperatorSnapshot, Snapshots, TaskSnapshot, restore_operator
+from penstock.simulator.storage import MemoryStorage
 from penstock.state.handles import RestoredOperator, SubtaskState
 from penstock.state.heap import HeapKeyedBackend
 from penstock.state.key_groups import KeyGroups
 from penstock.state_processor.new_tables import finished
-from penstock.testing.simulator.storage import MemoryStorage
 
 GROUPS = KeyGroups(4)
 

@@ -10,15 +10,24 @@ import pytest
 from penstock.common import Duration, WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
-from penstock.runtime.buffer import NO_KEY_GROUP, Header, decode_header, decode_segments, encode
-from penstock.runtime.elements import (
+from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, decode_header, decode_segments, encode
+from penstock.runtime.network.elements import (
     CheckpointBarrier,
     EndOfData,
     LatencyMarker,
     Watermark,
     WatermarkStatus,
 )
-from penstock.runtime.events import (
+from penstock.runtime.network.partitioners import ForwardPartitioner, RebalancePartitioner
+from penstock.runtime.network.set_aside import AlignmentLimits
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.process import KeyedProcessOperator
+from penstock.runtime.operators.reduce import ReduceOperator
+from penstock.runtime.operators.sink import CollectOperator
+from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
+from penstock.runtime.source import END_OF_INPUT, Nothing, Records
+from penstock.runtime.task.events import (
     AbortCheckpoint,
     Acknowledge,
     AssignSplits,
@@ -35,20 +44,11 @@ from penstock.runtime.events import (
     TriggerCheckpoint,
     WriteSnapshot,
 )
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.operators.process import KeyedProcessOperator
-from penstock.runtime.operators.reduce import ReduceOperator
-from penstock.runtime.operators.sink import CollectOperator
-from penstock.runtime.operators.source import SourceOperator
-from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
-from penstock.runtime.partitioners import ForwardPartitioner, RebalancePartitioner
-from penstock.runtime.set_aside import AlignmentLimits
-from penstock.runtime.slot import Slot
-from penstock.runtime.source import END_OF_INPUT, Nothing, Records
-from penstock.runtime.task import TaskState
-from penstock.runtime.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
-from penstock.testing.simulator.storage import MemoryStorage
-from penstock.testing.simulator.stores import MemorySpill
+from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.task import TaskState
+from penstock.runtime.task.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
+from penstock.simulator.storage import MemoryStorage
+from penstock.simulator.stores import MemorySpill
 
 IN, OUT = 0, 1
 

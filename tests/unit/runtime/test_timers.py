@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runtime.timers import TimerQueue
+from penstock.runtime.time.timers import TimerQueue
 
 
 def drained(queue: TimerQueue, until: int) -> list:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.runtime.watermarks import WatermarkValve
+from penstock.runtime.time.watermarks import WatermarkValve
 
 
 class Play:

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.common.errors import CheckpointError
-from penstock.engine.rocksdb import rocksdb_stores
-from penstock.runtime.vertex import StoredState
+from penstock.runtime.task.vertex import StoredState
+from penstock.simulator.storage import MemoryStorage
+from penstock.simulator.stores import MemoryStore
+from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.database import Databases, contents_of, write_database
 from penstock.state.descriptors import ValueStateDescriptor
 from penstock.state.files import read_keyed, write_keyed
@@ -20,8 +22,6 @@ from penstock.state.key_groups import KeyGroups
 from penstock.state.key_value import Stores
 from penstock.state.stored import StoredKeyedBackend
 from penstock.state_processor.new_tables import finished
-from penstock.testing.simulator.storage import MemoryStorage
-from penstock.testing.simulator.stores import MemoryStore
 
 GROUPS = KeyGroups(8)
 COUNT, LAST = ValueStateDescriptor("count"), ValueStateDescriptor("last")

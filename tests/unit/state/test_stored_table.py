@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.errors import ConfigurationError
-from penstock.runtime.vertex import StoredState
+from penstock.runtime.task.vertex import StoredState
 from penstock.runtime.windows.window import TimeWindow
+from penstock.simulator.stores import MemoryStore
 from penstock.state.database import Database
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.state.key_groups import KeyGroups
@@ -18,7 +19,6 @@ from penstock.state.key_value import Stores
 from penstock.state.stored import StoredKeyedBackend
 from penstock.state.stored_table import StoredTable
 from penstock.state.tables import FrozenTable
-from penstock.testing.simulator.stores import MemoryStore
 
 GROUPS = KeyGroups(8)
 KEYS = st.sampled_from(["a", "b", "c", "d"])
@@ -111,7 +111,7 @@ def test_a_slice_that_is_over_leaves_nothing_in_the_store() -> None:
 
 @pytest.fixture
 def rocks(tmp_path) -> Iterator[Stores]:
-    from penstock.engine.rocksdb import rocksdb_stores
+    from penstock.spark.worker.rocksdb import rocksdb_stores
 
     yield rocksdb_stores(StoredState(str(tmp_path / "rocks"), 4 << 20, 100))
 
@@ -183,8 +183,8 @@ def test_state_of_windows(rocks: Stores) -> None:
 
 def test_a_backend_that_is_not_there() -> None:
     """A typing error would put a terabyte of state into memory."""
-    from penstock.cluster.backends import stored_state_of
     from penstock.common import Configuration
+    from penstock.jobmaster.backends import stored_state_of
 
     configuration = Configuration()
     assert stored_state_of(configuration) is None

@@ -13,7 +13,7 @@ from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, pa
 from penstock.checkpoint.storage import DirectoryStorage, SavepointStorage, StateFiles
 from penstock.common.typeinfo import Types
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE
-from penstock.runtime.timers import TimerQueue
+from penstock.runtime.time.timers import TimerQueue
 from penstock.runtime.windows.window import TimeWindow
 from penstock.state.descriptors import (
     ListStateDescriptor,

@@ -13,8 +13,8 @@ from tests.unit.state_processor.conftest import COUNT, GROUPS, MAX_PARALLELISM
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.errors import CheckpointError
-from penstock.engine.rocksdb import rocksdb_stores
-from penstock.runtime.vertex import StoredState
+from penstock.runtime.task.vertex import StoredState
+from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.database import write_database
 from penstock.state.files import write_keyed
 from penstock.state.handles import OperatorState, database_of

@@ -9,20 +9,20 @@ import pytest
 
 from penstock.common.output_tag import OutputTag
 from penstock.common.time import to_milliseconds
-from penstock.runtime.budget import Budget
-from penstock.runtime.context import OperatorContext, SubtaskInfo
-from penstock.runtime.counters import OperatorCounters
 from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.counters import OperatorCounters
 from penstock.runtime.windows.assigner import WindowAssigner
 from penstock.runtime.windows.choice import window_operator
 from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
 from penstock.runtime.windows.evaluation import Apply, Evaluation, Process
 from penstock.runtime.windows.trigger import Trigger
 from penstock.runtime.windows.window_operator import WindowOperator
+from penstock.simulator.stores import MemoryStore
 from penstock.state.key_groups import KeyGroups
 from penstock.state.key_value import Stores
 from penstock.state.stored import StoredKeyedBackend
-from penstock.testing.simulator.stores import MemoryStore
 
 
 class Driver:

@@ -1,9 +1,9 @@
 """Sources and sinks, at the module paths of PyFlink."""
 
-from penstock.connectors.collection import CollectionSource
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.function_sink import FunctionSink
-from penstock.connectors.rate_limiter import RateLimiterStrategy
+from penstock.connectors.base.collection import CollectionSource
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.function_sink import FunctionSink
+from penstock.connectors.base.rate_limiter import RateLimiterStrategy
 from penstock.datastream.connectors.base import DeliveryGuarantee, Sink, Source
 from penstock.datastream.connectors.file_system import FileSink, FileSource
 from penstock.datastream.connectors.number_seq import NumberSequenceSource

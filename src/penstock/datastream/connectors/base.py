@@ -1,10 +1,10 @@
 """What every source and every sink extends. docs/connectors.md shows how to write one."""
 
-from penstock.connectors.delivery_guarantee import DeliveryGuarantee
-from penstock.connectors.split_enumerator import FixedSplitEnumerator, SharedSplitEnumerator
-from penstock.connectors.split_reader import Chunk, ChunkedSplitReader, SplitReader
-from penstock.connectors.two_phase_commit_sink import TwoPhaseCommitSink
-from penstock.connectors.write_ahead_sink import CheckpointCommitter, WriteAheadSink
+from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.base.split_enumerator import FixedSplitEnumerator, SharedSplitEnumerator
+from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader, SplitReader
+from penstock.connectors.base.two_phase_commit_sink import TwoPhaseCommitSink
+from penstock.connectors.base.write_ahead_sink import CheckpointCommitter, WriteAheadSink
 from penstock.runtime.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.runtime.source import (
     END_OF_INPUT,

@@ -1,6 +1,6 @@
 """A source that computes its records from their numbers."""
 
-from penstock.connectors.data_generator import DataGeneratorSource
-from penstock.connectors.rate_limiter import RateLimiter, RateLimiterStrategy
+from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
 
 __all__ = ["DataGeneratorSource", "RateLimiter", "RateLimiterStrategy"]

@@ -4,7 +4,7 @@ Left out of PyFlink's module: FileCompactStrategy and FileCompactor (they wrap J
 replaced it by FileSink), FileSplitAssignerProvider (locality means Hadoop hosts; splits go to whoever asks).
 """
 
-from penstock.connectors.file_sink import (
+from penstock.connectors.files.sink import (
     BucketAssigner,
     DefaultRollingPolicy,
     FileSink,
@@ -12,7 +12,7 @@ from penstock.connectors.file_sink import (
     OutputFileConfig,
     RollingPolicy,
 )
-from penstock.connectors.file_system import (
+from penstock.connectors.files.source import (
     BulkFormat,
     FileEnumeratorProvider,
     FileSource,

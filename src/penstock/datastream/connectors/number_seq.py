@@ -1,5 +1,5 @@
 """A source of consecutive whole numbers."""
 
-from penstock.connectors.number_sequence import NumberSequenceSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 
 __all__ = ["NumberSequenceSource"]

@@ -1,8 +1,8 @@
 """CSV files. To write records without a header: `penstock.common.serialization.Encoder.csv_encoder()`."""
 
-from penstock.connectors.file_sink.csv_writer import CsvWriterFactory
-from penstock.connectors.file_system.csv_format import CsvFormat
-from penstock.connectors.file_system.csv_schema import CsvReaderFormat, CsvSchema, CsvSchemaBuilder
+from penstock.connectors.files.formats.csv_format import CsvFormat
+from penstock.connectors.files.formats.csv_schema import CsvReaderFormat, CsvSchema, CsvSchemaBuilder
+from penstock.connectors.files.sink.csv_writer import CsvWriterFactory
 
 __all__ = ["CsvBulkWriters", "CsvFormat", "CsvReaderFormat", "CsvSchema", "CsvSchemaBuilder"]
 

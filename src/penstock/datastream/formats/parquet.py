@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow
 
 from penstock.common.typeinfo import RowTypeInfo
-from penstock.connectors.file_sink.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory
-from penstock.connectors.file_system.parquet_format import ParquetFormat
+from penstock.connectors.files.formats.parquet_format import ParquetFormat
+from penstock.connectors.files.sink.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory
 
 __all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFormat"]
 

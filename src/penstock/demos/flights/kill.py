@@ -15,7 +15,7 @@ from penstock.demos.flights.job import SOURCE
 
 _PART = 1 / 3
 _POLL_S = 0.02
-_WORKER = "-m penstock.engine.worker_daemon"
+_WORKER = "-m penstock.spark.worker.daemon"
 
 
 class Kill:

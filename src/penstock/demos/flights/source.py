@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput, WatermarkStrategy
-from penstock.connectors.rate_limiter import RateLimiter, RateLimiterStrategy
-from penstock.connectors.split_reader import Chunk, SplitReader
+from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
+from penstock.connectors.base.split_reader import Chunk, SplitReader
 from penstock.demos.flights.flights import FEEDS, Reports, read_reports
 from penstock.demos.flights.records import HOUR_MS, MINUTE_MS, Report
 from penstock.runtime.source import (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.runtime.checkpointed import FunctionInitializationContext, FunctionSnapshotContext
-from penstock.runtime.context import RuntimeContext
-from penstock.runtime.metrics import MetricGroup
+from penstock.runtime.task.checkpointed import FunctionInitializationContext, FunctionSnapshotContext
+from penstock.runtime.task.context import RuntimeContext
+from penstock.runtime.task.metrics import MetricGroup
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import OperatorContext
+    from penstock.runtime.task.context import OperatorContext
     from penstock.state.interfaces import KeyedStateStore
 
 

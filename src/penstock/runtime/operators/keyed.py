@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
-from penstock.runtime.timers import TimeDomain, Timers, TimerService
+from penstock.runtime.time.timers import TimeDomain, Timers, TimerService
 from penstock.state.heap import HeapKeyedBackend
 from penstock.state.stored import StoredKeyedBackend
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.runtime.task.context import OperatorContext
     from penstock.state.schema import TableSchema
     from penstock.state.tables import Table
 

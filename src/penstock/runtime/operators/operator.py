@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from penstock.common.output_tag import OutputTag
-    from penstock.runtime.context import OperatorContext
+    from penstock.runtime.task.context import OperatorContext
     from penstock.state.heap import HeapKeyedBackend
     from penstock.state.operator_state import NamedList
     from penstock.state.schema import TableSchema

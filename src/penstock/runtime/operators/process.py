@@ -15,11 +15,11 @@ from penstock.runtime.operators.keyed import KeyedOperator, KeyedTimerService
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.operators.stateless import FunctionOperator
-from penstock.runtime.timers import TimeDomain, TimerService
+from penstock.runtime.time.timers import TimeDomain, TimerService
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.runtime.task.context import OperatorContext
 
 
 class KeyedContext:

@@ -15,8 +15,8 @@ from penstock.runtime.operators.operator import Operator, Timestamps, Values, po
 from penstock.runtime.operators.rolling import SumReduce
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.runtime.task.context import OperatorContext
     from penstock.state.layers import LayeredTable
 
 REDUCED_TABLE = "(reduce)"

@@ -12,7 +12,7 @@ from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import OperatorContext
+    from penstock.runtime.task.context import OperatorContext
 
 
 WRITER = "(sink) writer"

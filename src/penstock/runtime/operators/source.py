@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import SourceError
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.runtime.event_time import EventTime
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
-from penstock.runtime.watermarks import WatermarkValve
+from penstock.runtime.time.event_time import EventTime
+from penstock.runtime.time.watermarks import WatermarkValve
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.runtime.task.context import OperatorContext
 
 _FIRST_RECORDS = 64
 _BATCHED_RECORDS = 256

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.runtime.event_time import EventTime
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
+from penstock.runtime.time.event_time import EventTime
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.runtime.task.context import OperatorContext
 
 
 class TimestampsAndWatermarksOperator(EventTimeOrigin):

@@ -12,7 +12,7 @@ from penstock.common.serializer import TypeSerializer
 from penstock.runtime.windows.window import Window
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import RuntimeContext
+    from penstock.runtime.task.context import RuntimeContext
     from penstock.runtime.windows.trigger import Trigger
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.windows.sharing import is_plain
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import OperatorContext
+    from penstock.runtime.task.context import OperatorContext
     from penstock.state.sliced import Slice
     from penstock.state.tables import Layer
 

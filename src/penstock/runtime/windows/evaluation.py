@@ -11,8 +11,8 @@ from penstock.runtime.operators.function import UserFunction
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.runtime.context import OperatorContext
-    from penstock.runtime.timers import Timers
+    from penstock.runtime.task.context import OperatorContext
+    from penstock.runtime.time.timers import Timers
     from penstock.runtime.windows.window import Window
     from penstock.state.heap import HeapKeyedBackend
     from penstock.state.interfaces import KeyedStateStore

@@ -29,7 +29,7 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.output_tag import OutputTag
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
-from penstock.runtime.timers import TimeDomain
+from penstock.runtime.time.timers import TimeDomain
 from penstock.runtime.windows.assigner import no_timestamp
 from penstock.runtime.windows.assigners import AlignedWindows
 from penstock.runtime.windows.contents import Contents
@@ -40,8 +40,8 @@ from penstock.runtime.windows.windowing import WindowingOperator
 from penstock.state.sliced import SlicedTable
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.runtime.task.context import OperatorContext
     from penstock.state.tables import Layer
 
 SLICES_TABLE = "(windows) slices"

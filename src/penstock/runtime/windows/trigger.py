@@ -10,7 +10,7 @@ from penstock.runtime.windows.window import Window
 from penstock.state.descriptors import StateDescriptor
 
 if TYPE_CHECKING:
-    from penstock.runtime.metrics import MetricGroup
+    from penstock.runtime.task.metrics import MetricGroup
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)

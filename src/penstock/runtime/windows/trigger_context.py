@@ -16,7 +16,7 @@ from penstock.state.descriptors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.runtime.metrics import MetricGroup
+    from penstock.runtime.task.metrics import MetricGroup
     from penstock.runtime.windows.window import Window
     from penstock.runtime.windows.windowing import WindowingOperator
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.output_tag import OutputTag
-from penstock.runtime.context import RuntimeContext
-from penstock.runtime.metrics import MetricGroup
 from penstock.runtime.operators.operator import Timestamps, Values
-from penstock.runtime.timers import TimeDomain
+from penstock.runtime.task.context import RuntimeContext
+from penstock.runtime.task.metrics import MetricGroup
+from penstock.runtime.time.timers import TimeDomain
 from penstock.runtime.windows.assigner import MergingWindowAssigner, WindowAssigner, WindowAssignerContext
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
@@ -27,8 +27,8 @@ from penstock.runtime.windows.trigger_context import WindowTriggerContext
 from penstock.runtime.windows.windowing import WindowingOperator
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.runtime.task.context import OperatorContext
 
 CONTENTS_TABLE = "(windows) contents"
 """(key, window) -> contents of the window. For windows that merge: (key, state window)."""

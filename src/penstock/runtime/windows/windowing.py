@@ -15,13 +15,13 @@ from penstock.common.output_tag import OutputTag
 from penstock.runtime.operators.keyed import FREED_ENTRIES, KeyedOperator
 from penstock.runtime.operators.operator import Timestamps, Values
 from penstock.runtime.operators.side_output import emit_tagged
-from penstock.runtime.timers import TimeDomain
+from penstock.runtime.time.timers import TimeDomain
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import OperatorContext
     from penstock.runtime.operators.operator import Output
+    from penstock.runtime.task.context import OperatorContext
     from penstock.runtime.windows.window import Window
 
 NOTHING: Iterator[None] = iter(())

@@ -1,0 +1,56 @@
+"""A source over a list that the program holds in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from penstock.connectors.base.ranges import RangeSplit, contiguous
+from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
+from penstock.connectors.base.split_reader import Chunk, SplitReader
+from penstock.runtime.source import Boundedness, EnumeratorContext, ReaderContext, Source
+
+T = TypeVar("T")
+
+
+class CollectionSource(Source[T]):
+    """Emits `values` once each. In order at parallelism 1; else subtask i emits the i-th part, in order.
+
+    The values travel with the source itself, pickled once; splits and positions are index ranges. The list is copied
+    when the source is made, so a later change to the list (not to its elements) has no effect.
+    """
+
+    def __init__(self, values: Iterable[T], type_info: Any = None) -> None:
+        """`type_info`: TypeInformation of the values, if the program declared it."""
+        self._values = list(values)
+        self._type_info = type_info
+
+    def get_boundedness(self) -> Boundedness:
+        """BOUNDED."""
+        return Boundedness.BOUNDED
+
+    def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
+        """One split for each subtask."""
+        return FixedSplitEnumerator(context, contiguous(0, len(self._values), context.parallelism))
+
+    def restore_enumerator(self, context: EnumeratorContext, state: list[RangeSplit]) -> FixedSplitEnumerator:
+        """Go on with the splits that were not assigned."""
+        return FixedSplitEnumerator(context, state)
+
+    def create_reader(self, context: ReaderContext) -> SplitReader[T]:
+        """A reader over the values."""
+        return _CollectionReader(context, self._values)
+
+    def get_produced_type(self) -> Any:
+        """What was given as `type_info`."""
+        return self._type_info
+
+
+class _CollectionReader(SplitReader[T]):
+    def __init__(self, context: ReaderContext, values: list[T]) -> None:
+        super().__init__(context)
+        self._values = values
+
+    def read(self, split: RangeSplit, max_records: int) -> Chunk:
+        numbers, position = split.take(max_records)
+        return Chunk(self._values[numbers.start : numbers.stop], position)

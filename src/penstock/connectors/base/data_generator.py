@@ -1,0 +1,105 @@
+"""A source that computes its records from their numbers, at a given rate if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from penstock.connectors.base.ranges import RangeSplit, strided
+from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
+from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
+from penstock.connectors.base.split_reader import Chunk, SplitReader
+from penstock.runtime.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source
+
+T = TypeVar("T")
+
+
+class DataGeneratorSource(Source[T]):
+    """Emits `generator_function(0)`, `generator_function(1)`, … `generator_function(count - 1)`.
+
+    Of p subtasks, subtask i makes the numbers i, i + p, i + 2p, …: all advance together, so a generator without end
+    works at any parallelism. Numbers and their values are the same after a restart, if the function depends on its
+    argument only. A job that goes on with more subtasks than it began with leaves the new ones without work.
+    Source: Flink docs, "DataGen Connector".
+    """
+
+    def __init__(
+        self,
+        generator_function: Callable[[int], T] | Any,
+        count: int | None = None,
+        rate_limiter_strategy: RateLimiterStrategy | None = None,
+        type_info: Any = None,
+    ) -> None:
+        """What is generated, how much of it, and how fast.
+
+        `generator_function`: a callable from int to a value, or an object with such a method `map` (and, if it has
+        them, `open(reader_context)` and `close()`). `count` None: it never ends. `rate_limiter_strategy` None: as fast
+        as it goes.
+
+        Raises TypeError if the function can't be called, ValueError if `count` is negative.
+        """
+        if not callable(getattr(generator_function, "map", generator_function)):
+            raise TypeError(
+                f"generator_function must be a callable or have a method map, got {type(generator_function).__name__}"
+            )
+        if count is not None and (type(count) is not int or count < 0):
+            raise ValueError(f"count must be a whole number of records, 0 or more, or None for no end, got {count!r}")
+        self._generator_function = generator_function
+        self._count = count
+        self._rate_limiter_strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
+        self._type_info = type_info
+
+    def get_boundedness(self) -> Boundedness:
+        """BOUNDED if a count was given."""
+        return Boundedness.CONTINUOUS_UNBOUNDED if self._count is None else Boundedness.BOUNDED
+
+    def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
+        """One split for each subtask."""
+        return FixedSplitEnumerator(context, strided(self._count, context.parallelism))
+
+    def restore_enumerator(self, context: EnumeratorContext, state: list[RangeSplit]) -> FixedSplitEnumerator:
+        """Go on with the splits that were not assigned."""
+        return FixedSplitEnumerator(context, state)
+
+    def create_reader(self, context: ReaderContext) -> SplitReader[T]:
+        """A reader with its share of the rate."""
+        limiter = self._rate_limiter_strategy.create_rate_limiter(context.parallelism, context.subtask)
+        return _GeneratorReader(context, self._generator_function, limiter)
+
+    def get_produced_type(self) -> Any:
+        """What was given as `type_info`."""
+        return self._type_info
+
+
+class _GeneratorReader(SplitReader[T]):
+    interleaved = True
+
+    def __init__(self, context: ReaderContext, generator_function: Any, limiter: RateLimiter | None) -> None:
+        super().__init__(context)
+        self._generator_function = generator_function
+        self._make: Callable[[int], T] = getattr(generator_function, "map", generator_function)
+        self._limiter = limiter
+
+    def start(self) -> None:
+        open_function = getattr(self._generator_function, "open", None)
+        if open_function is not None:
+            open_function(self.context)
+        super().start()
+
+    def read(self, split: RangeSplit, max_records: int) -> Chunk | Nothing:
+        limiter = self._limiter
+        if limiter is None:
+            numbers, position = split.take(max_records)
+            return Chunk(list(map(self._make, numbers)), position)
+        due = limiter.due(self.context.now_ms())
+        if due == 0:
+            return Nothing(limiter.next_due_ms())
+        numbers, position = split.take(min(due, max_records))
+        values = list(map(self._make, numbers))
+        limiter.take(len(values))
+        return Chunk(values, position)
+
+    def close(self) -> None:
+        close_function = getattr(self._generator_function, "close", None)
+        if close_function is not None:
+            close_function()

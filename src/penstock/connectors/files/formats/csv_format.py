@@ -1,0 +1,268 @@
+"""Files of comma-separated values, by Python's csv module.
+
+pyarrow's reader is faster on wide tables of numbers, but the records have to become Python values in any case, which
+costs more than it saves; and it can't tell at which byte a record ended, which a position needs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from penstock.common.errors import SourceError
+from penstock.connectors.files.formats.conversion import converter
+from penstock.connectors.files.formats.format import OnError
+from penstock.connectors.files.formats.line_format import UTF8_BOM, BadLineError, LineFormat, LineParser, text_lines
+from penstock.connectors.files.formats.row_values import row_maker
+from penstock.connectors.files.source.split import FoundFile
+
+_UNCLOSED = "unexpected end of data"
+
+
+class CsvDialect(msgspec.Struct, frozen=True):
+    """How fields are told apart. `comments`: lines that start with # are passed over."""
+
+    delimiter: str = ","
+    quote_char: str | None = '"'
+    escape_char: str | None = None
+    comments: bool = False
+
+    def reader(self, text: str) -> Any:
+        """A csv.reader over text whose lines end with LF or CR LF."""
+        lines: Iterable[str] = io.StringIO(text, newline="\n")
+        if self.comments:
+            # An empty line instead, so that line numbers stay right.
+            lines = ("\n" if line.startswith("#") else line for line in lines)
+        return csv.reader(
+            lines,
+            delimiter=self.delimiter,
+            quotechar=self.quote_char,
+            escapechar=self.escape_char,
+            quoting=csv.QUOTE_NONE if self.quote_char is None else csv.QUOTE_MINIMAL,
+            strict=True,
+        )
+
+
+class CsvFormat(LineFormat):
+    """Each record as a dict from column name to value (or a Row with field names, `as_row=True`).
+
+    With `header` (the default) the first record of each file names the columns, and `columns` picks some of them;
+    without one, `columns` names all fields in order. Every value is a str unless `types` says otherwise: from column
+    name to `int`, `float`, `bool`, `Decimal`, `date`, `datetime`, `time` or any function of the text. What equals
+    `null_value` is None, and so is an empty field of a column that has a type. `strict_header`: the header must name
+    exactly `columns`, in that order.
+
+    Values may be quoted and then hold newlines (RFC 4180). Such a file can't be cut, since a newline in its middle may
+    or may not end a record: it is one split. Where no value holds a newline, say `newlines_in_values=False`, and large
+    files are read by several subtasks; a newline in a value is then a SourceError. Empty lines are passed over.
+    A record with another number of fields, or a value that can't be converted, is a SourceError that names the line;
+    with `on_error="skip"` it is passed over and counted. A field holds at most 131,072 characters (`csv` module).
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str] | None = None,
+        types: Mapping[str, Callable[[str], Any]] | None = None,
+        *,
+        header: bool = True,
+        strict_header: bool = False,
+        skip_first_data_row: bool = False,
+        delimiter: str = ",",
+        quote_char: str | None = '"',
+        escape_char: str | None = None,
+        comments: bool = False,
+        null_value: str | None = None,
+        newlines_in_values: bool = True,
+        as_row: bool = False,
+        charset: str = "UTF-8",
+        on_error: OnError = "fail",
+    ) -> None:
+        super().__init__(charset, on_error)
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of names, got the text {columns!r}")
+        if columns is None and (not header or strict_header):
+            raise ValueError("columns must be given where the file has no header, and where the header is checked")
+        if columns is not None and (not columns or len(set(columns)) < len(columns)):
+            raise ValueError(f"columns must be one or more different names, got {list(columns)}")
+        self.columns = None if columns is None else list(columns)
+        self.types = dict(types or {})
+        for name in self.types:
+            if columns is not None and name not in columns:
+                raise ValueError(f"types names {name!r}, which is not among the columns {', '.join(columns)}")
+        self.converters = {name: converter(kind) for name, kind in self.types.items()}
+        self.dialect = CsvDialect(delimiter, quote_char, escape_char, comments)
+        self.dialect.reader("")  # raises TypeError for characters that can't separate or quote
+        self.header = header
+        self.strict_header = strict_header
+        self.skip_first_data_row = skip_first_data_row
+        self.null_value = null_value
+        self.newlines_in_values = newlines_in_values
+        self.as_row = as_row
+
+    def is_splittable(self, path: str) -> bool:
+        """Only if no value holds a newline."""
+        return not self.newlines_in_values and super().is_splittable(path)
+
+    def check(self, file: FoundFile) -> None:
+        """Read the header: it must have the columns wanted."""
+        self.parser(file.path)
+
+    def parser(self, path: str) -> LineParser:
+        """A parser that knows this file's columns, and where its header ends."""
+        names, body_start = self._head(path)
+        wanted = names if self.columns is None or not names else self.columns
+        if names and self.strict_header and names != wanted:
+            raise SourceError(f"{path}: the header must be {', '.join(wanted)}; it is {', '.join(names)}")
+        missing = [name for name in {**dict.fromkeys(wanted), **self.types} if names and name not in names]
+        if missing:
+            raise SourceError(f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(names)}")
+        return _CsvParser(self, names, wanted, body_start)
+
+    def _head(self, path: str) -> tuple[list[str], int]:
+        """Names of all fields, and the offset of the first byte after header and skipped row. No names: empty file."""
+        block = self.first_block(path)
+        body_start = len(UTF8_BOM) if self.charset == "utf-8" and block.startswith(UTF8_BOM) else 0
+        block = block[body_start:]
+        names = None if self.header else self.columns
+        left = self.header + self.skip_first_data_row
+        if not left:
+            # A byte order mark is no line: it is taken off where lines are read.
+            return names or [], 0
+        reader = self.dialect.reader(block.decode(self.charset, "replace"))
+        try:
+            for row in reader:
+                if not row:
+                    continue
+                names = row if names is None else names
+                left -= 1
+                if not left:
+                    break
+        except csv.Error as error:
+            raise SourceError(f"{path}, line {reader.line_num}: the header can't be read: {error}") from error
+        if names and len(set(names)) < len(names):
+            raise SourceError(f"{path}: two columns of the header have one name: {', '.join(names)}")
+        return names or [], body_start + _bytes_of_lines(block, reader.line_num)
+
+
+class _Conversion(NamedTuple):
+    """How one wanted column is made: which field it is, the function of its text, the texts that mean None."""
+
+    position: int
+    convert: Callable[[str], Any] | None
+    nulls: tuple[str, ...]
+
+
+class _CsvParser(LineParser):
+    def __init__(self, settings: CsvFormat, names: list[str], wanted: list[str], body_start: int) -> None:
+        self.body_start = body_start
+        self._settings = settings
+        self._width = len(names)
+        null = settings.null_value
+        nulls = () if null is None else (null,)
+        self._conversions = [
+            _Conversion(names.index(name), settings.converters[name], (*nulls, ""))
+            if name in settings.converters
+            else _Conversion(names.index(name), None, nulls)
+            for name in wanted
+        ]
+        self._make = row_maker(wanted, settings.as_row)
+        self._as_they_are = wanted == names and all(c.convert is None and not c.nulls for c in self._conversions)
+
+    def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
+        settings = self._settings
+        try:
+            text = block.decode(settings.charset)
+        except UnicodeDecodeError:
+            text_lines(block, settings.charset)  # raises BadLineError
+            raise
+        reader = settings.dialect.reader(text)
+        try:
+            rows = list(reader)
+        except csv.Error:
+            return self._up_to_error(text, block, last)
+        if not settings.newlines_in_values and reader.line_num != len(rows):
+            self._refuse_long_row(text)
+        return self._records(rows, text), 0
+
+    def _records(self, rows: list[list[str]], text: str) -> list[Any]:
+        if [] in rows:
+            rows = [row for row in rows if row]
+        width = self._width
+        if not all(len(row) == width for row in rows):
+            index, row = next((i, row) for i, row in enumerate(rows) if len(row) != width)
+            raise BadLineError(self._line_of(text, index), f"this record has {len(row)} fields, not {width}")
+        if self._as_they_are:
+            return list(map(self._make, rows))
+        if not rows:
+            return []
+        fields = list(zip(*rows, strict=True))
+        return list(map(self._make, zip(*(self._column(fields, c, text) for c in self._conversions), strict=True)))
+
+    def _column(self, fields: list[tuple[str, ...]], conversion: _Conversion, text: str) -> Sequence[Any]:
+        position, convert, nulls = conversion
+        column = fields[position]
+        has_nulls = any(null in column for null in nulls)
+        if convert is None:
+            return [None if value in nulls else value for value in column] if has_nulls else column
+        try:
+            if has_nulls:
+                return [None if value in nulls else convert(value) for value in column]
+            return list(map(convert, column))
+        except Exception:
+            for index, value in enumerate(column):
+                try:
+                    value in nulls or convert(value)
+                except Exception as error:
+                    reason = f"field {position + 1} is {value!r}, which can't be converted: {error}"
+                    raise BadLineError(self._line_of(text, index), reason) from error
+            raise
+
+    def _up_to_error(self, text: str, block: bytes, last: bool) -> tuple[list[Any], int]:
+        reader = self._settings.dialect.reader(text)
+        rows: list[list[str]] = []
+        line = 0
+        try:
+            for row in reader:
+                rows.append(row)
+                line = reader.line_num
+        except csv.Error as error:
+            if _UNCLOSED in str(error) and not last and self._settings.newlines_in_values:
+                return self._records(rows, text), len(block) - _bytes_of_lines(block, line)
+            reason = "a quoted value is never closed" if _UNCLOSED in str(error) else str(error)
+            raise BadLineError(line, reason) from error
+        raise AssertionError("the same text failed before")
+
+    def _refuse_long_row(self, text: str) -> None:
+        reader = self._settings.dialect.reader(text)
+        line = 0
+        for _ in reader:
+            if reader.line_num != line + 1:
+                raise BadLineError(line, "a value holds a newline, but the format says newlines_in_values=False")
+            line = reader.line_num
+
+    def _line_of(self, text: str, index: int) -> int:
+        """The first line of record `index` (empty lines are no records)."""
+        reader = self._settings.dialect.reader(text)
+        line = 0
+        for row in reader:
+            if row:
+                if not index:
+                    break
+                index -= 1
+            line = reader.line_num
+        return line
+
+
+def _bytes_of_lines(block: bytes, count: int) -> int:
+    """Length of the first `count` lines of a block."""
+    end = 0
+    for _ in range(count):
+        newline = block.find(b"\n", end)
+        if newline < 0:
+            return len(block)
+        end = newline + 1
+    return end

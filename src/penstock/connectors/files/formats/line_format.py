@@ -1,0 +1,127 @@
+"""What text, JSON lines and CSV have in common: records made of lines, positions that are byte offsets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock.common.errors import SourceError
+from penstock.connectors.base.split_reader import Chunk
+from penstock.connectors.files.formats.format import OnError, StreamFormat, on_error_policy, python_charset
+from penstock.connectors.files.formats.lines import BLOCK_BYTES, LineBlocks
+from penstock.connectors.files.formats.streams import has_plain_line_ends, is_compressed, line_number, reading
+from penstock.connectors.files.source.split import FileSplit
+
+UTF8_BOM = b"\xef\xbb\xbf"
+_SHOWN_CHARACTERS = 120
+
+
+class BadLineError(Exception):
+    """Raised by a parser: the record that begins in line `index` of the block (from 0) is none, for this reason."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
+        self.reason = reason
+
+
+class LineParser(ABC):
+    """Turns blocks of lines into records. Made anew for each split, so it may hold what that file's header says."""
+
+    body_start = 0
+    """Offset of the first byte that is not header."""
+
+    @abstractmethod
+    def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
+        """The records of a block of whole lines, and how many bytes at its end are the beginning of an unfinished one.
+
+        Those bytes come again with more after them, unless the block is the `last`. Raises BadLineError.
+        """
+
+
+class LineFormat(StreamFormat):
+    """Reads a split block by block: a chunk is what one block of about 128 KiB holds."""
+
+    def __init__(self, charset: str = "UTF-8", on_error: OnError = "fail") -> None:
+        self._given_charset = python_charset(charset)
+        self._on_error = on_error_policy(on_error)
+        self._is_plain = has_plain_line_ends(self._given_charset)
+        # Other charsets are turned into UTF-8 on their way in; see streams.reading.
+        self.charset = self._given_charset if self._is_plain else "utf-8"
+
+    @abstractmethod
+    def parser(self, path: str) -> LineParser:
+        """A parser for one file."""
+
+    def is_splittable(self, path: str) -> bool:
+        """True for plain files in a charset whose line ends can be found from anywhere."""
+        return self._is_plain and not is_compressed(path)
+
+    def first_block(self, path: str) -> bytes:
+        """The first lines of a file, about 128 KiB; b"" if it is empty."""
+        with reading(path, 0, self._given_charset) as stream:
+            _, block = next(LineBlocks(stream, 0, None), (0, b""))
+            return block
+
+    def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
+        """See `FileFormat.read`. A position is the offset of a block's first byte, plus records to skip from there."""
+        parser = self.parser(split.path)
+        start = max(split.offset, parser.body_start)
+        to_skip = split.skip
+        with reading(split.path, max(0, start - 1), self._given_charset) as stream:
+            blocks = LineBlocks(stream, start, split.end, BLOCK_BYTES)
+            for offset, block in blocks:
+                values, unfinished = self._parse(parser, split.path, offset, block, blocks.is_last, skipped)
+                if unfinished:
+                    blocks.give_back(block[-unfinished:])
+                position = split.at(offset + len(block) - unfinished)
+                if to_skip:
+                    to_skip, values = max(0, to_skip - len(values)), values[to_skip:]
+                    position = position.skipping(to_skip)
+                yield Chunk(values, None if blocks.is_last else position)
+
+    def _parse(
+        self, parser: LineParser, path: str, offset: int, block: bytes, last: bool, skipped: Callable[[int], None]
+    ) -> tuple[list[Any], int]:
+        if offset == 0 and self.charset == "utf-8" and block.startswith(UTF8_BOM):
+            offset, block = len(UTF8_BOM), block[len(UTF8_BOM) :]
+        values: list[Any] = []
+        while block:
+            try:
+                more, unfinished = parser.parse(block, last)
+                return (values + more if values else more), unfinished
+            except BadLineError as bad:
+                lines = block.split(b"\n", bad.index + 1)
+                start = sum(map(len, lines[: bad.index])) + bad.index
+                if self._on_error == "fail":
+                    raise SourceError(self._complaint(path, offset + start, lines[bad.index], bad.reason)) from bad
+                skipped(1)
+                if start:
+                    values += parser.parse(block[:start], True)[0]
+                after = start + len(lines[bad.index]) + 1
+                offset, block = offset + after, block[after:]
+        return values, 0
+
+    def _complaint(self, path: str, offset: int, line: bytes, reason: str) -> str:
+        text = line.decode(self.charset, "backslashreplace").rstrip("\r\n")
+        shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + " …"
+        number = line_number(path, offset, self._given_charset)
+        return f"{path}, line {number} (byte {offset}): {reason}\n  {shown}"
+
+
+def text_lines(block: bytes, charset: str) -> list[str]:
+    """The lines of a block as text, without their line ends. Raises BadLineError where the bytes are no text."""
+    try:
+        text = block.decode(charset)
+    except UnicodeDecodeError:
+        for index, line in enumerate(block.split(b"\n")):
+            try:
+                line.decode(charset)
+            except UnicodeDecodeError as error:
+                raise BadLineError(index, f"this is no {charset} text: {error.reason}") from error
+        raise
+    lines = text.replace("\r\n", "\n").split("\n") if "\r" in text else text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines

@@ -1,0 +1,129 @@
+"""Parquet files, by pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow
+from pyarrow import parquet
+
+from penstock.common.errors import SourceError
+from penstock.connectors.base.split_reader import Chunk
+from penstock.connectors.files.formats.format import BulkFormat
+from penstock.connectors.files.formats.row_values import row_maker
+from penstock.connectors.files.formats.streams import reading_raw
+from penstock.connectors.files.source.split import FileSplit, FoundFile
+
+_BATCH_RECORDS = 4096
+_BATCH_BYTES = 1024 * 1024
+
+
+class ParquetFormat(BulkFormat):
+    """Each row as a dict from column name to value, or as a Row with field names.
+
+    `columns`: only these are read from disk, in this order. `batch_records`: rows decoded at once (default: as many as
+    make about 1 MiB). A split is a byte range and owns the row groups that begin in it, so footers are read by tasks,
+    not while files are listed. Values are Python's: int, float, str, bytes, bool, Decimal, date, datetime, list,
+    dict, and None for null.
+    """
+
+    def __init__(
+        self, columns: Sequence[str] | None = None, *, as_row: bool = False, batch_records: int | None = None
+    ) -> None:
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of names, got the text {columns!r}")
+        if columns is not None and not columns:
+            raise ValueError("columns is empty; None means all columns")
+        if batch_records is not None and batch_records < 1:
+            raise ValueError(f"batch_records must be 1 or more, got {batch_records}")
+        self._columns = None if columns is None else list(columns)
+        self._as_row = as_row
+        self._batch_records = batch_records
+
+    def is_splittable(self, path: str) -> bool:
+        """Always: row groups are found by the footer."""
+        return True
+
+    def check(self, file: FoundFile) -> None:
+        """Read the footer: it must be there, and have the columns wanted."""
+        with _opened(file.path) as parquet_file:
+            self._wanted(file.path, parquet_file)
+
+    def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
+        """See `FileFormat.read`. A position is a number of records to skip; row groups before it are not read."""
+        with _opened(split.path) as file:
+            columns = self._wanted(split.path, file)
+            to_skip = split.skip
+            done = 0
+            for group in _owned_groups(file.metadata, split):
+                rows = file.metadata.row_group(group).num_rows
+                if to_skip >= done + rows:
+                    done += rows
+                    continue
+                batch_records = self._batch_records or _batch_records(file.metadata.row_group(group))
+                for batch in file.iter_batches(batch_records, [group], self._columns, use_threads=False):
+                    first = max(0, to_skip - done)
+                    done += batch.num_rows
+                    if first < batch.num_rows:
+                        position = FileSplit(split.path, split.start, split.end, split.offset, done)
+                        yield Chunk(self._values(batch.slice(first), columns), position)
+
+    def _wanted(self, path: str, file: parquet.ParquetFile) -> list[str]:
+        there = list(file.schema_arrow.names)
+        if self._columns is None:
+            return there
+        missing = [name for name in self._columns if name not in there]
+        if missing:
+            raise SourceError(f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(there)}")
+        return self._columns
+
+    def _values(self, batch: pyarrow.RecordBatch, columns: list[str]) -> list[Any]:
+        rows = zip(*(column_values(batch.column(name)) for name in columns), strict=True)
+        return list(map(row_maker(columns, self._as_row), rows))
+
+
+def column_values(column: pyarrow.Array) -> list[Any]:
+    """An Arrow array as Python values. By way of NumPy where that gives the same: 20 ns a value instead of 150."""
+    kind = column.type
+    numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_float64(kind) or pyarrow.types.is_boolean(kind)
+    if numeric and column.null_count == 0:
+        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+    if pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
+        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+    return column.to_pylist()  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[parquet.ParquetFile]:
+    with reading_raw(path) as source:
+        try:
+            file = parquet.ParquetFile(source, pre_buffer=False)
+        except pyarrow.ArrowInvalid as error:
+            raise SourceError(f"{path}: this is no Parquet file: {error}") from error
+        yield file
+
+
+def _owned_groups(metadata: parquet.FileMetaData, split: FileSplit) -> list[int]:
+    return [
+        group
+        for group in range(metadata.num_row_groups)
+        if split.start <= _group_start(metadata.row_group(group))
+        and (split.end is None or _group_start(metadata.row_group(group)) < split.end)
+    ]
+
+
+def _group_start(group: parquet.RowGroupMetaData) -> int:
+    """Offset of the first byte of a row group. Its own field for that is absent from files of older writers."""
+    if group.num_columns == 0:
+        return 0
+    first = group.column(0)
+    dictionary: int | None = first.dictionary_page_offset
+    data: int = first.data_page_offset
+    return min(dictionary, data) if dictionary else data
+
+
+def _batch_records(group: parquet.RowGroupMetaData) -> int:
+    row_bytes: int = max(1, group.total_byte_size // max(1, group.num_rows))
+    return max(1, min(_BATCH_RECORDS, _BATCH_BYTES // row_bytes))

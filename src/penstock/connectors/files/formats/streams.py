@@ -1,0 +1,108 @@
+"""Opening a file for reading: decompressed, in UTF-8 compatible bytes, with errors that name the file."""
+
+from __future__ import annotations
+
+import codecs
+import lzma
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, cast
+
+import pyarrow
+
+from penstock.common.errors import SourceError
+from penstock.connectors.files.formats.storage import resolve
+
+_ARROW_CODECS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_DISCARD_BYTES = 1024 * 1024
+
+
+class ByteStream(Protocol):
+    """What the formats read from."""
+
+    def read(self, nbytes: int, /) -> bytes:
+        """At most `nbytes`; b"" at the end of the file, and only there."""
+
+
+def is_compressed(path: str) -> bool:
+    """True if the name says that the file is compressed: then its middle is reached only through its beginning."""
+    return path.endswith((*_ARROW_CODECS, ".xz"))
+
+
+def has_plain_line_ends(charset: str) -> bool:
+    """True if byte 10 ends a line in this charset and is part of nothing else: so in all but UTF-16, UTF-32, EBCDIC."""
+    return "\n".encode(charset) == b"\n"
+
+
+@contextmanager
+def reading(path: str, offset: int = 0, charset: str = "utf-8") -> Iterator[ByteStream]:
+    """The bytes of a file from `offset` on.
+
+    A compressed file (.gz, .bz2, .zst, .lz4, .xz) comes decompressed, a charset without plain line ends comes as UTF-8.
+    Offsets count what comes out; in these two cases an offset is reached by reading up to it. Whatever fails while the
+    file is in use, be it a missing file or a damaged archive, is raised as SourceError with the file's name.
+    """
+    plain = has_plain_line_ends(charset)
+    with reading_raw(path) as file:
+        if plain and not is_compressed(path):
+            file.seek(offset)
+            yield file
+        else:
+            stream = _decompressed(path, file)
+            if not plain:
+                stream = _Transcoded(stream, charset)
+            _discard(stream, offset)
+            yield stream
+
+
+@contextmanager
+def reading_raw(path: str) -> Iterator[Any]:
+    """The file as it is, as a seekable pyarrow file. Failures while it is in use are raised as in `reading`."""
+    try:
+        file_system, inner = resolve(path)
+        with file_system.open_input_file(inner) as file:
+            yield file
+    except FileNotFoundError as error:
+        raise SourceError(f"{path}: the file is gone; it was there when the job listed its input") from error
+    except (OSError, EOFError, lzma.LZMAError, UnicodeError, pyarrow.ArrowException) as error:
+        raise SourceError(f"{path}: can't be read: {error}") from error
+
+
+def line_number(path: str, offset: int, charset: str = "utf-8") -> int:
+    """Number (from 1) of the line that begins at byte `offset`. Reads the file up to there: for error messages."""
+    newlines = 0
+    with reading(path, 0, charset) as stream:
+        while offset > 0 and (data := stream.read(min(offset, _DISCARD_BYTES))):
+            newlines += data.count(b"\n")
+            offset -= len(data)
+    return newlines + 1
+
+
+def _decompressed(path: str, file: Any) -> ByteStream:
+    for suffix, codec in _ARROW_CODECS.items():
+        if path.endswith(suffix):
+            return cast(ByteStream, pyarrow.CompressedInputStream(file, codec))
+    return lzma.LZMAFile(file) if path.endswith(".xz") else cast(ByteStream, file)
+
+
+def _discard(stream: ByteStream, count: int) -> None:
+    while count > 0 and (data := stream.read(min(count, _DISCARD_BYTES))):
+        count -= len(data)
+
+
+class _Transcoded:
+    """Reads text of any charset as UTF-8. `read` keeps to its number of bytes, so that offsets can be reached."""
+
+    def __init__(self, stream: ByteStream, charset: str) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder(charset)()
+        self._ready = b""
+        self._ended = False
+
+    def read(self, nbytes: int, /) -> bytes:
+        while not self._ready and not self._ended:
+            data = self._stream.read(nbytes)
+            self._ended = not data
+            self._ready = self._decoder.decode(data, final=self._ended).encode()
+        out, self._ready = self._ready[:nbytes], self._ready[nbytes:]
+        return out

@@ -1,0 +1,65 @@
+"""Part files to which records are appended one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyarrow import fs
+
+from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile
+from penstock.connectors.files.sink.rolling import RollingPolicy
+from penstock.connectors.files.sink.writer import FileWriter
+from penstock.runtime.sink import SinkContext
+
+
+class RowPart(PartFile):
+    """A file of encoded records."""
+
+    def write(self, data: bytes, now_ms: int) -> None:
+        """Append."""
+        self._stream.write(data)
+        self.size += len(data)
+        self.written_ms = now_ms
+
+
+class RowFileWriter(FileWriter[RowPart]):
+    """Encodes each record by itself, so that a file can end after any of them."""
+
+    def __init__(
+        self,
+        context: SinkContext,
+        base_path: str,
+        assigner: Any,
+        policy: RollingPolicy,
+        names: OutputFileConfig,
+        *,
+        encode: Callable[[Any], bytes],
+    ) -> None:
+        super().__init__(context, base_path, assigner, policy, names)
+        self._encode = encode
+
+    def _open_part(self, file_system: fs.FileSystem, inner_path: str, pending: PendingFile, now_ms: int) -> RowPart:
+        return RowPart(file_system, inner_path, pending, now_ms)
+
+    def _append(self, bucket: str, records: list[Any], now_ms: int) -> None:
+        encoded = list(map(self._encode, records))
+        limit = self._policy.size_limit()
+        data = b"".join(encoded)
+        part = self._open.get(bucket)
+        if limit is None or (part.size if part else 0) + len(data) < limit:
+            if data:
+                self._part(bucket, now_ms).write(data, now_ms)
+            return
+        batch: list[bytes] = []
+        size = part.size if part else 0
+        for record in encoded:
+            batch.append(record)
+            size += len(record)
+            if size >= limit:
+                self._part(bucket, now_ms).write(b"".join(batch), now_ms)
+                self._roll(bucket)
+                batch.clear()
+                size = 0
+        if batch:
+            self._part(bucket, now_ms).write(b"".join(batch), now_ms)

@@ -1,0 +1,148 @@
+"""FileSink and its builders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
+
+from pyarrow import fs
+
+from penstock.common.errors import ProgramError
+from penstock.common.file_systems import absolute
+from penstock.common.serialization import BulkWriterFactory, Encoder
+from penstock.connectors.files.formats.storage import resolve
+from penstock.connectors.files.sink.bucket import BucketAssigner
+from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
+from penstock.connectors.files.sink.committer import FileCommitter
+from penstock.connectors.files.sink.part import OutputFileConfig
+from penstock.connectors.files.sink.rolling import OnCheckpointRollingPolicy, RollingPolicy
+from penstock.connectors.files.sink.row_writer import RowFileWriter
+from penstock.connectors.files.sink.writer import FileWriter
+from penstock.runtime.sink import Sink, SinkContext
+
+MakeWriter = Callable[[SinkContext, str, Any, RollingPolicy, OutputFileConfig], FileWriter[Any]]
+
+
+class FileSink(Sink[Any]):
+    """Writes records into part files below a base path; each file appears whole, when it is committed.
+
+    Made by a builder: `FileSink.for_row_format("/out", Encoder.simple_string_encoder()).build()`. Files being written
+    have hidden names (`.part-….inprogress`); who reads must follow the names without a dot. Files are committed with
+    each checkpoint, at the end of the data, and in batched mode when the job has succeeded.
+    Source: Flink docs, "FileSystem", File Sink.
+    """
+
+    def __init__(
+        self, base_path: str, make_writer: MakeWriter, assigner: Any, policy: RollingPolicy, names: OutputFileConfig
+    ) -> None:
+        self._base_path = base_path
+        self._make_writer = make_writer
+        self._assigner = assigner
+        self._policy = policy
+        self._names = names
+
+    @staticmethod
+    def for_row_format(
+        base_path: str | os.PathLike[str], encoder: Encoder | Callable[[Any], bytes]
+    ) -> RowFormatBuilder:
+        """A builder for files to which records are appended one by one.
+
+        `encoder`: an Encoder, or a function from a record to bytes, line end included.
+        """
+        return RowFormatBuilder(base_path, encoder)
+
+    @staticmethod
+    def for_bulk_format(base_path: str | os.PathLike[str], writer_factory: BulkWriterFactory) -> BulkFormatBuilder:
+        """A builder for files whose records are gathered and written together, such as Parquet.
+
+        `writer_factory`: for instance `ParquetBulkWriters.for_row_type(...)` of `penstock.datastream.formats.parquet`.
+        """
+        return BulkFormatBuilder(base_path, writer_factory)
+
+    def create_writer(self, context: SinkContext) -> FileWriter[Any]:
+        """A writer for one subtask."""
+        return self._make_writer(context, self._base_path, self._assigner, self._policy, self._names)
+
+    def create_committer(self) -> FileCommitter:
+        """Publishes files by renaming them."""
+        return FileCommitter(self._base_path)
+
+    def validate(self) -> None:
+        """Raise ProgramError if the base path is a file, or its file system is unknown."""
+        file_system, inner = resolve(self._base_path)
+        if file_system.get_file_info(inner).type is fs.FileType.File:
+            raise ProgramError(f"FileSink: {self._base_path} is a file; expected a directory, or a path to make one at")
+
+
+class _Builder:
+    """Settings that all formats have; each method returns the builder. Default: buckets by hour."""
+
+    def __init__(self, base_path: str | os.PathLike[str], make_writer: MakeWriter, policy: RollingPolicy) -> None:
+        self._base_path = absolute(base_path)
+        self._make_writer = make_writer
+        self._assigner: Any = BucketAssigner.date_time_bucket_assigner()
+        self._policy = policy
+        self._names = OutputFileConfig()
+
+    def with_bucket_assigner(self, bucket_assigner: Any) -> Self:
+        """A BucketAssigner, or any object with `get_bucket_id(element, context)`."""
+        if not callable(getattr(bucket_assigner, "get_bucket_id", None)):
+            raise TypeError(f"a bucket assigner needs a method get_bucket_id, got {bucket_assigner!r}")
+        self._assigner = bucket_assigner
+        return self
+
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
+        """When a file is closed and the next begun."""
+        if not isinstance(rolling_policy, RollingPolicy):
+            raise TypeError(f"expected a RollingPolicy, got {rolling_policy!r}")
+        self._policy = rolling_policy
+        return self
+
+    def with_bucket_check_interval(self, interval: int) -> Self:
+        """Accepted for PyFlink's sake: here a file is closed when its time has come, not at the next check."""
+        return self
+
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
+        """Prefix and suffix of file names."""
+        self._names = output_file_config
+        return self
+
+    def build(self) -> FileSink:
+        """The sink."""
+        return FileSink(self._base_path, self._make_writer, self._assigner, self._policy, self._names)
+
+
+class RowFormatBuilder(_Builder):
+    """A FileSink of appended records. Default: buckets by hour, default rolling policy."""
+
+    def __init__(self, base_path: str | os.PathLike[str], encoder: Encoder | Callable[[Any], bytes]) -> None:
+        encode = encoder.encode if isinstance(encoder, Encoder) else encoder
+        if not callable(encode):
+            raise TypeError(f"expected an Encoder or a function from a record to bytes, got {encoder!r}")
+        super().__init__(base_path, partial(RowFileWriter, encode=encode), RollingPolicy.default_rolling_policy())
+
+
+class BulkFormatBuilder(_Builder):
+    """A FileSink of gathered records. Default: buckets by hour, files closed with each checkpoint."""
+
+    def __init__(self, base_path: str | os.PathLike[str], writer_factory: BulkWriterFactory) -> None:
+        if not isinstance(writer_factory, BulkWriterFactory):
+            raise TypeError(
+                f"expected a BulkWriterFactory such as ParquetBulkWriters.for_row_type(...), got {writer_factory!r}"
+            )
+        policy = RollingPolicy.on_checkpoint_rolling_policy()
+        super().__init__(base_path, partial(BulkFileWriter, factory=writer_factory), policy)
+
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
+        """An OnCheckpointRollingPolicy, or a class that extends it: what waits in memory has no size or age to go by.
+
+        Raises ValueError for any other. A `size_limit` counts bytes that have been written, and closes the file after
+        the chunk that reached it.
+        """
+        if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
+            raise ValueError(
+                f"bulk formats roll with checkpoints: expected OnCheckpointRollingPolicy, got {rolling_policy!r}"
+            )
+        return super().with_rolling_policy(rolling_policy)

@@ -1,0 +1,144 @@
+"""Writes the records of one subtask into part files, one open file for each bucket.
+
+What is here holds for all formats: names, buckets, rolling, what is handed over to be committed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import uuid
+from abc import abstractmethod
+from typing import Any, Generic, TypeVar
+
+from pyarrow import fs
+
+from penstock.connectors.files.formats.storage import resolve, resolve_below
+from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext
+from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile, hidden_name
+from penstock.connectors.files.sink.rolling import RollingPolicy
+from penstock.runtime.sink import SinkContext, SinkWriter
+
+Part = TypeVar("Part", bound=PartFile)
+
+
+class FileWriter(SinkWriter[Any], Generic[Part]):
+    """Takes a chunk at a time. What it wrote is hidden until a committer renames it.
+
+    Names are unique over all runs of all jobs into one directory (the writer draws 48 random bits), so that no commit
+    can overwrite what another has published.
+    """
+
+    def __init__(
+        self,
+        context: SinkContext,
+        base_path: str,
+        assigner: Any,
+        policy: RollingPolicy,
+        names: OutputFileConfig,
+    ) -> None:
+        self._context = context
+        self._base_path = base_path
+        self._file_system, self._inner_base = resolve(base_path)
+        self._assigner = assigner
+        self._one_bucket = isinstance(assigner, BasePathBucketAssigner)
+        self._policy = policy
+        self._names = names
+        self._writer_name = f"{context.subtask}-{uuid.uuid4().hex[:12]}"
+        self._file_count = 0
+        self._open: dict[str, Part] = {}
+        self._pending: list[PendingFile] = []
+
+    @abstractmethod
+    def _append(self, bucket: str, records: list[Any], now_ms: int) -> None:
+        """Write records of one bucket, and close files that are full."""
+
+    @abstractmethod
+    def _open_part(self, file_system: fs.FileSystem, inner_path: str, pending: PendingFile, now_ms: int) -> Part:
+        """Begin a file."""
+
+    def write(self, value: Any, timestamp: int | None) -> None:
+        """Write one record; `write_chunk` is the better way."""
+        self.write_chunk([value], None if timestamp is None else [timestamp])
+
+    def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Write a chunk: a bucket's records keep their order, and each bucket is written to once."""
+        now_ms = self._context.now_ms()
+        if self._one_bucket:
+            self._append("", values, now_ms)
+            return
+        watermark = self._context.current_watermark()
+        bucket_of = self._assigner.get_bucket_id
+        buckets: dict[str, list[Any]] = {}
+        for index, value in enumerate(values):
+            timestamp = None if timestamps is None else timestamps[index]
+            bucket = bucket_of(value, BucketContext(timestamp, now_ms, watermark))
+            buckets.setdefault(bucket, []).append(value)
+        for bucket, records in buckets.items():
+            self._append(bucket, records, now_ms)
+
+    def wake_at_ms(self) -> int | None:
+        """The earliest time at which one of the open files is to be closed."""
+        deadlines = [self._policy.deadline_ms(part.info()) for part in self._open.values()]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def on_wake(self, now_ms: int) -> None:
+        """Close the files whose time has come."""
+        for bucket, part in list(self._open.items()):
+            deadline = self._policy.deadline_ms(part.info())
+            if deadline is not None and deadline <= now_ms:
+                self._roll(bucket)
+
+    def flush(self, end_of_input: bool) -> None:
+        """Hand what was written to the file system; at the end of the input the files are complete."""
+        for bucket, part in list(self._open.items()):
+            if end_of_input:
+                self._roll(bucket)
+            else:
+                part.flush()
+
+    def prepare_commit(self) -> list[Any]:
+        """Close all files, and name those that are complete since the last call."""
+        for bucket in list(self._open):
+            self._roll(bucket)
+        pending, self._pending = self._pending, []
+        return pending
+
+    def close(self) -> None:
+        """Remove what was not handed over to be committed."""
+        while self._open:
+            _, part = self._open.popitem()
+            part.discard()
+        while self._pending:
+            self._file_system.delete_file(resolve_below(self._base_path, self._pending.pop().pending_path)[1])
+
+    def _part(self, bucket: str, now_ms: int) -> Part:
+        return self._open.get(bucket) or self._begin(bucket, now_ms)
+
+    def _begin(self, bucket: str, now_ms: int) -> Part:
+        path = bucket_path(bucket)
+        name = f"{self._names.get_part_prefix()}-{self._writer_name}-{self._file_count}{self._names.get_part_suffix()}"
+        self._file_count += 1
+        hidden = posixpath.join(path, hidden_name(name, self._context.attempt))
+        pending = PendingFile(_below(self._base_path, hidden), _below(self._base_path, posixpath.join(path, name)), 0)
+        self._file_system.create_dir(_below(self._inner_base, path), recursive=True)
+        part = self._open_part(self._file_system, _below(self._inner_base, hidden), pending, now_ms)
+        self._open[bucket] = part
+        return part
+
+    def _roll(self, bucket: str) -> None:
+        # Only then out of the open ones: a file that can't be finished is removed by `close`.
+        self._pending.append(self._open[bucket].finish())
+        del self._open[bucket]
+
+
+def bucket_path(bucket: object) -> str:
+    """A bucket as a relative path. Raises TypeError or ValueError for what would leave the base path or be hidden."""
+    if not isinstance(bucket, str):
+        raise TypeError(f"a bucket assigner must return a str, got {bucket!r}")
+    if bucket and (bucket.startswith("/") or any(part in ("", ".", "..") for part in bucket.rstrip("/").split("/"))):
+        raise ValueError(f"a bucket must be a relative path without . and .., got {bucket!r}")
+    return bucket.rstrip("/")
+
+
+def _below(base: str, relative: str) -> str:
+    return f"{base.rstrip('/')}/{relative}" if relative else base

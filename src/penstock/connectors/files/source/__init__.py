@@ -1,0 +1,28 @@
+"""Files as a source: paths, formats, splits."""
+
+from penstock.connectors.files.formats.csv_format import CsvFormat
+from penstock.connectors.files.formats.csv_schema import CsvReaderFormat, CsvSchema, CsvSchemaBuilder
+from penstock.connectors.files.formats.format import BulkFormat, FileFormat, StreamFormat
+from penstock.connectors.files.formats.json_format import JsonLinesFormat
+from penstock.connectors.files.formats.parquet_format import ParquetFormat
+from penstock.connectors.files.formats.text_format import TextLineFormat
+from penstock.connectors.files.source.source import FileEnumeratorProvider, FileSource, FileSourceBuilder
+from penstock.connectors.files.source.split import FileSplit, FoundFile
+
+__all__ = [
+    "BulkFormat",
+    "CsvFormat",
+    "CsvReaderFormat",
+    "CsvSchema",
+    "CsvSchemaBuilder",
+    "FileEnumeratorProvider",
+    "FileFormat",
+    "FileSource",
+    "FileSourceBuilder",
+    "FileSplit",
+    "FoundFile",
+    "JsonLinesFormat",
+    "ParquetFormat",
+    "StreamFormat",
+    "TextLineFormat",
+]

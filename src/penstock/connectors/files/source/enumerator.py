@@ -1,0 +1,73 @@
+"""Finds the files of a FileSource, once or again and again, and cuts them into splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
+from penstock.connectors.files.formats.format import FileFormat
+from penstock.connectors.files.source.listing import list_files
+from penstock.connectors.files.source.split import FileSplit, cut, whole
+from penstock.runtime.source import EnumeratorContext
+
+
+class FileEnumeratorState(msgspec.Struct, frozen=True):
+    """Splits not yet assigned, and the paths of all files that were ever found (only needed while watching)."""
+
+    pending: list[FileSplit]
+    seen: frozenset[str] = frozenset()
+
+
+class FileEnumerator(SharedSplitEnumerator):
+    """Assigns file splits in the order of path and offset; files found later come after those found before."""
+
+    def __init__(
+        self,
+        context: EnumeratorContext,
+        paths: Sequence[str],
+        file_format: FileFormat,
+        split_bytes: int | None,
+        discovery_interval_ms: int | None,
+        state: FileEnumeratorState | None = None,
+    ) -> None:
+        """`split_bytes` None: files are not cut. `discovery_interval_ms` None: files are listed once, at `start`."""
+        super().__init__(context, more_to_come=discovery_interval_ms is not None, restored=state is not None)
+        self._paths = paths
+        self._format = file_format
+        self._split_bytes = split_bytes
+        self._discovery_interval_ms = discovery_interval_ms
+        self._restored = state is not None
+        self._seen: set[str] = set(state.seen) if state else set()
+        if state:
+            self.add_splits(state.pending)
+
+    def start(self) -> None:
+        """List the files, unless a snapshot says what they are. Raises SourceError for a path that isn't there."""
+        if not self._restored:
+            self._find()
+
+    def discover(self) -> int | None:
+        """Add the files that are new since the last look. Not re-read: a file that changed after it was found."""
+        if self._discovery_interval_ms is None:
+            return None
+        self._find()
+        return self._context.now_ms() + self._discovery_interval_ms
+
+    def snapshot_state(self) -> FileEnumeratorState:
+        """Splits not yet assigned, and what has been found."""
+        watching = self._discovery_interval_ms is not None
+        return FileEnumeratorState(self.pending(), frozenset(self._seen) if watching else frozenset())
+
+    def _find(self) -> None:
+        splits: list[FileSplit] = []
+        for file in list_files(self._paths, must_exist=self._discovery_interval_ms is None):
+            if file.path in self._seen:
+                continue
+            self._seen.add(file.path)
+            if self._split_bytes is not None and self._format.is_splittable(file.path):
+                splits += cut(file, self._split_bytes)
+            else:
+                splits.append(whole(file))
+        self.add_splits(splits)

@@ -1,0 +1,143 @@
+"""From paths to files: directories are searched, patterns are matched, what is hidden or unfinished is left out."""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from pyarrow import fs
+
+from penstock.common.errors import SourceError
+from penstock.connectors.files.formats.storage import rejoin, resolve
+from penstock.connectors.files.source.split import FoundFile
+
+HIDDEN_PREFIXES = (".", "_")
+IN_PROGRESS_SUFFIXES = (".inprogress", ".tmp", ".filepart", "._COPYING_")
+_MAGIC = re.compile(r"[*?\[]")
+
+
+def list_files(paths: Sequence[str], *, must_exist: bool = True) -> list[FoundFile]:
+    """The files that `paths` mean, each once, by path.
+
+    A path is a file (always taken, whatever its name), a directory (searched to any depth) or a pattern with `*`, `?`,
+    `[…]` and `**`. In directories and by patterns, files and directories are passed over whose names start with `.` or
+    `_`, or end as unfinished files do. Raises SourceError for a path that isn't there, telling what is; `must_exist`
+    False allows a pattern that matches nothing yet.
+    """
+    found: dict[str, FoundFile] = {}
+    for path in paths:
+        for file in _expand(path, must_exist):
+            found[file.path] = file
+    return [found[path] for path in sorted(found)]
+
+
+def is_visible(name: str) -> bool:
+    """False for names that mark a file as hidden or still being written."""
+    return not name.startswith(HIDDEN_PREFIXES) and not name.endswith(IN_PROGRESS_SUFFIXES)
+
+
+def _expand(path: str, must_exist: bool) -> Iterator[FoundFile]:
+    file_system, inner = resolve(path)
+    try:
+        info = file_system.get_file_info(inner)
+        if info.type == fs.FileType.File:
+            yield FoundFile(path, info.size)
+        elif info.type == fs.FileType.Directory:
+            for each in _walk(file_system, info.path):
+                yield FoundFile(rejoin(path, info.path, each.path), each.size)
+        elif _MAGIC.search(inner):
+            yield from _matching(file_system, path, inner, must_exist)
+        else:
+            raise SourceError(_not_found(file_system, path, inner))
+    except OSError as error:
+        raise SourceError(f"{path}: can't be listed: {error}") from error
+
+
+def _walk(file_system: fs.FileSystem, directory: str) -> Iterator[fs.FileInfo]:
+    for info in _children(file_system, directory):
+        if info.type == fs.FileType.File:
+            yield info
+        elif info.type == fs.FileType.Directory:
+            yield from _walk(file_system, info.path)
+
+
+def _children(file_system: fs.FileSystem, directory: str) -> list[fs.FileInfo]:
+    """Visible entries; none if the directory went away meanwhile, which is what a listing a moment later would say."""
+    infos = file_system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
+    return [info for info in infos if is_visible(info.base_name)]
+
+
+def _matching(file_system: fs.FileSystem, path: str, inner: str, must_exist: bool) -> Iterator[FoundFile]:
+    segments = inner.split("/")
+    first = next(i for i, segment in enumerate(segments) if _MAGIC.search(segment))
+    root = "/".join(segments[:first]) or ("/" if inner.startswith("/") else "")
+    shown_root = path[: len(path) - len("/".join(segments[first:]))]
+    if file_system.get_file_info(root).type != fs.FileType.Directory:
+        raise SourceError(_not_found(file_system, shown_root.rstrip("/") or "/", root))
+    empty = True
+    for info in _match(file_system, root, segments[first:]):
+        for each in _walk(file_system, info.path) if info.type == fs.FileType.Directory else (info,):
+            empty = False
+            yield FoundFile(rejoin(shown_root, root, each.path), each.size)
+    if empty and must_exist:
+        raise SourceError(f"{path}: no file matches. {_there_is(_children(file_system, root), shown_root)}")
+
+
+def _match(file_system: fs.FileSystem, directory: str, segments: Sequence[str]) -> Iterator[fs.FileInfo]:
+    head, rest = segments[0], segments[1:]
+    pattern = re.compile(_segment_pattern(head), re.DOTALL)
+    if head == "**" and rest:
+        yield from _match(file_system, directory, rest)
+    for info in _children(file_system, directory):
+        is_directory = info.type == fs.FileType.Directory
+        if head == "**":
+            if is_directory:
+                yield from _match(file_system, info.path, segments)
+            elif not rest:
+                yield info
+        elif pattern.fullmatch(info.base_name):
+            if not rest:
+                yield info
+            elif is_directory:
+                yield from _match(file_system, info.path, rest)
+
+
+def _segment_pattern(segment: str) -> str:
+    parts = re.findall(r"\[!?[^\]]+\]|\*+|\?|.", segment, re.DOTALL)
+    return "".join(map(_part_pattern, parts))
+
+
+def _part_pattern(part: str) -> str:
+    if part.startswith("*"):
+        return ".*"
+    if part == "?":
+        return "."
+    if len(part) > 2 and part.startswith("["):
+        negated = part.startswith("[!")
+        inside = part[2 if negated else 1 : -1].replace("\\", "\\\\").replace("^", "\\^").replace("[", "\\[")
+        return f"[{'^' if negated else ''}{inside}]"
+    return re.escape(part)
+
+
+def _not_found(file_system: fs.FileSystem, path: str, inner: str) -> str:
+    """The message for a missing path: its nearest directory that is there, and the names in it most like the wanted."""
+    missing, parent = posixpath.basename(inner), posixpath.dirname(inner)
+    while parent and file_system.get_file_info(parent).type != fs.FileType.Directory:
+        if parent == posixpath.dirname(parent):
+            break
+        missing, parent = posixpath.basename(parent), posixpath.dirname(parent)
+    names = {info.base_name: info for info in file_system.get_file_info(fs.FileSelector(parent, allow_not_found=True))}
+    close = difflib.get_close_matches(missing, names, n=3, cutoff=0.5)
+    if close:
+        return f"{path}: there is no such file or directory. Did you mean {' or '.join(close)} in {parent}?"
+    return f"{path}: there is no such file or directory. {_there_is(names.values(), parent)}"
+
+
+def _there_is(infos: Iterable[fs.FileInfo], directory: str) -> str:
+    names = sorted(info.base_name for info in infos)
+    if not names:
+        return f"{directory} is empty or missing."
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"In {directory} there is: {', '.join(names[:5])}{more}."

@@ -1,0 +1,33 @@
+"""Reads the file splits of one subtask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader
+from penstock.connectors.files.formats.format import FileFormat
+from penstock.connectors.files.source.split import FileSplit
+from penstock.runtime.source import ReaderContext
+
+T = TypeVar("T")
+
+
+class FileSourceReader(ChunkedSplitReader[T]):
+    """One file open at a time. `skipped_records` counts what the format passed over as damaged (`on_error="skip"`)."""
+
+    def __init__(self, context: ReaderContext, file_format: FileFormat) -> None:
+        super().__init__(context)
+        self._format = file_format
+        self.skipped_records = 0
+
+    def open(self, split: FileSplit) -> Iterator[Chunk]:
+        """Chunks as the format reads them."""
+        return self._format.read(split, self._count_skipped)
+
+    def skip(self, split: Any, count: int) -> FileSplit:
+        """The split, `count` records further."""
+        return split.skipping(count)  # type: ignore[no-any-return]
+
+    def _count_skipped(self, records: int) -> None:
+        self.skipped_records += records

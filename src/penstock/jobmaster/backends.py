@@ -1,0 +1,29 @@
+"""Which backend keeps a job's keyed state."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from penstock.common import options
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
+from penstock.runtime.task.vertex import StoredState
+
+
+def stored_state_of(configuration: Configuration) -> StoredState | None:
+    """Settings of RocksDB; None: state is on the heap. Raises ConfigurationError for an unknown or absent backend."""
+    name = configuration.get(options.STATE_BACKEND)
+    if name == "hashmap":
+        return None
+    if name != "rocksdb":
+        raise ConfigurationError(f"{options.STATE_BACKEND.key} is {name!r}; there are hashmap and rocksdb")
+    if find_spec("rocksdict") is None:
+        raise ConfigurationError(
+            f"{options.STATE_BACKEND.key} is rocksdb, which is not installed: pip install 'penstock[rocksdb]', here "
+            "and on the executors"
+        )
+    return StoredState(
+        configuration.get(options.ROCKSDB_DIRECTORY),
+        configuration.get(options.ROCKSDB_MEMORY),
+        configuration.get(options.ROCKSDB_CACHED_ENTRIES),
+    )

@@ -1,0 +1,127 @@
+"""Counters of a job, added up from the reports of its subtasks."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+
+from penstock.plan.job_graph import JobGraph
+from penstock.rpc.messages import TaskReport
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorMetrics:
+    """One operator over all its subtasks. `watermark` is the lowest of them (ms)."""
+
+    name: str
+    records_in: int
+    records_out: int
+    late_records_dropped: int
+    watermark: int
+    user: dict[str, int | float]
+
+
+@dataclasses.dataclass(frozen=True)
+class VertexMetrics:
+    """One vertex: sums over its subtasks; times in ms; `subtasks` are the reports themselves."""
+
+    name: str
+    parallelism: int
+    bytes_in: int
+    bytes_out: int
+    busy_ms: int
+    idle_ms: int
+    back_pressured_ms: int
+    latency_mean_ms: float | None
+    latency_max_ms: int | None
+    operators: list[OperatorMetrics]
+    subtasks: list[TaskReport]
+    restored_bytes: int
+    """State read back when the tasks last started."""
+
+
+class JobMetrics:
+    """The newest report of each subtask."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        self._graph = graph
+        self._reports: dict[tuple[int, int], TaskReport] = {}
+        self._lock = threading.Lock()
+
+    def update(self, reports: list[TaskReport]) -> None:
+        """Take over the reports of a heartbeat."""
+        with self._lock:
+            for report in reports:
+                self._reports[report.vertex, report.subtask] = report
+
+    def vertices(self) -> list[VertexMetrics]:
+        """The metrics of each vertex, in the order of the graph."""
+        with self._lock:
+            reports = dict(self._reports)
+        result = []
+        for vertex in self._graph.vertices:
+            subtasks = [reports[key] for key in sorted(reports) if key[0] == vertex.id]
+            result.append(_sum_up(vertex.name, vertex.parallelism, subtasks))
+        return result
+
+    def as_dict(self) -> dict[str, dict[str, int | float]]:
+        """By operator name: numRecordsIn, numRecordsOut, numLateRecordsDropped, currentInputWatermark, users' own."""
+        metrics: dict[str, dict[str, int | float]] = {}
+        for vertex in self.vertices():
+            for operator in vertex.operators:
+                name = operator.name
+                # Operators that share a name are told apart by their order in the program.
+                while name in metrics:
+                    name = _next_name(name)
+                metrics[name] = {
+                    "numRecordsIn": operator.records_in,
+                    "numRecordsOut": operator.records_out,
+                    "numLateRecordsDropped": operator.late_records_dropped,
+                    "currentInputWatermark": operator.watermark,
+                    **operator.user,
+                }
+        return metrics
+
+
+def _next_name(name: str) -> str:
+    stem, _, number = name.rpartition(" #")
+    return f"{stem} #{int(number) + 1}" if stem and number.isdigit() else f"{name} #2"
+
+
+def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMetrics:
+    latencies = sum(report.latency_count for report in subtasks)
+    per_operator = zip(*(report.operators for report in subtasks), strict=True)
+    return VertexMetrics(
+        name=name,
+        parallelism=parallelism,
+        bytes_in=sum(report.bytes_in for report in subtasks),
+        bytes_out=sum(report.bytes_out for report in subtasks),
+        busy_ms=sum(report.busy_ns for report in subtasks) // 1_000_000,
+        idle_ms=sum(report.idle_ns for report in subtasks) // 1_000_000,
+        back_pressured_ms=sum(report.back_pressured_ns for report in subtasks) // 1_000_000,
+        latency_mean_ms=sum(report.latency_sum_ms for report in subtasks) / latencies if latencies else None,
+        latency_max_ms=max((report.latency_max_ms for report in subtasks), default=0) if latencies else None,
+        operators=[
+            OperatorMetrics(
+                name=reports[0].name,
+                records_in=sum(report.records_in for report in reports),
+                records_out=sum(report.records_out for report in reports),
+                late_records_dropped=sum(report.late_records_dropped for report in reports),
+                watermark=min(report.watermark for report in reports),
+                user={
+                    metric: _add_up(metric, [report.user[metric] for report in reports if metric in report.user])
+                    for metric in sorted({metric for report in reports for metric in report.user})
+                },
+            )
+            for reports in per_operator
+        ],
+        subtasks=subtasks,
+        restored_bytes=sum(report.restored_bytes for report in subtasks),
+    )
+
+
+def _add_up(metric: str, values: list[int | float]) -> int | float:
+    """One metric over its subtasks: a sum, but for the ends of a distribution."""
+    if metric.endswith(".min"):
+        return min(values)
+    return max(values) if metric.endswith(".max") else sum(values)

@@ -1,0 +1,129 @@
+"""Where results of a job arrive on the driver: printed, collected, or committed."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.jobmaster.results.spilling_queue import SpillingQueue
+from penstock.runtime.sink import Committer
+
+_log = logging.getLogger(__name__)
+_COMMIT_PAUSES_S = (1, 3, 9)
+
+
+class ResultTaker:
+    """Takes what the subtasks of one sink sent to the driver. Called from one thread."""
+
+    exactly_once = False
+    """Whether, with checkpoints, results are held back until the checkpoint they belong to is complete."""
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        """A chunk of one subtask, in its order."""
+        raise NotImplementedError
+
+    def commit(self, subtask: int, values: list[Any]) -> None:
+        """The checkpoint to which these belong is complete."""
+        self.take(subtask, values)
+
+    def commit_again(self, subtask: int, values: list[Any]) -> None:
+        """The job has gone back to the checkpoint to which these belong: perhaps they have been committed."""
+        self.commit(subtask, values)
+
+    def abort(self, subtask: int, values: list[Any]) -> None:
+        """The checkpoint to which these belong will not be complete."""
+
+    def restarted(self) -> None:
+        """The job starts anew: what was taken from the attempt before, and does not count yet, comes again."""
+
+    def succeeded(self) -> None:
+        """The job has ended well: nothing more comes."""
+
+    def failed(self, error: BaseException) -> None:
+        """The job failed or was cancelled: nothing more comes."""
+
+
+class PrintTaker(ResultTaker):
+    """Writes each value on a line, as Flink does: `identifier:subtask> value`, subtasks counted from 1."""
+
+    def __init__(self, identifier: str | None, parallel: bool) -> None:
+        self._identifier = identifier
+        self._parallel = parallel
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        parts = [part for part in (self._identifier, str(subtask + 1) if self._parallel else None) if part]
+        prefix = f"{':'.join(parts)}> " if parts else ""
+        sys.stdout.write("".join(f"{prefix}{value}\n" for value in values))
+        sys.stdout.flush()
+
+
+class CollectTaker(ResultTaker):
+    """Hands values to whoever iterates over it, as they come; an error of the job is raised there."""
+
+    exactly_once = True
+
+    def __init__(self) -> None:
+        self._arrived = SpillingQueue()
+        self._error: BaseException | None = None
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        self._arrived.put(values)
+
+    def succeeded(self) -> None:
+        self._arrived.close()
+
+    def failed(self, error: BaseException) -> None:
+        self._error = error
+        self._arrived.close()
+
+    def __iter__(self) -> Iterator[Any]:
+        while (values := self._arrived.get()) is not None:
+            yield from values
+        if self._error is not None:
+            raise self._error
+
+
+class CommitTaker(ResultTaker):
+    """Commits what the writers of a sink prepared, once the job has succeeded; else removes it."""
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+        self._committables: list[Any] = []
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        self._committables.extend(values)
+
+    def commit(self, subtask: int, values: list[Any]) -> None:
+        self._committer.commit(values)
+
+    def commit_again(self, subtask: int, values: list[Any]) -> None:
+        self._committer.commit_again(values)
+
+    def abort(self, subtask: int, values: list[Any]) -> None:
+        self._committer.abort(values)
+
+    def restarted(self) -> None:
+        committables, self._committables = self._committables, []
+        self._committer.abort(committables)
+
+    def succeeded(self) -> None:
+        for pause_s in _COMMIT_PAUSES_S:
+            try:
+                self._committer.commit(self._committables)
+                break
+            except OSError as error:
+                # A part of it may have been published: to give up now would leave that part behind.
+                _log.warning("results could not be committed, once more in %d s: %s", pause_s, error)
+                time.sleep(pause_s)
+        else:
+            self._committer.commit(self._committables)
+        # Should another sink fail to commit now, these must not be removed.
+        self._committables = []
+
+    def failed(self, error: BaseException) -> None:
+        with contextlib.suppress(Exception):
+            self._committer.abort(self._committables)

@@ -1,0 +1,48 @@
+"""Asking something of a running job from another process of the same user."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import zmq
+
+from penstock.common.errors import JobError
+from penstock.rpc.keys import ControlAddress
+from penstock.rpc.messages import Answered, Command, decode_from_job_manager, encoder
+
+_LOOK_MS = 500
+
+
+def ask(address: ControlAddress, command: Command, timeout_s: float | None, is_there: Callable[[], bool]) -> str:
+    """The job's answer. Raises JobError with its words if it refuses; if it does not answer in time, or ends meanwhile.
+
+    `is_there`: whether the job runs. `timeout_s` None: as long as it does.
+    """
+    context = zmq.Context()
+    socket = context.socket(zmq.DEALER)
+    try:
+        socket.curve_serverkey = address.server_public
+        socket.curve_publickey = address.client_public
+        socket.curve_secretkey = address.client_secret
+        socket.linger = 0
+        socket.connect(address.endpoint)
+        socket.send(encoder.encode(command))
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        runs = True
+        while not socket.poll(_LOOK_MS):
+            if not runs:
+                raise JobError("the job has ended, and has not answered")
+            # Once more after it has ended: the answer may be on its way.
+            runs = is_there()
+            if time.monotonic() > until:
+                raise JobError(f"the job does not answer at {address.endpoint}")
+        answer = decode_from_job_manager(socket.recv())
+    finally:
+        socket.close()
+        context.term()
+    assert isinstance(answer, Answered)
+    if not answer.done:
+        raise JobError(answer.text)
+    return answer.text

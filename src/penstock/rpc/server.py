@@ -1,0 +1,126 @@
+"""The JobManager's end of the control plane: one socket for all slots of a job, served by a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import zmq
+from zmq.auth.thread import ThreadAuthenticator
+
+from penstock.rpc.keys import ControlAddress, make_keys
+from penstock.rpc.messages import FromJobManager, FromSlot, decode_from_slot, encoder
+
+_TICK_MS = 50
+_LAST_ANSWERS_MS = 200
+
+
+class ControlServer:
+    """Receives messages of slots and sends to them. `on_message` and `on_tick` are called by the server's thread.
+
+    `send` may be called from that thread only; other threads hand it work by `call_soon`.
+    """
+
+    def __init__(self, host: str) -> None:
+        keys = make_keys()
+        self._context = zmq.Context()
+        self._authenticator = ThreadAuthenticator(self._context)
+        self._authenticator.start()
+        self._authenticator.configure_curve_callback(domain="*", credentials_provider=_OnlyClient(keys.client_public))
+        self._socket = self._context.socket(zmq.ROUTER)
+        self._socket.curve_server = True
+        self._socket.curve_publickey = keys.server_public
+        self._socket.curve_secretkey = keys.server_secret
+        self._socket.linger = 0
+        self._socket.rcvhwm = 10_000
+        # A ROUTER drops what is above its mark, and says nothing: a split that was assigned would never be read.
+        self._socket.sndhwm = 0
+        port = self._socket.bind_to_random_port(f"tcp://{host}")
+        self.address = ControlAddress(
+            f"tcp://{host}:{port}", keys.server_public, keys.client_public, keys.client_secret
+        )
+        self._inbox = self._context.socket(zmq.PULL)
+        self._inbox.bind("inproc://calls")
+        self._calls: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    def start(self, on_message: Callable[[bytes, FromSlot], None], on_tick: Callable[[], None]) -> None:
+        """Begin to serve. `on_message` is given the slot's identity, to be used with `send`."""
+        self._on_message = on_message
+        self._on_tick = on_tick
+        self._thread = threading.Thread(target=self._serve, name="penstock-control", daemon=True)
+        self._thread.start()
+
+    def send(self, identity: bytes, message: FromJobManager) -> None:
+        """Send to one slot."""
+        self._socket.send_multipart([identity, encoder.encode(message)])
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Let the server's thread make a call. Dropped if the server has stopped."""
+        with self._lock:
+            if self._stopping:
+                return
+            self._calls.append(call)
+            wake = self._context.socket(zmq.PUSH)
+            wake.linger = 0
+            wake.connect("inproc://calls")
+            wake.send(b"", zmq.NOBLOCK)
+            wake.close(linger=100)
+
+    def stop(self) -> None:
+        """Stop serving and close the port. May be called from the server's own thread."""
+        with self._lock:
+            self._stopping = True
+        if self._thread is None:
+            self._close()
+        elif self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)
+
+    def _serve(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._inbox, zmq.POLLIN)
+        try:
+            while not self._stopping:
+                ready = dict(poller.poll(_TICK_MS))
+                if self._inbox in ready:
+                    self._inbox.recv()
+                    with self._lock:
+                        calls, self._calls = self._calls, []
+                    for call in calls:
+                        call()
+                if self._socket in ready:
+                    self._receive()
+                self._on_tick()
+        finally:
+            self._close()
+
+    def _receive(self) -> None:
+        # As many as are there, but not for ever: ticks must not starve.
+        for _ in range(1000):
+            try:
+                identity, data = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._on_message(identity, decode_from_slot(data))
+            if self._stopping:
+                return
+
+    def _close(self) -> None:
+        # So long the last answers may take to whoever asked.
+        self._socket.close(linger=_LAST_ANSWERS_MS)
+        self._inbox.close()
+        self._authenticator.stop()
+        self._context.term()
+
+
+class _OnlyClient:
+    """Tells the authenticator whose key is welcome."""
+
+    def __init__(self, client_public: bytes) -> None:
+        self._client_public = client_public
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        return key == self._client_public

@@ -1,0 +1,198 @@
+"""Barrier alignment: when does a task with several inputs take its part of a checkpoint?
+
+`last` is the newest checkpoint taken or given up. A channel that has delivered barrier n is set aside: what it brings
+after n waits, in order, newer barriers and its end included; the rows below are for channels not set aside.
+Flink docs, "Stateful Stream Processing"; State Management paper, 3.2.
+
+    state        event on channel c               next         effects
+    idle         barrier n, n > last              aligning n   set c aside; (*)
+    aligning n   barrier n                        aligning n   set c aside; (*)
+    aligning n   barrier m > n                    aligning m   decline n, last = n, replay, set c aside; (*)
+    aligning n   abort n                          idle         last = n, replay
+    any          abort m > last, m not current    same         m is remembered as aborted
+    any          barrier aborted, or too old      same         none: too old is n <= last, or older than the current one
+    any          end of input                     same         c is no longer waited for; (*)
+
+    (*) aligning n, and all live channels have delivered n: snapshot n, last = n, replay, idle. A task that would set
+    aside more than it may declines n, last = n, replay, idle.
+    replay: set-aside items go through this table again, in order; barriers may be among them, so it is a loop over a
+    queue, not a recursion. What was set aside is whole buffers, which are looked into one at a time. AT_LEAST_ONCE sets
+    nothing aside, so several checkpoints are counted at once, each by id; savepoints are aligned in that mode, too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+from penstock.runtime.network.elements import CheckpointBarrier, EndOfInput
+from penstock.runtime.network.set_aside import AlignmentLimits, SetAside, Spilled, SpillFile, Whole
+
+NEWER = "a newer checkpoint began"
+
+
+class ExactlyOnceAlignment:
+    """Items of channels in; the same items out by `deliver`, with `snapshot` at the right place between them."""
+
+    def __init__(
+        self,
+        channels: Iterable[Hashable],
+        deliver: Callable[[Any, Any], None],
+        snapshot: Callable[[CheckpointBarrier], None],
+        decline: Callable[[int, str], None],
+        limits: AlignmentLimits | None = None,
+        open_spill: Callable[[], SpillFile] | None = None,
+    ) -> None:
+        self._live = set(channels)
+        self._deliver = deliver
+        self._snapshot = snapshot
+        self._decline = decline
+        self._arrived: set[Hashable] = set()
+        self._aside = SetAside(limits or AlignmentLimits(), open_spill)
+        self._replaying: deque[tuple[Any, Any]] = deque()
+        self._aborted: set[int] = set()
+        self.current: CheckpointBarrier | None = None
+        self.last = 0
+
+    def receive(self, channel: Hashable, item: Any) -> None:
+        """The next item of a channel."""
+        self._replaying.append((channel, item))
+        self._drain()
+
+    def receive_buffer(self, channel: Hashable, buffer: bytes) -> None:
+        """The next buffer of a channel: it is looked into when its turn has come."""
+        self._replaying.append((channel, Whole(buffer)))
+        if len(self._replaying) == 1:
+            self.go_on()
+
+    @property
+    def behind(self) -> bool:
+        """Whether buffers have to be looked into; until then, no more should be received."""
+        return bool(self._replaying)
+
+    def go_on(self) -> None:
+        """Look into the next buffer."""
+        self._drain()
+        while self._replaying:
+            # The next one has to be looked into: `_drain` goes as far as that.
+            channel, buffer = self._replaying.popleft()
+            if channel not in self._arrived:
+                self._replaying.extendleft(reversed([(channel, segment) for segment in buffer.segments()]))
+                self._drain()
+                return
+            self._set_aside(channel, buffer)
+            self._drain()
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._aside.close()
+
+    def abort(self, checkpoint_id: int) -> None:
+        """The coordinator gave this checkpoint up."""
+        if self.current is not None and self.current.checkpoint_id == checkpoint_id:
+            self._end_alignment(checkpoint_id)
+            self._drain()
+        elif checkpoint_id > self.last:
+            self._aborted.add(checkpoint_id)
+
+    @property
+    def set_aside(self) -> int:
+        """How many bytes wait."""
+        return self._aside.bytes
+
+    def _set_aside(self, channel: Hashable, item: Any) -> None:
+        self._aside.append(channel, item)
+        if self._aside.is_too_large:
+            assert self.current is not None
+            n = self.current.checkpoint_id
+            self._decline(n, f"{self._aside.bytes} bytes were set aside in its alignment, more than there may be")
+            self._end_alignment(n)
+
+    def _drain(self) -> None:
+        """All up to the next buffer that has to be looked into."""
+        queue = self._replaying
+        while queue and not isinstance(queue[0][1], (Whole, Spilled)):
+            channel, item = queue.popleft()
+            if channel in self._arrived:
+                self._set_aside(channel, item)
+            elif isinstance(item, CheckpointBarrier):
+                self._barrier(channel, item)
+            else:
+                self._deliver(channel, item)
+                if isinstance(item, EndOfInput):
+                    self._live.discard(channel)
+                    self._complete_if_all_arrived()
+
+    def _barrier(self, channel: Hashable, barrier: CheckpointBarrier) -> None:
+        n = barrier.checkpoint_id
+        if n <= self.last or n in self._aborted or (self.current is not None and n < self.current.checkpoint_id):
+            return
+        if self.current is not None and n > self.current.checkpoint_id:
+            # What was set aside has to go first. It may begin a newer alignment itself, so this barrier comes up again.
+            self._decline(self.current.checkpoint_id, NEWER)
+            self._replaying.appendleft((channel, barrier))
+            self._end_alignment(self.current.checkpoint_id)
+            return
+        self.current = barrier
+        self._arrived.add(channel)
+        self._complete_if_all_arrived()
+
+    def _complete_if_all_arrived(self) -> None:
+        if self.current is not None and self._live <= self._arrived:
+            barrier = self.current
+            self._snapshot(barrier)
+            self._end_alignment(barrier.checkpoint_id)
+
+    def _end_alignment(self, checkpoint_id: int) -> None:
+        self.last = checkpoint_id
+        self._aborted = {n for n in self._aborted if n > checkpoint_id}
+        self.current = None
+        self._arrived.clear()
+        self._replaying.extendleft(reversed(self._aside.take()))
+
+
+class AtLeastOnceAlignment(ExactlyOnceAlignment):
+    """Barriers are counted, nothing is set aside: what overtakes a barrier is in the snapshot and comes again."""
+
+    def __init__(
+        self,
+        channels: Iterable[Hashable],
+        deliver: Callable[[Any, Any], None],
+        snapshot: Callable[[CheckpointBarrier], None],
+        decline: Callable[[int, str], None],
+        limits: AlignmentLimits | None = None,
+        open_spill: Callable[[], SpillFile] | None = None,
+    ) -> None:
+        super().__init__(channels, deliver, snapshot, decline, limits, open_spill)
+        self._pending: dict[int, tuple[CheckpointBarrier, set[Hashable]]] = {}
+        self._last_counted = 0
+
+    def abort(self, checkpoint_id: int) -> None:
+        self._pending.pop(checkpoint_id, None)
+        super().abort(checkpoint_id)
+
+    def _barrier(self, channel: Hashable, barrier: CheckpointBarrier) -> None:
+        if barrier.savepoint:
+            super()._barrier(channel, barrier)
+            return
+        n = barrier.checkpoint_id
+        if n > self._last_counted and n not in self._aborted:
+            self._pending.setdefault(n, (barrier, set()))[1].add(channel)
+            self._count()
+
+    def _complete_if_all_arrived(self) -> None:
+        super()._complete_if_all_arrived()
+        self._count()
+
+    def _count(self) -> None:
+        for n in sorted(self._pending):
+            # One of those before may have been a newer one's.
+            if n in self._pending and self._live <= self._pending[n][1]:
+                for older in [m for m in self._pending if m < n]:
+                    self._decline(older, NEWER)
+                    del self._pending[older]
+                barrier, _ = self._pending.pop(n)
+                self._snapshot(barrier)
+                self._last_counted = n
+                self._aborted = {m for m in self._aborted if m > n}

@@ -1,0 +1,60 @@
+"""A network buffer: what one Spark row carries. A header of 18 bytes, then a pickled list of segments.
+
+A segment is a pair `(values, timestamps)` of parallel lists (timestamps None if the stream has none) or an `Element`.
+The header begins with what batched mode sorts by, most significant first and big-endian, so that Spark can order rows
+by the first bytes alone: key group, edge, sender, sequence number, target. An empty buffer is a push.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from typing import Any, TypeAlias
+
+import msgspec
+
+from penstock.runtime.network.elements import Element
+
+Segment: TypeAlias = "tuple[list[Any], list[int] | None] | Element"
+
+PUSH = b""
+RESULT_EDGE = 0xFFFF
+"""The edge of rows that carry results of a batched job to the driver; their `target` is the level they come from."""
+NO_KEY_GROUP = -1
+SORT_PREFIX_BYTES = 16
+_HEADER = struct.Struct(">HHHQHH")
+HEADER_BYTES = _HEADER.size
+
+
+class Header(msgspec.Struct, frozen=True, gc=False):
+    """Where a buffer comes from and goes to. `key_group`: NO_KEY_GROUP in pipelined mode and on edges without keys."""
+
+    key_group: int
+    edge: int
+    sender: int
+    sequence: int
+    target: int
+    attempt: int
+
+
+def encode(header: Header, segments: list[Segment]) -> bytes:
+    """The bytes of a buffer. Raises what pickle raises if a value can't be pickled."""
+    return _pack(header) + pickle.dumps(segments, protocol=5)
+
+
+def decode_header(buffer: bytes) -> Header:
+    """Only the header: enough to pass a buffer on untouched."""
+    group, edge, sender, sequence, target, attempt = _HEADER.unpack_from(buffer)
+    return Header(group - 1, edge, sender, sequence, target, attempt)
+
+
+def decode_segments(buffer: bytes) -> list[Segment]:
+    """The segments, in order."""
+    segments: list[Segment] = pickle.loads(memoryview(buffer)[HEADER_BYTES:])
+    return segments
+
+
+def _pack(header: Header) -> bytes:
+    return _HEADER.pack(
+        header.key_group + 1, header.edge, header.sender, header.sequence, header.target, header.attempt & 0xFFFF
+    )

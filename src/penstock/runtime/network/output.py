@@ -1,0 +1,289 @@
+"""Output edges of a subtask: records gathered per channel, pickled into buffers when full or when their time is over.
+
+An accumulator gathers what goes to one channel (pipelined) or to one key group (batched, so that a task can finish a
+group before the next). How many records fill a buffer is learnt from the size of the last one.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, Segment, encode
+from penstock.runtime.network.elements import Element
+from penstock.runtime.network.partitioners import HashPartitioner, Partitioner
+from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.counters import TaskCounters
+from penstock.runtime.task.vertex import EdgeInfo
+from penstock.state.key_groups import KeyGroups, subtask_of
+
+if TYPE_CHECKING:
+    from penstock.runtime.task.context import OperatorContext
+
+BUFFER_BYTES = 1 << 17
+BUFFER_RECORDS_MAX = 4096
+_BUFFER_RECORDS_FIRST = 16
+_OVERSIZE = 8
+_BUFFERS_HELD_MAX = 512
+
+
+class Outbox:
+    """Rows that are ready to leave a slot: (slot of the next level, buffer)."""
+
+    __slots__ = ("_budget", "rows")
+
+    def __init__(self, budget: Budget) -> None:
+        self.rows: list[tuple[int, bytes]] = []
+        self._budget = budget
+
+    def put(self, slot: int, buffer: bytes) -> None:
+        """Add a row."""
+        self.rows.append((slot, buffer))
+        self._budget.output_bytes += len(buffer)
+
+    def take(self) -> list[tuple[int, bytes]]:
+        """All rows so far; the outbox is empty then."""
+        rows, self.rows = self.rows, []
+        return rows
+
+
+class Accumulator:
+    """What waits to be sent to one channel. The lists live as long as it does: routes hold their `append`."""
+
+    __slots__ = (
+        "append_pair",
+        "append_value",
+        "closed_records",
+        "key_group",
+        "segments",
+        "sequence",
+        "target",
+        "timestamps",
+        "values",
+    )
+
+    def __init__(self, target: int, key_group: int = NO_KEY_GROUP) -> None:
+        self.target = target
+        self.key_group = key_group
+        self.sequence = 0
+        self.values: list[Any] = []
+        self.timestamps: list[int] = []
+        self.segments: list[Segment] = []
+        self.closed_records = 0
+        """How many records `segments` hold."""
+        self.append_value = self.values.append
+        self.append_pair = (self.values.append, self.timestamps.append)
+
+    def extend(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Append a whole chunk."""
+        self.values.extend(values)
+        if timestamps is not None:
+            self.timestamps.extend(timestamps)
+
+    def close_segment(self) -> None:
+        """What was gathered becomes a segment: an element follows it, or records of the other kind."""
+        if self.values:
+            self.segments.append((self.values[:], self.timestamps[:] if self.timestamps else None))
+            self.closed_records += len(self.values)
+            self.values.clear()
+            self.timestamps.clear()
+
+
+class OutputEdge:
+    """One outgoing edge of one subtask."""
+
+    def __init__(
+        self,
+        info: EdgeInfo,
+        partitioner: Partitioner,
+        sender: int,
+        outbox: Outbox,
+        budget: Budget,
+        counters: TaskCounters,
+        attempt: int,
+        batched: bool,
+        key_groups: KeyGroups,
+        buffer_bytes: int = BUFFER_BYTES,
+    ) -> None:
+        self.info = info
+        # A copy of its own: one partitioning of the program may lead to several targets.
+        self._partitioner = partitioner = copy.copy(partitioner)
+        self._sender = sender
+        self._outbox = outbox
+        self._budget = budget
+        self._counters = counters
+        self._attempt = attempt
+        self._batched = batched
+        self._buffer_bytes = buffer_bytes
+        self._records_max = _BUFFER_RECORDS_FIRST
+        self._timed: bool | None = None
+        self.pending = False
+        self._held = 0
+        self.operator: OperatorContext | None = None
+        targets = partitioner.targets(sender, info.source_parallelism, info.target_parallelism)
+        self._channels = [Accumulator(target) for target in targets]
+        self._accumulators = self._channels
+        partitioner.setup(self._channels, sender)
+        if isinstance(partitioner, HashPartitioner):
+            if batched:
+                self._accumulators = []
+                groups = _GroupAccumulators(self._accumulators, key_groups.max_parallelism, info.target_parallelism)
+                partitioner.setup_groups(groups.__getitem__, key_groups)
+            else:
+                partitioner.setup_groups(self._channel_of_group(key_groups.max_parallelism), key_groups)
+
+    def _channel_of_group(self, max_parallelism: int) -> Callable[[int], Accumulator]:
+        channels, parallelism = self._channels, self.info.target_parallelism
+        return lambda group: channels[subtask_of(group, max_parallelism, parallelism)]
+
+    def emit(self, values: list[Any], timestamps: list[int] | None) -> bool:
+        """Take a chunk; buffers that it fills go out at once."""
+        timed = timestamps is not None
+        if timed is not self._timed:
+            for accumulator in self._accumulators:
+                self._close_segment(accumulator)
+            self._timed = timed
+        try:
+            self._partitioner.distribute(values, timestamps)
+        except Exception as error:
+            if self.operator is None:
+                raise
+            raise self._partitioning_error(error, values) from error
+        records_max = self._records_max
+        for accumulator in self._accumulators:
+            if len(accumulator.values) >= records_max:
+                self._flush_full(accumulator)
+        self.pending = True
+        if self._batched:
+            # Key groups may be many: what all of them hold together is bounded too.
+            self._held += len(values)
+            if self._held >= _BUFFERS_HELD_MAX * records_max:
+                self.flush()
+                self._held = 0
+        return self._budget.output_bytes < self._budget.step_bytes
+
+    def element(self, element: Element) -> None:
+        """An element to every channel, after the records before it. It leaves with its buffer.
+
+        Batched mode has none: rows are sorted there, and the end of the input says all that is to be said.
+        """
+        if self._batched:
+            return
+        for channel in self._channels:
+            self._close_segment(channel)
+            channel.segments.append(element)
+        self.pending = True
+
+    def element_to_one(self, element: Element, turn: int) -> None:
+        """An element to a single channel (a latency marker: it measures one way, at no cost to the others)."""
+        if self._batched:
+            return
+        channel = self._channels[turn % len(self._channels)]
+        self._close_segment(channel)
+        channel.segments.append(element)
+        self.pending = True
+
+    def flush(self) -> None:
+        """Everything that waits leaves now."""
+        if not self.pending:
+            return
+        for accumulator in self._accumulators:
+            if accumulator.values or accumulator.segments:
+                self._send(accumulator, accumulator.values, accumulator.timestamps)
+                accumulator.values.clear()
+                accumulator.timestamps.clear()
+        self.pending = False
+
+    def _close_segment(self, accumulator: Accumulator) -> None:
+        """An element, or records of the other kind, come next. What is closed may already be a buffer's worth."""
+        accumulator.close_segment()
+        if accumulator.closed_records >= self._records_max:
+            self._send(accumulator, [], [])
+
+    def _flush_full(self, accumulator: Accumulator) -> None:
+        values, timestamps = accumulator.values, accumulator.timestamps
+        start, end = 0, len(values)
+        while end - start >= self._records_max:
+            stop = start + self._records_max
+            if start == 0 and stop == end:
+                self._send(accumulator, values, timestamps)
+            else:
+                self._send(accumulator, values[start:stop], timestamps[start:stop])
+            start = stop
+        del values[:start]
+        del timestamps[:start]
+
+    def _send(self, accumulator: Accumulator, values: list[Any], timestamps: list[int]) -> None:
+        segments = accumulator.segments
+        records = accumulator.closed_records + len(values)
+        if values:
+            segments.append((values, timestamps or None))
+        info = self.info
+        header = Header(
+            accumulator.key_group, info.id, self._sender, accumulator.sequence, accumulator.target, self._attempt
+        )
+        try:
+            buffer = encode(header, segments)
+        except Exception as error:
+            raise self._pickling_error(error, values) from error
+        if len(buffer) > _OVERSIZE * self._buffer_bytes and records > 1 and len(segments) == 1:
+            # Records have become much larger than those before, and Spark keeps memory for the largest row it has seen.
+            self._send_in_pieces(accumulator, len(buffer))
+            return
+        segments.clear()
+        accumulator.closed_records = 0
+        accumulator.sequence += 1
+        self._counters.bytes_out += len(buffer)
+        self._counters.buffers_out += 1
+        self._outbox.put(info.hop(info.source_level + 1, self._sender, accumulator.target), buffer)
+        if records:
+            fit = self._buffer_bytes * records // len(buffer) or 1
+            self._records_max = min(fit, BUFFER_RECORDS_MAX)
+            self._budget.chunk_records = min(fit, BUFFER_RECORDS_MAX)
+
+    def _send_in_pieces(self, accumulator: Accumulator, size: int) -> None:
+        ((values, timestamps),) = accumulator.segments  # type: ignore[misc]
+        accumulator.segments.clear()
+        accumulator.closed_records = 0
+        fit = max(1, self._buffer_bytes * len(values) // size)
+        for start in range(0, len(values), fit):
+            stop = start + fit
+            self._send(accumulator, values[start:stop], timestamps[start:stop] if timestamps is not None else [])
+
+    def _partitioning_error(self, error: Exception, values: list[Any]) -> Exception:
+        assert self.operator is not None
+        method = "key selector" if self._partitioner.keyed else "partitioner"
+        for value in values:
+            # The loop that failed keeps no position, for speed. Selectors have no side effects: ask them again.
+            try:
+                self._partitioner.probe(value)
+            except Exception:
+                return self.operator.user_error(error, method, value)
+        return self.operator.user_error(error, method)
+
+    def _pickling_error(self, error: Exception, values: list[Any]) -> Exception:
+        if self.operator is None:
+            return error
+        for value in values:
+            try:
+                pickle.dumps(value, protocol=5)
+            except Exception:
+                return self.operator.user_error(error, "emit: the value can't be pickled", value)
+        return self.operator.user_error(error, "emit")
+
+
+class _GroupAccumulators(dict[int, Accumulator]):
+    """key group -> its accumulator, made when the group is first seen."""
+
+    def __init__(self, made: list[Accumulator], max_parallelism: int, parallelism: int) -> None:
+        super().__init__()
+        self._made = made
+        self._max_parallelism = max_parallelism
+        self._parallelism = parallelism
+
+    def __missing__(self, group: int) -> Accumulator:
+        accumulator = self[group] = Accumulator(subtask_of(group, self._max_parallelism, self._parallelism), group)
+        self._made.append(accumulator)
+        return accumulator

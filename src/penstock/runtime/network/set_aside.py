@@ -1,0 +1,111 @@
+"""Buffers that wait while barriers are aligned: in memory, past a limit on local disk, past a second one not at all."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from penstock.runtime.network.buffer import decode_segments
+
+
+class SpillFile(Protocol):
+    """Scratch space on local disk, handed in by the host."""
+
+    def write(self, data: bytes) -> int:
+        """Append; returns where it begins."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """What was written there."""
+
+    def close(self) -> None:
+        """Remove it."""
+
+
+class AlignmentLimits(msgspec.Struct, frozen=True):
+    """In bytes, for each task."""
+
+    memory_bytes: int = 64 << 20
+    """What is set aside beyond this goes to local disk."""
+    bytes_max: int = 4 << 30
+    """What is set aside beyond this ends the alignment: the checkpoint is declined."""
+
+
+class Whole(NamedTuple):
+    """A buffer that nobody has looked into."""
+
+    data: bytes
+
+    def segments(self) -> list[Any]:
+        """What it holds."""
+        return decode_segments(self.data)
+
+
+class Spilled(NamedTuple):
+    """A buffer on disk."""
+
+    owner: SetAside
+    offset: int
+    length: int
+
+    def segments(self) -> list[Any]:
+        """What it holds. It is read once."""
+        return decode_segments(self.owner.unspill(self.offset, self.length))
+
+
+class SetAside:
+    """What one task has set aside. Without `open_spill` all is held in memory."""
+
+    def __init__(self, limits: AlignmentLimits, open_spill: Callable[[], SpillFile] | None) -> None:
+        self.bytes = 0
+        self._limits = limits
+        self._open_spill = open_spill
+        self._items: deque[tuple[Hashable, Any]] = deque()
+        self._file: SpillFile | None = None
+        self._on_disk = 0
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the alignment has to end."""
+        return self.bytes > self._limits.bytes_max
+
+    def append(self, channel: Hashable, item: Any) -> None:
+        """One more."""
+        if isinstance(item, Whole):
+            self.bytes += len(item.data)
+            if self.bytes > self._limits.memory_bytes and self._open_spill is not None:
+                item = self._spilled(item.data)
+        elif isinstance(item, Spilled):
+            # It was on its way when a newer barrier came.
+            self.bytes += item.length
+        self._items.append((channel, item))
+
+    def take(self) -> deque[tuple[Hashable, Any]]:
+        """All of it, in order; what is on disk stays there until it is looked into."""
+        items, self._items = self._items, deque()
+        self.bytes = 0
+        return items
+
+    def unspill(self, offset: int, length: int) -> bytes:
+        """Bytes that were spilled, once."""
+        assert self._file is not None
+        data = self._file.read(offset, length)
+        self._on_disk -= 1
+        if not self._on_disk:
+            self.close()
+        return data
+
+    def close(self) -> None:
+        """Give up what is on disk."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _spilled(self, data: bytes) -> Spilled:
+        if self._file is None:
+            assert self._open_spill is not None
+            self._file = self._open_spill()
+        self._on_disk += 1
+        return Spilled(self, self._file.write(data), len(data))

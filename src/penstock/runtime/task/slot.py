@@ -1,0 +1,140 @@
+"""A slot: subtask p of every vertex of a level, behind one input and one output.
+
+Slot p hosts the tasks with index p, relays what only passes through its level, and adds up when it wants to be called
+again. Hosts (Spark's Python worker, the simulator) drive slots and hold no rule of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.runtime.network.buffer import HEADER_BYTES, RESULT_EDGE, Header, decode_header, encode
+from penstock.runtime.network.output import Outbox
+from penstock.runtime.network.set_aside import SpillFile
+from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded, Result
+from penstock.runtime.task.task import Task, TaskState
+from penstock.runtime.task.vertex import LevelSpec
+from penstock.state.key_value import Stores
+from penstock.state.storage import StateStorage
+
+
+class Slot:
+    """Drives the tasks of one slot. `now_ms` is processing time, `clock` counts nanoseconds."""
+
+    def __init__(
+        self,
+        level: LevelSpec,
+        index: int,
+        run: str,
+        now_ms: Callable[[], int],
+        clock: Callable[[], int],
+        budget: Budget | None = None,
+        stores: Stores | None = None,
+        open_spill: Callable[[], SpillFile] | None = None,
+    ) -> None:
+        self.level = level
+        self.index = index
+        self._now_ms = now_ms
+        self.budget = budget if budget is not None else Budget(clock)
+        self.outbox = Outbox(self.budget)
+        self.tasks = {
+            vertex.id: Task(vertex, level, index, run, now_ms, clock, self.budget, self.outbox, stores, open_spill)
+            for vertex in level.vertices
+            if index < vertex.parallelism
+        }
+        self._edges = level.edges
+        self._results_sent = 0
+
+    def restore(self, storage: StateStorage) -> int:
+        """Put back the state that the level brings for this slot's tasks. Returns how many bytes were read."""
+        restored = self.level.restore
+        for vertex, task in self.tasks.items():
+            if (vertex, self.index) in restored:
+                task.counters.restored_bytes = task.restore(restored[vertex, self.index], storage)
+        return sum(task.counters.restored_bytes for task in self.tasks.values())
+
+    def open(self) -> None:
+        """Open all tasks."""
+        for task in self.tasks.values():
+            task.open()
+
+    def receive(self, buffer: bytes) -> None:
+        """A row arrived: give it to its task, or pass it on untouched. A push carries nothing."""
+        if len(buffer) < HEADER_BYTES:
+            return
+        header = decode_header(buffer)
+        level = self.level.level
+        if header.edge == RESULT_EDGE:
+            self.outbox.put(self._result_slot(), buffer)
+            return
+        edge = self._edges[header.edge]
+        if edge.target_level == level:
+            self.tasks[edge.target_vertex].receive(header, buffer)
+        else:
+            self.outbox.put(edge.hop(level + 1, header.sender, header.target), buffer)
+
+    def handle(self, vertex: int, event: Event) -> None:
+        """A control event for one task."""
+        self.tasks[vertex].handle(event)
+
+    def handle_all(self, event: Event) -> None:
+        """A control event for all tasks. All see it, even if one raises; the first error is raised at the end."""
+        assert isinstance(event, (InputEnded, Close, Cancel))
+        first_error: Exception | None = None
+        for task in self.tasks.values():
+            try:
+                task.handle(event)
+            except Exception as error:
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error
+
+    def step(self) -> bool:
+        """One step of every task that has something to do. True: there is more to do now."""
+        busy = False
+        for task in self.tasks.values():
+            # A budget each: a task that uses all of its own must not starve its neighbours.
+            self.budget.begin_step()
+            task.step()
+            busy = busy or task.busy
+        return busy
+
+    def wake_at_ms(self) -> int | None:
+        """When `step` is to be called though nothing has arrived."""
+        return min((at for task in self.tasks.values() if (at := task.wake_at_ms()) is not None), default=None)
+
+    def take_effects(self) -> list[Effect]:
+        """Effects of all tasks. In batched mode results travel as rows, so none are among them."""
+        effects = [effect for task in self.tasks.values() for effect in task.take_effects()]
+        if not self.level.batched:
+            return effects
+        others = []
+        for effect in effects:
+            if isinstance(effect, Result):
+                self._send_result(effect)
+            else:
+                others.append(effect)
+        return others
+
+    @property
+    def data_ended(self) -> bool:
+        """Whether all tasks have processed and sent all their records."""
+        return all(task.state in (TaskState.DATA_ENDED, TaskState.FINISHED) for task in self.tasks.values())
+
+    @property
+    def finished(self) -> bool:
+        """Whether all tasks are closed."""
+        return all(task.state is TaskState.FINISHED for task in self.tasks.values())
+
+    def _send_result(self, result: Result) -> None:
+        # The sender's number need only be the same when the task runs again: the order of results is that of slots.
+        header = Header(-1, RESULT_EDGE, self.index, self._results_sent, self.level.level, self.level.attempt)
+        self._results_sent += 1
+        self.outbox.put(
+            self._result_slot(), encode(header, [([(result.sink_id, result.subtask, result.values)], None)])
+        )
+
+    def _result_slot(self) -> int:
+        widths, level = self.level.widths, self.level.level
+        return self.index % widths[level + 1] if level + 1 < len(widths) else 0

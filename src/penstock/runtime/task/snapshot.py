@@ -1,0 +1,315 @@
+"""A task's part of a checkpoint: frozen at once, written step by step by whoever the host lets do it.
+
+The task freezes its operators between two work items. What it froze is a `TaskSnapshot`; its `write` is a generator
+that touches nothing but frozen state and the storage it is given. The task hears of the outcome by an event, and only
+then lets the frozen layers be folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.runtime.operators.operator import Operator
+from penstock.runtime.operators.sink import SinkOperator
+from penstock.state.database import Databases, contents_of, write_database
+from penstock.state.files import read_items, restore_keyed, write_columns, write_keyed, write_lists
+from penstock.state.handles import (
+    KeyedFile,
+    ListsFile,
+    OperatorState,
+    RestoredOperator,
+    SnapshotFigures,
+    SubtaskState,
+    database_of,
+)
+from penstock.state.key_groups import KeyGroups, key_group_range
+from penstock.state.storage import StateStorage
+from penstock.state.tables import FrozenTable
+
+if TYPE_CHECKING:
+    from penstock.runtime.task.chain import Chain
+    from penstock.runtime.task.context import SubtaskInfo
+    from penstock.state.heap import HeapKeyedBackend
+
+_CHAIN_FILES_MAX = 40
+
+
+class KeyedChain:
+    """The files of which an operator's keyed state is put together, in one subtask."""
+
+    growth_max = 1.0
+    """How large the changes since may grow, against what is full, before there is a new one."""
+
+    def __init__(self) -> None:
+        self.files: list[KeyedFile] = []
+        self.database: dict[str, KeyedFile] = {}
+        """Those of the operator's own store, as it was then: what it still has of them need not be copied again."""
+        self.broken_off = False
+        """Whether changes have gone into a savepoint, and so into none of the files."""
+        self.failures = 0
+        """How many snapshots could not be written: changes that were frozen before, and come later, lack theirs."""
+        self.databases_under_way = 0
+        """How many snapshots with the files of the store are frozen and not yet written."""
+
+    @property
+    def next_is_full(self) -> bool:
+        """Whether it is time to write all: the changes since have become as much as the state, or too many files."""
+        own = [file for file in self.files if not file.database]
+        if self.broken_off or not own or len(own) >= _CHAIN_FILES_MAX:
+            return True
+        full = own[0].bytes + sum(file.bytes for file in database_of(self.files))
+        return sum(file.bytes for file in own[1:]) > full * self.growth_max
+
+
+class OperatorSnapshot:
+    """What one operator froze."""
+
+    def __init__(self, state_id: str, operator: Operator, chain: KeyedChain, full: bool, savepoint: bool) -> None:
+        self.state_id = state_id
+        self.chain = chain
+        backend = operator.keyed_backend()
+        self.full = full or savepoint or chain.next_is_full or (backend is not None and backend.has_to_be_full())
+        if self.full:
+            chain.broken_off = savepoint
+        self.database = backend.freeze_database() if backend is not None and self.full and not savepoint else None
+        self._failures = chain.failures
+        # One that is under way takes the place of what is known now, whose files may then be removed.
+        self.kept = {} if chain.databases_under_way else dict(chain.database)
+        chain.databases_under_way += self.database is not None
+        above = self.database.above if self.database is not None else {}
+        self.tables: dict[str, FrozenTable] = {
+            name: above[name] if name in above else table.freeze(self.full)
+            for name, table in operator.keyed_tables().items()
+        }
+        self.schemas = operator.keyed_schemas()
+        self.lists = operator.lists()
+
+    def write(self, name: str, storage: StateStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
+        """As a checkpoint holds it: what has changed, or all, in one file; below it those of a store."""
+        keyed: list[KeyedFile] = []
+        if self.database is not None:
+            keyed = yield from write_database(storage, name, self.database, self.kept)
+        if self.tables:
+            schemas = {table: str(schema) for table, schema in self.schemas.items()}
+            keyed.append((yield from write_keyed(storage, f"{name}-keyed", self.tables, key_groups, schemas)))
+        return OperatorState(keyed, (yield from self._write_lists(name, storage, columns=False)))
+
+    def write_savepoint(
+        self, name: str, storage: StateStorage, key_groups: KeyGroups
+    ) -> Generator[None, None, OperatorState]:
+        """As a savepoint holds it: each table for itself, as Parquet."""
+        keyed = []
+        for number, (table_name, table) in enumerate(self.tables.items()):
+            schema = self.schemas.get(table_name)
+            file = yield from write_columns(
+                storage, f"{name}-{number}.parquet", (table_name, table), key_groups, schema
+            )
+            if file is not None:
+                keyed.append(file)
+        return OperatorState(keyed, (yield from self._write_lists(name, storage, columns=True)))
+
+    def _write_lists(self, name: str, storage: StateStorage, columns: bool) -> Generator[None, None, ListsFile | None]:
+        return (yield from write_lists(storage, f"{name}-lists", self.lists, columns)) if self.lists else None
+
+    def release(self) -> None:
+        """What was frozen is not read any more."""
+        for table in self.tables.values():
+            table.release()
+        if self.database is not None:
+            self.database.release()
+            self.chain.databases_under_way -= 1
+
+    def written(self, keyed: list[KeyedFile]) -> list[KeyedFile] | None:
+        """Its files are safe. Returns all of which its state now consists; None if an earlier one is missing."""
+        chain = self.chain
+        if not self.full and (not chain.files or chain.failures != self._failures):
+            return None
+        chain.files = keyed if self.full else [*chain.files, *keyed]
+        if self.database is not None:
+            chain.database = {file.database: file for file in database_of(keyed)}
+        return chain.files
+
+    def kept_bytes(self, keyed: list[KeyedFile]) -> int:
+        """How much of these files an earlier snapshot has copied."""
+        kept = {file.path for file in self.kept.values()}
+        return sum(file.bytes for file in keyed if file.path in kept)
+
+
+class TaskSnapshot:
+    """What one task froze for one checkpoint."""
+
+    def __init__(
+        self, checkpoint_id: int, name: str, operators: list[OperatorSnapshot], key_groups: KeyGroups, savepoint: str
+    ) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.savepoint = savepoint
+        """The directory of the savepoint to which it belongs; empty: to a checkpoint."""
+        self.figures = SnapshotFigures()
+        self._name = name
+        self._operators = operators
+        # Of its own: the task's is in use, and forgets.
+        self._key_groups = KeyGroups(key_groups.max_parallelism)
+
+    def write(self, storage: StateStorage) -> Generator[None, None, SubtaskState]:
+        """Write it, a millisecond's work at a time. Returns the files written, without those of earlier snapshots."""
+        for operator in self._operators:
+            if operator.database is not None:
+                # All of them before anything is written: until then their stores wait.
+                operator.database.link()
+                yield
+        states: dict[str, OperatorState] = {}
+        for index, operator in enumerate(self._operators):
+            write = operator.write_savepoint if self.savepoint else operator.write
+            state = yield from write(f"{self._name}-{index}", storage, self._key_groups)
+            if state.keyed or state.lists is not None:
+                states[operator.state_id] = state
+        return SubtaskState(states)
+
+    def written(self, files: SubtaskState) -> SubtaskState | None:
+        """In the task's thread: the files are safe. Returns the whole state; None if an earlier file is missing."""
+        states = dict(files.operators)
+        broken = False
+        written = 0
+        for operator in self._operators:
+            operator.release()
+            if (new := states.get(operator.state_id)) is None:
+                continue
+            written += _bytes_of(new) - operator.kept_bytes(new.keyed)
+            if operator.tables and not self.savepoint:
+                chain = operator.written(new.keyed)
+                broken = broken or chain is None
+                states[operator.state_id] = OperatorState(chain or [], new.lists)
+        if broken:
+            return None
+        total = sum(map(_bytes_of, states.values()))
+        return SubtaskState(states, msgspec.structs.replace(self.figures, written=written, total=total))
+
+    def failed(self) -> None:
+        """In the task's thread: nothing of it counts. What was frozen is in no file, so the next one writes all."""
+        for operator in self._operators:
+            operator.release()
+            operator.chain.broken_off = True
+            operator.chain.failures += 1
+
+
+def _bytes_of(state: OperatorState) -> int:
+    return sum(file.bytes for file in state.keyed) + (state.lists.bytes if state.lists is not None else 0)
+
+
+def restore_operator(
+    operator: Operator, restored: RestoredOperator, chain: KeyedChain, groups: range, storage: StateStorage
+) -> int:
+    """Put state back, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
+    read = 0
+    backend = operator.keyed_backend()
+    databases = backend.databases() if backend is not None else Databases()
+    goes_on = restored.goes_on and len(restored.chains) == 1
+    for files in restored.chains:
+        if goes_on and backend is not None and (database := database_of(files)):
+            read += _begin_with(backend, database, chain, storage)
+        schemas = {table.name: table.schema for file in files for table in file.tables}
+        tables = {
+            name: table
+            for name, schema in schemas.items()
+            if (table := operator.restored_table(name, schema)) is not None
+        }
+        own = [file for file in files if file.database not in chain.database]
+        read += restore_keyed(storage, own, groups, tables, databases)
+        databases.close()
+    if goes_on:
+        chain.files = restored.chains[0]
+    lists: dict[str, list[Any]] = {}
+    for path, part in restored.lists:
+        lists.setdefault(part.name, []).extend(read_items(storage, path, part))
+        read += part.bytes
+    if lists:
+        operator.restore_lists(lists, {part.name: part.schema for _, part in restored.lists})
+    return read
+
+
+def _begin_with(backend: HeapKeyedBackend, database: list[KeyedFile], chain: KeyedChain, storage: StateStorage) -> int:
+    """Put the files of a store where the backend has its own, if it can. Returns how many bytes were read."""
+    tables = [table.name for table in database[0].tables]
+    if not backend.begin_with(tables, contents_of(storage, database)):
+        return 0
+    chain.database = {file.database: file for file in database}
+    return sum(file.bytes for file in database)
+
+
+Commits = list[tuple[int, list[Any]]]
+"""By sink: what is to be committed when the checkpoint is complete."""
+
+
+class Snapshots:
+    """All that a task knows of its snapshots: those under way, and the files that make up the last one."""
+
+    def __init__(self, chain: Chain, info: SubtaskInfo, key_groups: KeyGroups) -> None:
+        self._chain = chain
+        self._info = info
+        self._key_groups = key_groups
+        self._files = [KeyedChain() for _ in chain.operators]
+        self._under_way: dict[int, tuple[TaskSnapshot, Commits]] = {}
+        self._prepared: Commits = []
+
+    def restore(self, state: dict[str, RestoredOperator], storage: StateStorage) -> int:
+        """Put state back, before the operators are opened. Returns how many bytes were read; raises CheckpointError."""
+        info = self._info
+        groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
+        return sum(
+            restore_operator(node.operator, state[node.state_id], files, groups, storage)
+            for node, files in zip(self._chain.nodes, self._files, strict=True)
+            if node.state_id in state
+        )
+
+    def prepare(self, checkpoint_id: int) -> None:
+        """The barrier is about to be sent: operators send what they hold back, sinks prepare to commit."""
+        # What was prepared for a snapshot that could not be written goes with this one.
+        for operator in self._chain.operators:
+            committables = operator.prepare_snapshot(checkpoint_id)
+            if committables:
+                assert isinstance(operator, SinkOperator)
+                self._prepared.append((operator.sink_id, committables))
+
+    def freeze(self, checkpoint_id: int, timestamp_ms: int, full: bool, savepoint: str) -> TaskSnapshot:
+        """Freeze all operators, now."""
+        for operator in self._chain.operators:
+            for function in operator.context.functions:
+                function.snapshot_state(operator.context, checkpoint_id, timestamp_ms)
+        frozen = [
+            OperatorSnapshot(node.state_id, node.operator, files, full, bool(savepoint))
+            for node, files in zip(self._chain.nodes, self._files, strict=True)
+        ]
+        info = self._info
+        name = f"{checkpoint_id}-{info.vertex_id}-{info.subtask}-{info.attempt}"
+        snapshot = TaskSnapshot(checkpoint_id, name, frozen, self._key_groups, savepoint)
+        self._under_way[checkpoint_id] = snapshot, self._prepared
+        self._prepared = []
+        return snapshot
+
+    def written(self, checkpoint_id: int, files: SubtaskState, took_ms: float) -> tuple[SubtaskState, Commits] | None:
+        """All is safe: the state as a whole, and what goes with it. None: a part of it is missing."""
+        snapshot, commits = self._under_way.pop(checkpoint_id)
+        snapshot.figures = msgspec.structs.replace(snapshot.figures, async_ms=took_ms)
+        state = snapshot.written(files)
+        if state is None:
+            self._carry(checkpoint_id, commits)
+            return None
+        return state, commits
+
+    def failed(self, checkpoint_id: int) -> None:
+        """It could not be written."""
+        snapshot, commits = self._under_way.pop(checkpoint_id)
+        snapshot.failed()
+        self._carry(checkpoint_id, commits)
+
+    def _carry(self, checkpoint_id: int, commits: Commits) -> None:
+        """What was prepared for it goes with the next one: that may have been frozen, and may be the last there is."""
+        later = min((number for number in self._under_way if number > checkpoint_id), default=None)
+        if later is None:
+            self._prepared = [*commits, *self._prepared]
+        else:
+            snapshot, own = self._under_way[later]
+            self._under_way[later] = snapshot, [*commits, *own]

@@ -1,0 +1,40 @@
+"""`python -m penstock.simulator`: replay one seed, every event of it, or run many.
+
+--seed N              replay seed N
+--seeds N [--from M]  run N seeds, and name those that fail
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from penstock.simulator.many_seeds import run_many
+from penstock.simulator.report import SimulationError
+from penstock.simulator.runs import run_seed
+
+
+def main() -> int:
+    """Exit status 1 if a seed failed."""
+    parser = argparse.ArgumentParser(prog="python -m penstock.simulator", description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, help="replay this seed, every event of it")
+    parser.add_argument("--seeds", type=int, default=300, help="how many seeds to run if none is named (default: 300)")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them (default: 0)")
+    options = parser.parse_args()
+    if options.seed is not None:
+        return _replay(options.seed)
+    return run_many(options.first, options.seeds)
+
+
+def _replay(seed: int) -> int:
+    try:
+        outcome = run_seed(seed, print)
+    except SimulationError as error:
+        print(f"\n{str(error).splitlines()[0]}", file=sys.stderr)
+        return 1
+    print(f"\nseed {seed}: {outcome.status.name} after {outcome.steps} events, as it must be")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

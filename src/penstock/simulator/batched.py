@@ -1,0 +1,173 @@
+"""A batched job in one thread: level after level, rows sorted between them as Spark sorts them.
+
+Rows of a slot arrive in any order and are sorted by the first bytes of their buffers, as `spark/driver/batched_job.py`
+does it. Some slots run twice, with other budgets: what a task sends must not hang on when it was interrupted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from penstock.cluster.job_manager import sources_of
+from penstock.plan.job_graph import JobGraph
+from penstock.plan.pickling import dump_level, load_level
+from penstock.runtime.network.buffer import RESULT_EDGE, SORT_PREFIX_BYTES, decode_header, decode_segments
+from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.source import assign_statically
+from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits
+from penstock.runtime.task.slot import Slot
+from penstock.simulator.checkers import ChannelChecks, TaskChecks
+from penstock.simulator.circumstances import Circumstances, shrink_buffers
+from penstock.simulator.clock import Clock
+from penstock.simulator.outside import Outside
+from penstock.simulator.report import Trace
+from penstock.simulator.scheduler import Action, Scheduler
+from penstock.simulator.simulation import STEPS_MAX
+
+_RUN_AGAIN = 0.15
+
+Rows = list[tuple[int, bytes]]
+
+
+class BatchedSimulation:
+    """One run of a batched job. Raises AssertionError for what must not happen, and what the job's functions raise."""
+
+    def __init__(self, graph: JobGraph, random: Random, circumstances: Circumstances, trace: Trace) -> None:
+        self.random = random
+        self.trace = trace
+        self.circumstances = circumstances
+        self.clock = Clock(random, circumstances.tick_ns_max)
+        trace.use_clock(self.clock.now_ms)
+        self.outside = Outside()
+        self._widths = graph.widths
+        splits: dict[int, list[list[Any]]] = {
+            vertex: assign_statically(source, parallelism, self.clock.now_ms())
+            for vertex, (source, parallelism) in sources_of(graph).items()
+        }
+        levels = graph.levels("simulated", splits=splits)
+        edges = {id: edge for level in levels for id, edge in level.edges.items()}
+        self._channels = ChannelChecks(edges, exact_time=False, batched=True)
+        self._payloads = [dump_level(level) for level in levels]
+
+    def run(self) -> None:
+        """Run the job to its end."""
+        rows: Rows = []
+        for level, width in enumerate(self._widths):
+            inputs: dict[int, list[bytes]] = defaultdict(list)
+            for target, row in rows:
+                inputs[target].append(row)
+            rows = self._run_level(level, [inputs[index] for index in range(width)])
+        self._channels.all_arrived_but(RESULT_EDGE)
+        for _, row in rows:
+            for segment in decode_segments(row):
+                assert isinstance(segment, tuple)
+                for sink, subtask, values in segment[0]:
+                    self.outside.collect(sink, subtask, values)
+
+    def _run_level(self, level: int, inputs: list[list[bytes]]) -> Rows:
+        """All slots of a level, interleaved. Returns what they sent."""
+        scheduler = Scheduler(self.random)
+        sent: list[Rows] = [[] for _ in inputs]
+        runs = {index: self._run_slot(level, index, input, sent[index]) for index, input in enumerate(inputs)}
+        while runs:
+            actions = [Action(f"slot {level}/{index}", lambda: None) for index in runs]
+            chosen = scheduler.pick(actions).actor
+            index = int(chosen.rpartition("/")[2])
+            event = next(runs[index], None)
+            if event is None:
+                del runs[index]
+                self._check_again(level, index, inputs[index], sent[index])
+            self.trace.add(chosen, event or "ends", f"{len(sent[index])} rows out")
+            assert self.trace.steps < STEPS_MAX, "the job does not end: deadlock or livelock"
+        for index, rows in enumerate(sent):
+            for row in inputs[index]:
+                self._channels.arrived(row)
+            for _, row in rows:
+                self._channels.sent(row, level)
+        return [row for rows in sent for row in rows]
+
+    def _check_again(self, level: int, index: int, input: list[bytes], sent: Rows) -> None:
+        """Now and then: the same slot once more, interrupted elsewhere."""
+        if self.random.random() >= _RUN_AGAIN:
+            return
+        again: Rows = []
+        for _ in self._run_slot(level, index, input, again):
+            pass
+        assert _contents(again) == _contents(sent), f"slot {level}/{index} ran twice and sent different records"
+        self.trace.add(f"slot {level}/{index}", "ran again, and sent the same")
+
+    def _run_slot(self, level: int, index: int, input: list[bytes], sent: Rows) -> Iterator[str]:
+        """What `spark/worker/batched_stage.py` does with a slot; a word after each event."""
+        spec = load_level(self._payloads[level])
+        budget = self.circumstances.budget(self.clock)
+        slot = Slot(spec, index, "0", self.clock.now_ms, self.clock.read_ns, budget)
+        shrink_buffers(slot, self.circumstances)
+        checks = TaskChecks()
+        arrived = self.random.sample(input, len(input))
+        try:
+            slot.open()
+            for vertex, task in slot.tasks.items():
+                if isinstance(task.chain.head, SourceOperator):
+                    slot.handle(vertex, AssignSplits(spec.splits[vertex][index]))
+                    slot.handle(vertex, NoMoreSplits())
+            for row in sorted(arrived, key=lambda row: row[:SORT_PREFIX_BYTES]):
+                slot.receive(row)
+                yield from self._until_idle(slot, sent, checks)
+            for task in slot.tasks.values():
+                if not isinstance(task.chain.head, SourceOperator):
+                    task.handle(InputEnded())
+            while not slot.data_ended:
+                yield from self._until_idle(slot, sent, checks)
+                self._sleep_until(slot)
+            slot.handle_all(Close())
+            self._take(slot, sent, checks)
+        except BaseException:
+            slot.handle_all(Cancel())
+            raise
+
+    def _until_idle(self, slot: Slot, sent: Rows, checks: TaskChecks) -> Iterator[str]:
+        busy = True
+        while busy:
+            busy = slot.step()
+            checks.after_event(slot)
+            self._take(slot, sent, checks)
+            yield "step"
+
+    def _take(self, slot: Slot, sent: Rows, checks: TaskChecks) -> None:
+        for effect in slot.take_effects():
+            checks.effect(effect)
+        sent.extend(slot.outbox.take())
+
+    def _sleep_until(self, slot: Slot) -> None:
+        at = None if slot.data_ended else slot.wake_at_ms()
+        assert at is not None or slot.data_ended, "the slot has nothing to do and its data has not ended: deadlock"
+        if at is not None:
+            self.clock.advance_to(max(at, self.clock.now_ms()))
+
+
+def _contents(rows: Rows) -> dict[Any, list[Any]]:
+    """The records by edge, sender, target and key group, in order: how they are cut into buffers does not matter."""
+    contents: dict[Any, list[Any]] = defaultdict(list)
+    for target, row in rows:
+        header = decode_header(row)
+        if header.edge == RESULT_EDGE:
+            where: Any = ("result", target)
+        else:
+            where = (target, header.edge, header.sender, header.target, header.key_group)
+        for segment in decode_segments(row):
+            assert isinstance(segment, tuple), "an element in batched mode"
+            values, timestamps = segment
+            times: list[int | None] = [*timestamps] if timestamps is not None else [None] * len(values)
+            contents[where].extend(zip(values, times, strict=True))
+    return {where: _flat_results(values) if where[0] == "result" else values for where, values in contents.items()}
+
+
+def _flat_results(results: list[Any]) -> list[Any]:
+    """Results of (sink, subtask), however they were cut."""
+    by_sink: dict[Any, list[Any]] = defaultdict(list)
+    for (sink, subtask, values), _ in results:
+        by_sink[sink, subtask].extend(values)
+    return sorted(by_sink.items())

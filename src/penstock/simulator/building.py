@@ -1,0 +1,164 @@
+"""From a program as data to a job graph: by the calls of the DataStream API that a user would write."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.time import Time
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment, plan_only
+from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.plan.job_graph import JobGraph
+from penstock.simulator import functions
+from penstock.simulator.functions import key_of
+from penstock.simulator.programs import Node, Program
+from penstock.simulator.sinks import RecordingSink
+from penstock.simulator.sources import ScriptedSource
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """A job graph, and which of the program's sinks each sink id stands for."""
+
+    graph: JobGraph
+    sinks: dict[int, int]
+
+
+def build(program: Program) -> Built:
+    """The job graph of a program."""
+    environment = StreamExecutionEnvironment()
+    environment.set_runtime_mode(RuntimeExecutionMode.BATCH if program.batched else RuntimeExecutionMode.STREAMING)
+    environment.set_buffer_timeout(program.buffer_timeout_ms)
+    environment.get_config().set_auto_watermark_interval(program.watermark_interval_ms)
+    if program.max_parallelism is not None:
+        environment.set_max_parallelism(program.max_parallelism)
+    if not program.chaining:
+        environment.disable_operator_chaining()
+    streams: dict[int, Any] = {}
+    sinks: dict[int, int] = {}
+    for node in program.nodes:
+        stream = _KINDS[node.kind](environment, node, [streams[id] for id in node.inputs])
+        streams[node.id] = stream
+        if node.kind not in ("partition", "union", "key_by", "side"):
+            _settle(stream, node)
+        if node.kind in ("collect", "write"):
+            sinks[stream._transformation.id] = node.id
+    with plan_only() as plans:
+        environment.execute("simulated")
+    return Built(plans[0], sinks)
+
+
+def _settle(stream: Any, node: Node) -> None:
+    stream.name(f"n{node.id}").set_parallelism(node.parallelism)
+    chaining = node.settings.get("chaining")
+    if chaining == "never":
+        stream.disable_chaining()
+    elif chaining == "head" and node.kind not in ("collect", "write"):
+        stream.start_new_chain()
+
+
+def strategy_of(settings: dict[str, Any]) -> WatermarkStrategy:
+    """The watermark strategy that a node's settings describe."""
+    kind, bound_ms = settings["watermarks"], settings.get("bound_ms", 0)
+    if kind == "none":
+        strategy = WatermarkStrategy.no_watermarks()
+    elif kind == "punctuated":
+        strategy = WatermarkStrategy.for_generator(_PunctuatedSupplier(bound_ms))
+    else:
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(Time.milliseconds(bound_ms))
+    if settings.get("assigner"):
+        strategy = strategy.with_timestamp_assigner(_same_timestamp)
+    if settings.get("idle_ms"):
+        strategy = strategy.with_idleness(Time.milliseconds(settings["idle_ms"]))
+    return strategy
+
+
+class _PunctuatedSupplier:
+    def __init__(self, bound_ms: int) -> None:
+        self._bound_ms = bound_ms
+
+    def __call__(self) -> functions.Punctuated:
+        return functions.Punctuated(self._bound_ms)
+
+
+def _same_timestamp(value: Any, timestamp: int) -> int:
+    return timestamp
+
+
+def _source(environment: StreamExecutionEnvironment, node: Node, _: list[Any]) -> Any:
+    settings = node.settings
+    source = ScriptedSource(
+        settings["splits"],
+        shared=settings.get("shared", False),
+        interleaved=settings.get("interleaved", False),
+        chunk_records_max=settings.get("chunk", 4),
+        timed=settings.get("timed", True),
+    )
+    return environment.from_source(source, strategy_of(settings), f"n{node.id}")
+
+
+def _partition(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+    stream, how = inputs[0], node.settings["how"]
+    if how == "custom":
+        return stream.partition_custom(functions.PartitionByNumber(), key_of)
+    return getattr(stream, how)()
+
+
+def _reduce(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+    how = node.settings["how"]
+    return inputs[0].reduce(functions.Sum()) if how == "reduce" else getattr(inputs[0], how)(3)
+
+
+def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+    settings = node.settings
+    size, slide = Time.milliseconds(settings["size_ms"]), Time.milliseconds(settings.get("slide_ms", 1))
+    assigner: Any
+    if settings["windows"] == "tumbling":
+        assigner = TumblingEventTimeWindows.of(size)
+    elif settings["windows"] == "sliding":
+        assigner = SlidingEventTimeWindows.of(size, slide)
+    else:
+        assigner = EventTimeSessionWindows.with_gap(size)
+    windowed = inputs[0].window(assigner).side_output_late_data(functions.LATE)
+    windowed = windowed.allowed_lateness(settings.get("lateness_ms", 0))
+    how = settings["how"]
+    if how == "reduce":
+        return windowed.reduce(functions.Sum())
+    if how == "process":
+        return windowed.process(functions.WindowTotal())
+    return windowed.aggregate(functions.WindowSum())
+
+
+def _late(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+    return inputs[0].get_side_output(functions.LATE)
+
+
+_KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] = {
+    "source": _source,
+    "map": lambda _, node, inputs: inputs[0].map(functions.Add(node.settings["amount"])),
+    "lambda": lambda _, node, inputs: inputs[0].map(lambda value: value),
+    "rekey": lambda _, node, inputs: inputs[0].map(functions.Rekey(node.settings["keys"])),
+    "plain": lambda _, node, inputs: inputs[0].map(functions.Plain()),
+    "raise": lambda _, node, inputs: inputs[0].map(functions.Raise(node.settings["on"])),
+    "filter": lambda _, node, inputs: inputs[0].filter(functions.Drop(node.settings["divisor"])),
+    "flat_map": lambda _, node, inputs: inputs[0].flat_map(functions.Explode(node.settings["most"])),
+    "split": lambda _, node, inputs: inputs[0].process(functions.Split()),
+    "side": lambda _, node, inputs: inputs[0].get_side_output(functions.SIDE),
+    "late": _late,
+    "assign": lambda _, node, inputs: inputs[0].assign_timestamps_and_watermarks(strategy_of(node.settings)),
+    "union": lambda _, node, inputs: inputs[0].union(*inputs[1:]),
+    "partition": _partition,
+    "key_by": lambda _, node, inputs: inputs[0].key_by(key_of),
+    "reduce": _reduce,
+    "echo": lambda _, node, inputs: inputs[0].process(functions.Echo(node.settings["copies"])),
+    "gather": lambda _, node, inputs: inputs[0].process(functions.Gather()),
+    "alarms": lambda _, node, inputs: inputs[0].process(
+        functions.Alarms(node.settings["delay_ms"], node.settings["past"], node.settings["copies"])
+    ),
+    "window": _window,
+    "collect": lambda _, node, inputs: inputs[0].print(),
+    "write": lambda _, node, inputs: inputs[0].sink_to(RecordingSink(f"n{node.id}")),
+}

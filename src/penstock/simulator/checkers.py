@@ -1,0 +1,215 @@
+"""What must hold in every run, whatever the program: asserted after each event.
+
+TaskChecks       `Task.check()`, and what a task asks of its host in which order
+ChannelChecks    per channel: sequence, watermarks that only go up, nothing after the end, no record that comes too
+late where the program allows none, and no record lost or doubled under way
+CutChecks        per checkpoint: what a task had read when it took its part is what its senders sent before the barrier;
+in AT_LEAST_ONCE mode, savepoints aside, not less
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.runtime.network.buffer import NO_KEY_GROUP, RESULT_EDGE, Header, decode_header, decode_segments
+from penstock.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
+from penstock.runtime.task.events import Acknowledge, DataEnded, Effect, Finished, Result, WriteSnapshot
+from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.task import Task
+from penstock.runtime.task.vertex import EdgeInfo
+
+ChannelId = tuple[int, int, int]
+"""(edge, sender, target)"""
+_BOUND_MAX = 10_000_000
+
+
+class TaskChecks:
+    """The order of what a task says: results and acknowledgements, then once DataEnded, then once Finished."""
+
+    def __init__(self) -> None:
+        self._ended: set[tuple[int, int]] = set()
+        self._finished: set[tuple[int, int]] = set()
+        self._acknowledged: set[tuple[int, int, int]] = set()
+
+    def after_event(self, slot: Slot) -> None:
+        """Between any two events."""
+        for task in slot.tasks.values():
+            task.check()
+
+    def effect(self, effect: Effect) -> None:
+        """A task asked for something."""
+        subtask = (effect.vertex, effect.subtask)
+        assert subtask not in self._finished, f"{effect} of a task that is finished"
+        if isinstance(effect, Finished):
+            self._finished.add(subtask)
+        elif isinstance(effect, DataEnded):
+            assert subtask not in self._ended, f"{effect} for the second time"
+            self._ended.add(subtask)
+        elif isinstance(effect, Result):
+            assert subtask not in self._ended, f"{effect} after the end of the data"
+        elif isinstance(effect, Acknowledge):
+            assert (*subtask, effect.checkpoint_id) not in self._acknowledged, f"{effect} for the second time"
+            self._acknowledged.add((*subtask, effect.checkpoint_id))
+
+
+class _ChannelState:
+    __slots__ = ("active", "barriers", "cuts", "ended", "records", "sequence", "watermark")
+
+    def __init__(self) -> None:
+        self.sequence = 0
+        self.watermark = MIN_TIMESTAMP
+        self.ended = False
+        self.records = 0
+        self.active = True
+        self.barriers: dict[int, int] = {}
+        """checkpoint -> records that were sent before its barrier"""
+        self.cuts: dict[int, int] = {}
+        """checkpoint -> records that the sender had for this channel when it took its part"""
+
+
+class ChannelChecks:
+    """Looks into each buffer that leaves a task. `exact_time`: the program never lets a record be late."""
+
+    def __init__(self, edges: dict[int, EdgeInfo], exact_time: bool, batched: bool) -> None:
+        self._edges = edges
+        self._exact_time = exact_time
+        self._batched = batched
+        self._channels: dict[ChannelId, _ChannelState] = defaultdict(_ChannelState)
+        self._under_way: Counter[bytes] = Counter()
+
+    def sent(self, row: bytes, level: int) -> None:
+        """A row left a slot of `level`: that of a task there, or one that is only relayed."""
+        self._under_way[row] += 1
+        header = decode_header(row)
+        if header.edge == RESULT_EDGE or self._edges[header.edge].source_level != level:
+            return
+        channel = (header.edge, header.sender, header.target)
+        state = self._channels[channel]
+        if header.key_group == NO_KEY_GROUP and not self._batched:
+            assert header.sequence == state.sequence, (
+                f"channel {channel}: sent {header.sequence} as no {state.sequence}"
+            )
+            state.sequence += 1
+        for segment in decode_segments(row):
+            self._look_at(channel, state, segment)
+
+    def _look_at(self, channel: ChannelId, state: _ChannelState, segment: Any) -> None:
+        if isinstance(segment, tuple):
+            values, timestamps = segment
+            assert values, f"channel {channel}: a segment without a record"
+            assert timestamps is None or len(timestamps) == len(values), (
+                f"channel {channel}: timestamps are not parallel"
+            )
+            assert not state.ended, f"channel {channel}: {len(values)} records after the end of the data"
+            state.records += len(values)
+            # A timer that fires at the end of time stamps its record with MAX. A generator in mid-stream that reads it
+            # goes as far as its bound allows; what another branch brings after that is late by right.
+            near_the_end = MAX_TIMESTAMP - _BOUND_MAX <= state.watermark < MAX_TIMESTAMP
+            if self._exact_time and timestamps is not None and not near_the_end:
+                early = min(timestamps)
+                assert early > state.watermark, (
+                    f"channel {channel}: a record of {early} after watermark {state.watermark}"
+                )
+        elif isinstance(segment, Watermark):
+            assert not state.ended, f"channel {channel}: {segment} after the end of the data"
+            assert segment.timestamp > state.watermark, f"channel {channel}: {segment} after {state.watermark}"
+            assert state.active, f"channel {channel}: {segment} while it is idle, so nobody heeds it"
+            state.watermark = segment.timestamp
+        elif isinstance(segment, EndOfData):
+            assert not state.ended, f"channel {channel}: its data ended twice"
+            state.ended = True
+        elif isinstance(segment, CheckpointBarrier):
+            n = segment.checkpoint_id
+            assert n not in state.barriers, f"channel {channel}: barrier {n} twice"
+            state.barriers[n] = state.records
+            cut = state.cuts.get(n, state.records)
+            assert state.records == cut, (
+                f"channel {channel}: barrier {n} after {state.records} records, to be after {cut}"
+            )
+        elif isinstance(segment, WatermarkStatus):
+            state.active = segment.active
+
+    def arrived(self, row: bytes) -> Header:
+        """A row reached its target."""
+        assert self._under_way[row] > 0, "a row arrived that nobody sent"
+        self._under_way[row] -= 1
+        return decode_header(row)
+
+    def all_arrived_but(self, edge: int) -> None:
+        """At the end of a job that was not cut short: nothing is under way, but for the rows of one edge."""
+        under_way = [decode_header(row) for row, count in self._under_way.items() if count > 0]
+        lost = [header for header in under_way if header.edge != edge]
+        assert not lost, f"{len(lost)} rows were never delivered: {lost[:3]}"
+
+    def cut(self, checkpoint_id: int, task: Task, rows: list[tuple[int, bytes]]) -> None:
+        """A task takes its part: what it has sent by now, `rows` in its outbox included, is before the barrier."""
+        ours = {edge.info.id: edge for edge in task._edges}
+        for edge in ours.values():
+            held = sum(len(accumulator.values) for accumulator in edge._accumulators)
+            assert not held, f"{task.info} acknowledged {checkpoint_id} with {held} records not sent"
+        waiting: Counter[ChannelId] = Counter()
+        for _, row in rows:
+            header = decode_header(row)
+            if header.edge in ours and header.sender == task.info.subtask:
+                records = [len(s[0]) for s in decode_segments(row) if isinstance(s, tuple)]
+                waiting[header.edge, header.sender, header.target] += sum(records)
+        for edge in ours.values():
+            for accumulator in edge._channels:
+                channel = (edge.info.id, task.info.subtask, accumulator.target)
+                state = self._channels[channel]
+                state.cuts[checkpoint_id] = state.records + waiting[channel]
+
+    def sent_before(self, channel: ChannelId, checkpoint_id: int) -> int:
+        """Records sent on a channel before a barrier; all of them if it has ended without one."""
+        state = self._channels[channel]
+        return state.barriers.get(checkpoint_id, state.records)
+
+    def all_read(self, task: Task) -> None:
+        """At the end of a job that was not cut short: a task has read all that was sent to it."""
+        sent = sum(self._channels[channel].records for channel in channels_of(task))
+        read = task.chain.counters[0].records_in
+        assert not task._expected or read == sent, f"{task.info} read {read} records, its senders sent it {sent}"
+
+
+class CutChecks:
+    """Barriers cut the streams: compared in the moment in which a task acknowledges."""
+
+    def __init__(self, channels: ChannelChecks, exactly_once: bool) -> None:
+        self._channels = channels
+        self._exactly_once = exactly_once
+        self.cuts = 0
+
+    def watch(self, slot: Slot, task: Task) -> None:
+        """Look at each snapshot of a task before anything else happens in it."""
+        ask = task._effect
+
+        def effect(asked: Effect) -> None:
+            if isinstance(asked, WriteSnapshot):
+                aligned = self._exactly_once or bool(asked.snapshot.savepoint)
+                self._compare(task, asked.snapshot.checkpoint_id, aligned)
+                self._channels.cut(asked.snapshot.checkpoint_id, task, slot.outbox.rows)
+            ask(asked)
+
+        task._effect = effect  # type: ignore[assignment,method-assign]
+
+    def _compare(self, task: Task, checkpoint_id: int, aligned: bool) -> None:
+        channels = channels_of(task)
+        if not channels:
+            return
+        read = task.chain.counters[0].records_in
+        sent = sum(self._channels.sent_before(channel, checkpoint_id) for channel in channels)
+        what = (
+            f"{task.info} acknowledged {checkpoint_id} having read {read} records, its senders had sent {sent} before"
+        )
+        self.cuts += 1
+        if aligned:
+            assert read == sent, what
+        else:
+            assert read >= sent, what
+
+
+def channels_of(task: Task) -> list[ChannelId]:
+    """The channels that a task reads."""
+    return [(edge, sender, task.info.subtask) for edge, sender in task._expected]

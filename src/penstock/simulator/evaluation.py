@@ -1,0 +1,335 @@
+"""The plain evaluation: the same program on lists, without anything of the runtime.
+
+A stream is a list of parts, since what reads it may read several streams, each partitioned in its own way. A part says
+how much of it is known:
+
+    records   the records with their timestamps; the order in the list means nothing
+    exact     whether these are all: else only their number is known (`count`), or not even that (None)
+    timed     whether the timestamps are known
+    again     what it becomes where records may be read again, which AT_LEAST_ONCE allows after a failure: see Again
+    order     which of its records must come in order, where the stream has not been mixed: those of one "split", of
+              one "split and key", or, of what is spread over subtasks, those of a "spread" split in each of them
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.simulator import functions
+from penstock.simulator.programs import Node, Program, Record, Timed
+
+SPLIT, SPLIT_AND_KEY, SPREAD = "split", "split and key", "spread"
+
+
+class Again(enum.IntEnum):
+    """How a part compares with itself in a run in which sources have read some records again. Best first.
+
+    No number is negative, so whatever sums up, or counts, only grows when a record comes again.
+    """
+
+    REPEATED = 0
+    """All its records, some of them more often. Nothing else: what does not hang on other records is the same again."""
+    MORE = 1
+    """All its records, and perhaps others."""
+    GREATER = 2
+    """For each record one of the same origin, path, key and time whose number is as great or greater; and others."""
+    UNKNOWN = 3
+    """Nothing can be said: a function looks at a number that may have grown, and takes another way."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Records of one operator, and how they go to the next."""
+
+    records: list[Timed]
+    exact: bool = True
+    count: int | None = None
+    timed: bool = True
+    order: str | None = None
+    how: str = "forward"
+    parallelism: int = 1
+    again: Again = Again.REPEATED
+    finals: dict[int, int] | None = None
+    """Of a running reduce: the greatest number of each key, which is its last."""
+
+
+Stream = list[Part]
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """What each sink is to see, and what comes into each window operator, by node."""
+
+    sinks: dict[int, Part]
+    window_inputs: dict[int, Part]
+
+
+def evaluate(program: Program) -> Expected:
+    """Evaluate a program."""
+    streams: dict[int, Stream] = {}
+    for node in program.nodes:
+        inputs = [streams[id] for id in node.inputs]
+        if node.kind == "source":
+            streams[node.id] = [_source(node)]
+        elif node.kind == "union":
+            streams[node.id] = [part for stream in inputs for part in stream]
+        elif node.kind in ("partition", "key_by"):
+            how = "hash" if node.kind == "key_by" else node.settings["how"]
+            streams[node.id] = [dataclasses.replace(part, how=how) for part in inputs[0]]
+        elif node.kind == "side":
+            streams[node.id] = _side(program, node, streams)
+        elif node.kind == "late":
+            exact = program.exact_time or program.batched
+            streams[node.id] = [Part([], exact=exact, parallelism=program.node(node.inputs[0]).parallelism)]
+        else:
+            streams[node.id] = [_operator(program, node, _merged(inputs[0], node.parallelism))]
+    windows = [node for node in program.nodes if node.kind == "window"]
+    return Expected(
+        {node.id: streams[node.id][0] for node in program.sinks},
+        {node.id: _merged(streams[node.inputs[0]], node.parallelism) for node in windows},
+    )
+
+
+def _part(records: list[Timed], parallelism: int, like: Part, order: str | None) -> Part:
+    count = None if not like.exact else len(records)
+    return Part(records, like.exact, count, like.timed, order, parallelism=parallelism, again=like.again)
+
+
+def _source(node: Node) -> Part:
+    timed = node.settings.get("timed", True) or node.settings.get("assigner", False)
+    records: list[Timed] = []
+    for script in node.settings["splits"]:
+        records.extend((record, timestamp if timed else None) for record, timestamp in script.records)
+    return Part(records, count=len(records), order=SPLIT, parallelism=node.parallelism)
+
+
+def _merged(stream: Stream, parallelism: int) -> Part:
+    """What an operator of that parallelism reads."""
+    parts = [_arriving(part, parallelism) for part in stream]
+    if len(parts) == 1:
+        return parts[0]
+    orders = {part.order for part in parts}
+    origins = Counter(origin for part in parts for origin in {record[0] for record, _ in part.records})
+    disjoint = all(count == 1 for count in origins.values())
+    counts = [part.count for part in parts]
+    return Part(
+        [timed for part in parts for timed in part.records],
+        exact=all(part.exact for part in parts),
+        count=None if None in counts else sum(count for count in counts if count is not None),
+        timed=all(part.timed for part in parts),
+        order=orders.pop() if len(orders) == 1 and disjoint else None,
+        parallelism=parallelism,
+        again=max(part.again for part in parts),
+    )
+
+
+def _arriving(part: Part, parallelism: int) -> Part:
+    copies = parallelism if part.how == "broadcast" else 1
+    return dataclasses.replace(
+        part,
+        records=part.records * copies,
+        count=None if part.count is None else part.count * copies,
+        order=_order_after(part, parallelism),
+        how="forward",
+        finals=part.finals if copies == 1 else None,
+    )
+
+
+def _order_after(part: Part, parallelism: int) -> str | None:
+    """A repartitioning keeps the order of what one subtask sends to another: of what came from several, it does not."""
+    how = part.how
+    if how == "forward" and part.parallelism != parallelism:
+        how = "rebalance"
+    if how == "forward" or part.order is None or (how == "global_" and part.order != SPREAD):
+        return part.order
+    if part.order == SPREAD:
+        return None
+    if how in ("hash", "custom"):
+        return SPLIT_AND_KEY
+    return SPREAD if part.order == SPLIT else None
+
+
+# Operators.
+
+
+def _operator(program: Program, node: Node, input: Part) -> Part:
+    if node.kind in _EACH:
+        records = [(after, time) for record, time in input.records for after in _EACH[node.kind](node, record)]
+        order = None if node.kind == "plain" or (node.kind == "rekey" and input.order == SPLIT_AND_KEY) else input.order
+        same_count = node.kind in ("map", "lambda", "rekey", "plain", "raise", "assign", "collect", "write")
+        part = _part(records, node.parallelism, input, order)
+        finals = input.finals if node.kind in ("lambda", "collect", "write") else None
+        count = input.count if same_count else part.count if input.exact else None
+        return dataclasses.replace(part, count=count, finals=finals, again=_again(node, input.again))
+    if node.kind == "reduce":
+        return _reduce(node, input, program.batched)
+    again = _again(node, input.again)
+    known = input.exact and (program.exact_time or program.batched)
+    if not known or (not program.batched and _sessions_touch(node, input.records)):
+        return Part([], exact=False, parallelism=node.parallelism, again=again)
+    records = list(_KEYED[node.kind](node, input.records))
+    timed = input.timed or node.kind == "gather"
+    return Part(records, count=len(records), timed=timed, parallelism=node.parallelism, again=again)
+
+
+def _again(node: Node, input: Again) -> Again:
+    """What the operator makes of records that come again."""
+    kind = node.kind
+    if kind in ("filter", "rekey", "flat_map", "split", "side"):
+        # By the number: one that has grown takes another way.
+        return input if input <= Again.MORE else Again.UNKNOWN
+    if kind == "alarms":
+        # By key and time alone, and a timer that is set twice fires once.
+        return min(input, Again.MORE) if input < Again.UNKNOWN else input
+    if kind == "window" and node.settings["windows"] == "session":
+        # What comes again after a session has fired may be a part of it, with other bounds; and such a part could join
+        # two sessions that are read from it.
+        return Again.GREATER if input is Again.REPEATED else Again.UNKNOWN
+    if kind in ("gather", "window", "reduce"):
+        return max(input, Again.GREATER)
+    return input
+
+
+def _exploding_split(record: Record) -> list[Record]:
+    origin, path, key, number = record
+    return [(origin, (*path, copy), key, number) for copy in range(2 - number % 2)]
+
+
+_EACH: dict[str, Callable[[Node, Record], Iterable[Record]]] = {
+    "map": lambda node, record: [(*record[:3], record[3] + node.settings["amount"])],
+    "lambda": lambda node, record: [record],
+    "assign": lambda node, record: [record],
+    "collect": lambda node, record: [record],
+    "write": lambda node, record: [record],
+    "raise": lambda node, record: [record],
+    "rekey": lambda node, record: [(*record[:2], record[3] % node.settings["keys"], record[3])],
+    "plain": lambda node, record: [("", (), record[2], record[3])],
+    "filter": lambda node, record: [record] if record[3] % node.settings["divisor"] else [],
+    "flat_map": lambda node, record: functions.exploded(record, node.settings["most"]),
+    "split": lambda node, record: _exploding_split(record),
+    "echo": lambda node, record: [
+        (record[0], (*record[1], copy), record[2], record[3]) for copy in range(node.settings["copies"])
+    ],
+}
+
+
+def _side(program: Program, node: Node, streams: dict[int, Stream]) -> Stream:
+    """What the split operator before gave to the side."""
+    split = program.node(node.inputs[0])
+    input = _merged(streams[split.inputs[0]], split.parallelism)
+    records: list[Timed] = [
+        ((origin, (*path, 0), key, number), time)
+        for (origin, path, key, number), time in input.records
+        if number % 3 == 0
+    ]
+    side = _part(records, split.parallelism, input, input.order)
+    return [dataclasses.replace(side, again=_again(node, input.again))]
+
+
+def _reduce(node: Node, input: Part, batched: bool) -> Part:
+    if not input.exact:
+        count = None if batched else input.count
+        again = _again(node, input.again)
+        return Part([], exact=False, count=count, timed=False, parallelism=node.parallelism, again=again)
+    numbers = _by_key(input.records)
+    combine: Callable[[Iterable[int]], int] = {"max": max, "min": min}.get(node.settings["how"], sum)
+    finals = {key: combine(number for (_, _, _, number), _ in records) for key, records in numbers.items()}
+    if batched:
+        records: list[Timed] = [(("", (), key, number), None) for key, number in finals.items()]
+        return Part(records, count=len(records), timed=False, parallelism=node.parallelism)
+    grows = node.settings["how"] != "min"
+    return Part(
+        [],
+        exact=False,
+        count=len(input.records),
+        timed=False,
+        parallelism=node.parallelism,
+        again=_again(node, input.again),
+        finals=finals if grows else None,
+    )
+
+
+def _by_key(records: list[Timed]) -> dict[int, list[Timed]]:
+    by_key: dict[int, list[Timed]] = defaultdict(list)
+    for record, time in records:
+        by_key[record[2]].append((record, time))
+    return by_key
+
+
+def _gather(node: Node, records: list[Timed]) -> Iterable[Timed]:
+    for key, of_key in _by_key(records).items():
+        yield functions.total("all", key, (record[3] for record, _ in of_key)), MAX_TIMESTAMP
+
+
+def _alarms(node: Node, records: list[Timed]) -> Iterable[Timed]:
+    past = node.settings["past"]
+    for key, of_key in _by_key(records).items():
+        due = {functions.first_alarm(time, node.settings["delay_ms"]) for _, time in of_key if time is not None}
+        fired: set[int] = set()
+        while due:
+            time = due.pop()
+            fired.add(time)
+            due.update(after for after in functions.next_alarms(time, past) if after not in fired)
+        for time in fired:
+            for copy in range(node.settings["copies"]):
+                yield ("alarm", (time, copy), key, time), time
+
+
+def _windows(node: Node, records: list[Timed]) -> Iterable[Timed]:
+    settings = node.settings
+    for key, of_key in _by_key(records).items():
+        contents: dict[tuple[int, int], list[int]] = defaultdict(list)
+        if settings["windows"] == "session":
+            contents = _sessions(of_key, settings["size_ms"])
+        else:
+            size, slide = settings["size_ms"], settings.get("slide_ms") or settings["size_ms"]
+            if settings["windows"] == "tumbling":
+                slide = size
+            for record, time in of_key:
+                assert time is not None
+                start = time - time % slide
+                while start > time - size:
+                    contents[start, start + size].append(record[3])
+                    start -= slide
+        for (start, end), numbers in contents.items():
+            if settings["how"] == "reduce":
+                # One record is not reduced: it comes out as it is, and there is no other.
+                yield ("", (), key, sum(numbers)), end - 1
+                continue
+            name, path, _, number = functions.total("window", key, numbers)
+            window = (start, end) if settings["how"] == "process" else ()
+            yield (name, (*path, *window), key, number), end - 1
+
+
+def _sessions_touch(node: Node, records: list[Timed]) -> bool:
+    """Whether a session ends where a record begins another: one or two, as event time may stop right between them."""
+    if node.kind != "window" or node.settings["windows"] != "session":
+        return False
+    for of_key in _by_key(records).values():
+        times = sorted({time for _, time in of_key if time is not None})
+        if any(after - before == node.settings["size_ms"] for before, after in pairwise(times)):
+            return True
+    return False
+
+
+def _sessions(records: list[Timed], gap: int) -> dict[tuple[int, int], list[int]]:
+    sessions: dict[tuple[int, int], list[int]] = {}
+    for time, number in sorted((time, record[3]) for record, time in records if time is not None):
+        last = next(reversed(sessions), None)
+        if last is not None and time <= last[1]:
+            sessions[last[0], time + gap] = [*sessions.pop(last), number]
+        else:
+            sessions[time, time + gap] = [number]
+    return sessions
+
+
+_KEYED: dict[str, Callable[[Node, list[Timed]], Iterable[Timed]]] = {
+    "gather": _gather,
+    "alarms": _alarms,
+    "window": _windows,
+}

@@ -1,0 +1,270 @@
+# ruff: noqa: D102 - these methods are documented by their interfaces
+"""The functions of generated programs. What they give does not hang on the order between channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.output_tag import OutputTag
+from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
+from penstock.datastream.functions import (
+    AggregateFunction,
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+)
+from penstock.simulator.lifecycles import Followed
+from penstock.simulator.programs import Record
+from penstock.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+
+COUNT_WEIGHT = 1_000_003
+SIDE: OutputTag[Record] = OutputTag("side")
+LATE: OutputTag[Record] = OutputTag("late")
+
+
+def key_of(record: Record) -> int:
+    """The key of a record."""
+    return record[2]
+
+
+def total(name: str, key: int, numbers: Iterable[int]) -> Record:
+    """What a set of numbers amounts to: their sum and their count, in one number."""
+    numbers = list(numbers)
+    return (name, (), key, sum(numbers) + COUNT_WEIGHT * len(numbers))
+
+
+class PartitionByNumber:
+    """A custom partitioner."""
+
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """By the key's remainder, the other way round than anybody would expect."""
+        return num_partitions - 1 - int(key) % num_partitions
+
+
+class Add(Followed, MapFunction[Record, Record]):
+    """Adds to the number."""
+
+    def __init__(self, amount: int) -> None:
+        self.amount = amount
+
+    def map(self, value: Record) -> Record:
+        self.check_open()
+        origin, path, key, number = value
+        return origin, path, key, number + self.amount
+
+
+class Rekey(Followed, MapFunction[Record, Record]):
+    """Another key, made of the number."""
+
+    def __init__(self, keys: int) -> None:
+        self.keys = keys
+
+    def map(self, value: Record) -> Record:
+        self.check_open()
+        origin, path, _, number = value
+        return origin, path, number % self.keys, number
+
+
+class Plain(Followed, MapFunction[Record, Record]):
+    """Forgets where the record comes from."""
+
+    def map(self, value: Record) -> Record:
+        self.check_open()
+        return "", (), value[2], value[3]
+
+
+class Raise(Followed, MapFunction[Record, Record]):
+    """Raises on a number."""
+
+    def __init__(self, on: int) -> None:
+        self.on = on
+
+    def map(self, value: Record) -> Record:
+        self.check_open()
+        if value[3] % 10 == self.on:
+            raise ValueError(f"this function does not like {value[3]}")
+        return value
+
+
+class Drop(Followed, FilterFunction[Record]):
+    """Keeps what is not divisible."""
+
+    def __init__(self, divisor: int) -> None:
+        self.divisor = divisor
+
+    def filter(self, value: Record) -> bool:
+        self.check_open()
+        return value[3] % self.divisor != 0
+
+
+def exploded(value: Record, most: int) -> list[Record]:
+    """What Explode makes of a record."""
+    origin, path, key, number = value
+    return [(origin, (*path, copy), key, number + copy) for copy in range(number % (most + 1))]
+
+
+class Explode(Followed, FlatMapFunction[Record, Record]):
+    """Up to `most` records out of one, as a generator, a list or None."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def flat_map(self, value: Record) -> Iterable[Record] | None:
+        self.check_open()
+        records = exploded(value, self.most)
+        form = value[3] % 3
+        if form == 0:
+            return records
+        return self._one_by_one(records) if records else None
+
+    def _one_by_one(self, records: list[Record]) -> Iterator[Record]:
+        for record in records:
+            self.check_open()
+            yield record
+
+
+class Split(Followed, ProcessFunction[Record, Any]):
+    """To the side what is divisible by 3; what is divisible by 2 goes on twice."""
+
+    def process_element(self, value: Record, ctx: Any) -> Iterator[Any]:
+        self.check_open()
+        origin, path, key, number = value
+        if number % 3 == 0:
+            yield SIDE, (origin, (*path, 0), key, number)
+        yield origin, (*path, 0), key, number
+        if number % 2 == 0:
+            yield origin, (*path, 1), key, number
+
+
+class Sum(Followed, ReduceFunction[Record]):
+    """Adds numbers up."""
+
+    def reduce(self, value1: Record, value2: Record) -> Record:
+        self.check_open()
+        return "", (), value1[2], value1[3] + value2[3]
+
+
+class Echo(Followed, KeyedProcessFunction[int, Record, Record]):
+    """Each record comes out again, several times, in the order of its key; a state counts them."""
+
+    def __init__(self, copies: int) -> None:
+        self.copies = copies
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
+
+    def process_element(self, value: Record, ctx: Any) -> Iterator[Record]:
+        self.check_open()
+        self.seen.update((self.seen.value() or 0) + 1)
+        origin, path, key, number = value
+        assert ctx.get_current_key() == key
+        for copy in range(self.copies):
+            assert ctx.get_current_key() == key, "the key changed under a generator that was paused"
+            yield origin, (*path, copy), key, number
+
+
+class Gather(Followed, KeyedProcessFunction[int, Record, Record]):
+    """All numbers of a key as one record at the end of event time."""
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self.numbers = runtime_context.get_list_state(ListStateDescriptor("numbers"))
+
+    def process_element(self, value: Record, ctx: Any) -> None:
+        self.check_open()
+        self.numbers.add(value[3])
+        ctx.timer_service().register_event_time_timer(MAX_TIMESTAMP)
+        ctx.timer_service().register_processing_time_timer(ctx.timer_service().current_processing_time() + value[3])
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Record]:
+        self.check_open()
+        if timestamp == MAX_TIMESTAMP:
+            numbers = list(self.numbers.get())
+            self.numbers.clear()
+            yield total("all", ctx.get_current_key(), numbers)
+
+
+def first_alarm(timestamp: int, delay_ms: int) -> int:
+    """The even time at which Alarms first fires for a record."""
+    return 2 * ((timestamp + delay_ms) // 2 + 1)
+
+
+def next_alarms(timestamp: int, past: bool) -> list[int]:
+    """The timers that Alarms sets when one fires: a later one, and one in the past."""
+    if timestamp % 2:
+        return []
+    later = [timestamp + 2] if timestamp % 10 < 6 else []
+    return [*later, timestamp - 1] if past and timestamp % 3 == 0 else later
+
+
+class Alarms(Followed, KeyedProcessFunction[int, Record, Record]):
+    """A timer some time after each record; timers set timers, later ones and (odd) ones in the past."""
+
+    def __init__(self, delay_ms: int, past: bool, copies: int) -> None:
+        self.delay_ms = delay_ms
+        self.past = past
+        self.copies = copies
+
+    def process_element(self, value: Record, ctx: Any) -> None:
+        self.check_open()
+        ctx.timer_service().register_event_time_timer(first_alarm(ctx.timestamp(), self.delay_ms))
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Record]:
+        self.check_open()
+        timers, key = ctx.timer_service(), ctx.get_current_key()
+        assert timers.current_watermark() >= timestamp, "a timer fired before its time"
+        for after in next_alarms(timestamp, self.past):
+            timers.register_event_time_timer(after)
+        for copy in range(self.copies):
+            yield "alarm", (timestamp, copy), key, timestamp
+
+
+class WindowTotal(Followed, ProcessWindowFunction[Record, Record, int, Any]):
+    """What is in a window, as one record."""
+
+    def process(self, key: int, context: Any, elements: Iterable[Record]) -> Iterator[Record]:
+        self.check_open()
+        name, path, _, number = total("window", key, (element[3] for element in elements))
+        yield name, (*path, context.window().start, context.window().end), key, number
+
+    def clear(self, context: Any) -> None:
+        """Nothing is kept."""
+
+
+class WindowSum(Followed, AggregateFunction[Record, tuple[int, int], Record]):
+    """The same by aggregation. The window itself is not known."""
+
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: Record, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return value[2], accumulator[1] + value[3] + COUNT_WEIGHT
+
+    def get_result(self, accumulator: tuple[int, int]) -> Record:
+        return "window", (), accumulator[0], accumulator[1]
+
+    def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
+        return acc_a[0] or acc_b[0], acc_a[1] + acc_b[1]
+
+
+class Punctuated(WatermarkGenerator):
+    """A watermark after every record whose number is divisible by 3."""
+
+    def __init__(self, bound_ms: int) -> None:
+        self.bound_ms = bound_ms
+        self.highest: int | None = None
+
+    def on_event(self, value: Any, timestamp: int, output: WatermarkOutput) -> None:
+        self.highest = timestamp if self.highest is None else max(self.highest, timestamp)
+        if value[3] % 3 == 0:
+            output.emit_watermark(self.highest - self.bound_ms - 1)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Nothing: records say it all."""

@@ -1,0 +1,237 @@
+"""The host of one slot in the simulator: `spark/worker/pipelined_stage.py` on Spark, with every wait made visible.
+
+Rows leave one by one; while one of them finds its channel full the host is blocked in writing and does nothing else.
+A host whose slot is closed, or has failed, goes on discarding its input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from penstock.common.errors import PenstockError
+from penstock.plan.pickling import load_level
+from penstock.runtime.task.events import (
+    AssignSplits,
+    Cancel,
+    Close,
+    Event,
+    NoMoreSplits,
+    SnapshotFailed,
+    SnapshotWritten,
+    WriteSnapshot,
+)
+from penstock.runtime.task.slot import Slot
+from penstock.simulator.circumstances import Circumstances, shrink_buffers
+from penstock.simulator.clock import Clock
+from penstock.simulator.network import SlotId
+from penstock.simulator.storage import MemoryStorage
+from penstock.simulator.stores import MemorySpill, MemoryStore
+from penstock.state.key_value import Stores
+from penstock.state.storage import StateStorage
+
+
+class Registered(NamedTuple):
+    """A slot's tasks are open."""
+
+
+class Failed(NamedTuple):
+    """A slot failed."""
+
+    error: Exception
+
+
+class Told(NamedTuple):
+    """A control event on its way to a task."""
+
+    attempt: int
+    vertex: int
+    event: Event
+
+
+class World(Protocol):
+    """What is around a host."""
+
+    def opening(self, slot: Slot) -> None:
+        """A slot is about to be opened."""
+
+    def sent(self, slot: SlotId, row: bytes) -> None:
+        """A slot has a row to write."""
+
+    def report(self, slot: SlotId, attempt: int, message: Any) -> None:
+        """A slot tells the JobManager."""
+
+    def upload_ms(self) -> int:
+        """How long the storage takes before it begins to write."""
+
+
+class SlotHost:
+    """Drives one slot. `rows` waits to be written to the network."""
+
+    def __init__(
+        self,
+        payload: bytes,
+        slot_id: SlotId,
+        clock: Clock,
+        circumstances: Circumstances,
+        world: World,
+        storage: MemoryStorage,
+        attempt: int,
+    ) -> None:
+        self.id = slot_id
+        self.attempt = attempt
+        self.slot: Slot | None = None
+        self.rows: deque[tuple[int, bytes]] = deque()
+        self.discarding = False
+        self.fresh = False
+        self._payload = payload
+        self._clock = clock
+        self._circumstances = circumstances
+        self._world = world
+        self._storage = storage
+        self._writes: deque[tuple[WriteSnapshot, Any, int]] = deque()
+        self._answers: deque[tuple[int, Event]] = deque()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the slot has been started."""
+        return self.slot is not None
+
+    @property
+    def busy(self) -> bool:
+        """Whether the slot has work that can be done now."""
+        return self.slot is not None and not self.discarding and any(task.busy for task in self.slot.tasks.values())
+
+    def wake_at_ms(self) -> int | None:
+        """When a step is due though nothing has arrived."""
+        return None if self.slot is None or self.discarding else self.slot.wake_at_ms()
+
+    def open(self) -> None:
+        """Start the slot."""
+        self._guarded(self._open)
+
+    def _open(self) -> None:
+        budget = self._circumstances.budget(self._clock)
+        level = load_level(self._payload)
+        level.alignment_limits = self._circumstances.alignment_limits
+        self.slot = Slot(
+            level, self.id[1], "0", self._clock.now_ms, self._clock.read_ns, budget, self._stores(), MemorySpill
+        )
+        shrink_buffers(self.slot, self._circumstances)
+        self._world.opening(self.slot)
+        self.slot.restore(self._storage)
+        self.slot.open()
+        self.fresh = True
+        self._world.report(self.id, self.attempt, Registered())
+
+    def _stores(self) -> Stores | None:
+        entries = self._circumstances.cached_entries
+        return None if entries is None else Stores(MemoryStore, entries)
+
+    def receive(self, row: bytes) -> None:
+        """A row arrived."""
+        if not self.discarding:
+            self.fresh = True
+            self._guarded(lambda: self._of_slot().receive(row))
+
+    def step(self) -> None:
+        """One step of the slot."""
+        self.fresh = False
+        self._guarded(self._step)
+
+    def _step(self) -> None:
+        slot = self._of_slot()
+        while self._answers:
+            slot.handle(*self._answers.popleft())
+        slot.step()
+        self._send_effects()
+
+    def upload_at_ms(self) -> int | None:
+        """When the next part of a snapshot can be written, if there is one."""
+        return self._writes[0][2] if self._writes else None
+
+    def write(self, steps: int) -> None:
+        """Write on, at most so many steps."""
+        effect, writing, _ = self._writes[0]
+        event: Event | None = None
+        try:
+            for _ in range(steps):
+                next(writing)
+        except StopIteration as end:
+            event = SnapshotWritten(effect.snapshot.checkpoint_id, end.value)
+        except OSError as error:
+            event = SnapshotFailed(effect.snapshot.checkpoint_id, str(error))
+        if event is not None:
+            self._writes.popleft()
+            self._answers.append((effect.vertex, event))
+            self.fresh = True
+
+    def kill(self) -> None:
+        """The worker is gone, with all it had. Functions are closed all the same: their lives are checked."""
+        self.discarding = True
+        self.rows.clear()
+        self._writes.clear()
+        if self.slot is not None:
+            with contextlib.suppress(PenstockError):
+                self.slot.handle_all(Cancel())
+            self.slot.take_effects()
+
+    def told(self, message: Told) -> None:
+        """A control message arrived."""
+        if not self.lets_in(message):
+            return
+        self.fresh = True
+        slot = self._of_slot()
+        if isinstance(message.event, (AssignSplits, NoMoreSplits)):
+            self._guarded(lambda: slot.handle(message.vertex, message.event))
+        elif isinstance(message.event, (Close, Cancel)):
+            # Spark's host is told once a slot, the simulator once a task: a task that is closed has nothing to do.
+            self._guarded(lambda: self._end(slot, message.event))
+        elif not self.discarding:
+            self._guarded(lambda: slot.handle(message.vertex, message.event))
+
+    def lets_in(self, message: Told) -> bool:
+        """The door, as that of `spark/worker/pipelined_stage.py`: what is of another attempt is not for this slot."""
+        return message.attempt == self.attempt
+
+    def _end(self, slot: Slot, event: Event) -> None:
+        self.discarding = True
+        try:
+            slot.handle_all(event)
+        finally:
+            self._send_effects()
+
+    def _send_effects(self) -> None:
+        slot = self._of_slot()
+        for target, row in slot.outbox.take():
+            if not self.discarding:
+                self.rows.append((target, row))
+                self._world.sent(self.id, row)
+        for effect in slot.take_effects():
+            if isinstance(effect, WriteSnapshot):
+                writing = effect.snapshot.write(self._storage_of(effect.snapshot.savepoint))
+                self._writes.append((effect, writing, self._clock.now_ms() + self._world.upload_ms()))
+            else:
+                self._world.report(self.id, self.attempt, effect)
+
+    def _storage_of(self, savepoint: str) -> StateStorage:
+        return self._storage.savepoint(savepoint) if savepoint else self._storage
+
+    def _guarded(self, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except AssertionError:
+            raise
+        except Exception as error:
+            self.discarding = True
+            self._world.report(self.id, self.attempt, Failed(error))
+            if self.slot is not None:
+                # The first failure is the one to tell.
+                with contextlib.suppress(PenstockError):
+                    self.slot.handle_all(Cancel())
+
+    def _of_slot(self) -> Slot:
+        assert self.slot is not None
+        return self.slot

@@ -1,0 +1,44 @@
+"""Many seeds, on all cores."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from penstock.simulator.report import SimulationError
+from penstock.simulator.runs import run_seed
+
+_FAILURES_MAX = 10
+_PART_SEEDS = 100
+
+
+def run_many(first: int, count: int) -> int:
+    """Run seeds from `first` on, on all cores, telling how it goes. Returns 1 if any failed, and stops after some."""
+    failed, steps, done, began = 0, 0, 0, time.monotonic()
+    parts = [
+        range(start, min(start + _PART_SEEDS, first + count)) for start in range(first, first + count, _PART_SEEDS)
+    ]
+    # Spawned: whoever runs this may have threads, of Spark's for instance.
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        for part, (steps_taken, errors) in zip(parts, pool.map(_run_part, parts), strict=True):
+            done, steps, failed = done + len(part), steps + steps_taken, failed + len(errors)
+            for error in errors:
+                print(f"{error}\n", flush=True)
+            seconds = time.monotonic() - began
+            print(f"{done} of {count} seeds, {failed} failed, {steps} events, {seconds:.0f} s", flush=True)
+            if failed >= _FAILURES_MAX:
+                pool.shutdown(cancel_futures=True)
+                break
+    return 1 if failed else 0
+
+
+def _run_part(seeds: range) -> tuple[int, list[str]]:
+    """How many events there were, and what failed."""
+    steps, errors = 0, []
+    for seed in seeds:
+        try:
+            steps += run_seed(seed).steps
+        except SimulationError as error:
+            errors.append(str(error))
+    return steps, errors

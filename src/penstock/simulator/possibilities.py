@@ -1,0 +1,148 @@
+"""What each slot could do next. Worked out anew only for slots that an event has touched, or whose time has come."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from penstock.simulator.host import SlotHost
+from penstock.simulator.network import Channel, ControlMessages, Network, SlotId
+from penstock.simulator.scheduler import Agenda
+
+_WRITE_RATE = 3.0
+_BUSY_RATE = 0.1
+
+
+class Doer(Protocol):
+    """Who does what was drawn."""
+
+    def open(self, slot: SlotId) -> None:
+        """A slot starts."""
+
+    def step_slot(self, slot: SlotId) -> None:
+        """A slot makes a step."""
+
+    def write(self, slot: SlotId) -> None:
+        """A slot gets a row out."""
+
+    def upload(self, slot: SlotId) -> None:
+        """A slot writes a part of a snapshot."""
+
+    def receive(self, channel: Channel) -> None:
+        """A slot takes a row."""
+
+    def tell(self, slot: SlotId) -> None:
+        """A slot is told something."""
+
+    def hear(self, slot: SlotId) -> None:
+        """The JobManager hears of a slot."""
+
+
+class Possibilities:
+    """Of the slots of one attempt. `touch` a slot whenever something about it may have changed, then `refresh`."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        doer: Doer,
+        hosts: dict[SlotId, SlotHost],
+        network: Network,
+        control: ControlMessages,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._agenda = agenda
+        self._doer = doer
+        self._hosts = hosts
+        self._network = network
+        self._control = control
+        self._now_ms = now_ms
+        self._kinds: list[tuple[str, Callable[[SlotId], None], float]] = [
+            ("open", doer.open, 1.0),
+            ("write", doer.write, _WRITE_RATE),
+            ("step", doer.step_slot, 1.0),
+            ("upload", doer.upload, 1.0),
+            ("control", doer.tell, 1.0),
+            ("report", doer.hear, 1.0),
+        ]
+        self._possible: dict[SlotId, tuple[bool, ...]] = dict.fromkeys(hosts, (False,) * len(self._kinds))
+        self._touched: dict[SlotId, None] = dict.fromkeys(hosts)
+        self._receives: dict[SlotId, float] = {}
+        """How fast a slot takes rows, if it does."""
+        self._channels: dict[SlotId, list[Channel]] = {}
+        """Channels to a slot that have changed."""
+        self._wakes_ms: dict[SlotId, int] = {}
+        self._wakes: list[tuple[int, SlotId]] = []
+
+    def touch(self, slot: SlotId) -> None:
+        """Something has happened to this slot."""
+        self._touched[slot] = None
+
+    def touch_channel(self, channel: Channel) -> None:
+        """A row has come into this channel, or was taken out."""
+        sender, target = channel
+        if self._hosts[sender].rows:
+            # Perhaps it waits for room in this channel.
+            self._touched[sender] = None
+        self._channels.setdefault(target, []).append(channel)
+
+    def refresh(self) -> None:
+        """Bring the agenda up to date."""
+        now_ms = self._now_ms()
+        while self._wakes and self._wakes[0][0] <= now_ms:
+            at, slot = heapq.heappop(self._wakes)
+            if self._wakes_ms.get(slot) == at:
+                self._touched[slot] = None
+        for slot in self._touched:
+            self._refresh(slot, self._hosts[slot], now_ms)
+        self._touched.clear()
+        for slot in list(self._channels):
+            self._set_channels(slot, self._receives[slot])
+
+    def next_wake_ms(self) -> int | None:
+        """When the next slot has something to do though nothing happens to it."""
+        while self._wakes and self._wakes_ms.get(self._wakes[0][1]) != self._wakes[0][0]:
+            heapq.heappop(self._wakes)
+        return self._wakes[0][0] if self._wakes else None
+
+    def _refresh(self, slot: SlotId, host: SlotHost, now_ms: int) -> None:
+        blocked = bool(host.rows)
+        busy = host.busy
+        wake_ms, upload_ms = host.wake_at_ms(), host.upload_at_ms()
+        is_open = host.is_open
+        due = host.fresh or busy or (wake_ms is not None and wake_ms <= now_ms)
+        possible = (
+            not is_open and not host.discarding,
+            is_open and blocked and self._network.has_room(slot, (slot[0] + 1, host.rows[0][0])),
+            is_open and not blocked and not host.discarding and due,
+            upload_ms is not None and upload_ms <= now_ms,
+            is_open and not blocked and self._control.waits_for(slot),
+            self._control.waits_of(slot),
+        )
+        before = self._possible[slot]
+        if possible != before:
+            self._possible[slot] = possible
+            for (kind, do, rate), can, could in zip(self._kinds, possible, before, strict=True):
+                if can and not could:
+                    self._agenda.enter((kind, slot), partial(do, slot), rate)
+                elif could and not can:
+                    self._agenda.leave((kind, slot))
+        receives = not blocked and (host.is_open or host.discarding)
+        self._set_channels(slot, (_BUSY_RATE if busy else 1.0) if receives else 0.0)
+        later = [at for at in (wake_ms, upload_ms) if at is not None and at > now_ms]
+        if not later:
+            self._wakes_ms.pop(slot, None)
+        elif (at := min(later)) != self._wakes_ms.get(slot):
+            self._wakes_ms[slot] = at
+            heapq.heappush(self._wakes, (at, slot))
+
+    def _set_channels(self, slot: SlotId, rate: float) -> None:
+        waiting, touched = self._network.waiting(slot), self._channels.pop(slot, ())
+        changed = rate != self._receives.get(slot)
+        self._receives[slot] = rate
+        for channel in [*touched, *waiting] if changed else touched:
+            if rate and channel in waiting:
+                self._agenda.enter(channel, partial(self._doer.receive, channel), rate)
+            else:
+                self._agenda.leave(channel)

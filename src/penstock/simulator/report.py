@@ -1,0 +1,96 @@
+"""What a run leaves behind: one line per event, a digest of all of them, and how to play it again."""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from penstock.runtime.network.buffer import decode_header
+from penstock.runtime.task.events import (
+    AbortCheckpoint,
+    Acknowledge,
+    CheckpointComplete,
+    Event,
+    Result,
+    TriggerCheckpoint,
+)
+from penstock.simulator.host import Failed
+from penstock.simulator.network import SlotId
+
+_KEPT = 60
+_HEADINGS = f"{'step':>6} {'ms':>9}  {'who':<12} {'event':<44} effects"
+
+
+class SimulationError(AssertionError):
+    """A seed failed. The message is the whole report."""
+
+
+class Trace:
+    """The events of a run, the last ones in full."""
+
+    def __init__(self, echo: Callable[[str], None] | None = None) -> None:
+        self._echo = echo
+        self._lines: deque[str] = deque(maxlen=_KEPT)
+        self.steps = 0
+        self.digest = 0
+        self._now_ms: Callable[[], int] = int
+        if echo is not None:
+            echo(_HEADINGS)
+
+    def use_clock(self, now_ms: Callable[[], int]) -> None:
+        """Whose time the lines show."""
+        self._now_ms = now_ms
+
+    def add(self, who: str, event: str, effects: str = "") -> None:
+        """One event."""
+        line = f"{self.steps:>6} {self._now_ms():>9}  {who:<12} {event:<44} {effects}".rstrip()
+        self.steps += 1
+        self.digest = zlib.crc32(line.encode(), self.digest)
+        self._lines.append(line)
+        if self._echo is not None:
+            self._echo(line)
+
+    def __str__(self) -> str:
+        return "\n".join([_HEADINGS, *self._lines])
+
+
+def failure(seed: int | None, what: str, program: str, trace: Trace) -> SimulationError:
+    """The error that a failing seed is reported by."""
+    if seed is None:
+        head = f"simulation: {what}"
+    else:
+        head = f"seed {seed}: {what}\n  Replay: make sim SEED={seed}"
+    return SimulationError(f"{head}\n{program}\n{trace}")
+
+
+def name_of(slot: SlotId) -> str:
+    """A slot, as lines name it."""
+    return f"slot {slot[0]}/{slot[1]}"
+
+
+def row_line(row: bytes) -> str:
+    """A row, in a few words."""
+    if not row:
+        return "push"
+    header = decode_header(row)
+    return f"edge {header.edge} {header.sender}->{header.target} #{header.sequence}"
+
+
+def event_line(event: Event) -> str:
+    """What a task is told, in a few words."""
+    if isinstance(event, (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete)):
+        return f"{type(event).__name__}({event.checkpoint_id})"
+    return type(event).__name__
+
+
+def report_line(message: Any) -> str:
+    """What the JobManager is told, in a few words."""
+    if isinstance(message, Result):
+        return f"Result({len(message.values)} of sink {message.sink_id})"
+    if isinstance(message, Failed):
+        return f"Failed({str(message.error).splitlines()[0] if str(message.error) else message.error!r})"
+    if isinstance(message, Acknowledge):
+        return f"Acknowledge({message.checkpoint_id}) of v{message.vertex}"
+    return repr(message)

@@ -1,0 +1,155 @@
+"""One seed: its program, its circumstances, one run of it, and what the plain evaluation says of the outcome."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from penstock.common.errors import UserFunctionError
+from penstock.common.job_status import JobStatus
+from penstock.plan.job_graph import JobGraph
+from penstock.simulator.batched import BatchedSimulation
+from penstock.simulator.building import Built, build
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.comparison import compare
+from penstock.simulator.evaluation import evaluate
+from penstock.simulator.generation import generate
+from penstock.simulator.lifecycles import recorded
+from penstock.simulator.outside import Results
+from penstock.simulator.programs import Program
+from penstock.simulator.report import Trace, failure
+from penstock.simulator.simulation import Simulation
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    program: Program
+    status: JobStatus
+    steps: int
+    digest: int
+    cuts: int = 0
+
+
+def run_seed(seed: int, echo: Callable[[str], None] | None = None) -> Outcome:
+    """Run a seed. Raises SimulationError, with all that is needed to replay it, if anything is not as it must be."""
+    return run_program(generate(seed), Circumstances.draw(Random(seed + 1)), seed, echo)
+
+
+def run_program(
+    program: Program,
+    circumstances: Circumstances,
+    seed: int,
+    echo: Callable[[str], None] | None = None,
+    named: bool = True,
+) -> Outcome:
+    """Run a program. `seed` chooses the schedule; `named`: it also made the program."""
+    trace = Trace(echo)
+    if echo is not None:
+        echo(f"{program}\n  {circumstances}")
+    try:
+        with recorded() as lifecycles:
+            outcome, results, repeated = _run(program, circumstances, Random(seed), trace)
+        wrong = lifecycles.wrong()
+        assert not wrong, f"functions that were not opened once and closed once: {wrong[:3]}"
+        if outcome.status is JobStatus.FINISHED:
+            compare(program, results, repeated)
+    except Exception as error:
+        what = str(error) if isinstance(error, AssertionError) and str(error) else f"{type(error).__name__}: {error}"
+        raise failure(seed if named else None, what, f"{program}\n  {circumstances}", trace) from error
+    return outcome
+
+
+def _run(
+    program: Program, circumstances: Circumstances, random: Random, trace: Trace
+) -> tuple[Outcome, dict[int, Any], bool]:
+    """How it ended, what came out by sink and subtask, and whether records may have been read again."""
+    built = build(program)
+    if program.batched:
+        return *_run_batched(program, built, BatchedSimulation(built.graph, random, circumstances, trace)), False
+
+    def again(chance: Random) -> JobGraph:
+        return build(rescaled(program, chance)).graph
+
+    simulation = Simulation(built.graph, random, circumstances, trace, program.exact_time, again)
+    status = simulation.run()
+    if status is JobStatus.FAILED:
+        error = simulation.execution.error
+        assert error is not None
+        _check_failure(program, error)
+    else:
+        cancelled = circumstances.cancel_at_step is not None
+        assert status is JobStatus.FINISHED or (status is JobStatus.CANCELED and cancelled), f"the job is {status}"
+        assert status is JobStatus.CANCELED or not _must_fail(program), "a function raised, and the job did not fail"
+    outcome = Outcome(program, status, trace.steps, trace.digest, simulation.cuts)
+    repeated = bool(simulation.went_back) and not circumstances.exactly_once
+    return outcome, _by_sink(simulation.outside.results, built), repeated
+
+
+def rescaled(program: Program, random: Random) -> Program:
+    """The same program with other parallelisms: nodes that had the same one have the same one again.
+
+    Where no record may be late, splits stay with their subtasks: read one after the other in another order, they would
+    make records late by right. A broadcast gives as many records as there are receivers, so such programs stay.
+    """
+    if any(node.settings.get("how") == "broadcast" for node in program.nodes):
+        return program
+    wanted = {parallelism: random.randint(1, 4) for parallelism in range(2, 9)}
+    if program.exact_time:
+        wanted.update({node.parallelism: node.parallelism for node in program.nodes if node.kind == "source"})
+    nodes = [dataclasses.replace(node, parallelism=wanted.get(node.parallelism, 1)) for node in program.nodes]
+    most = program.max_parallelism
+    if most is not None:
+        nodes = [dataclasses.replace(node, parallelism=min(node.parallelism, most)) for node in nodes]
+    return dataclasses.replace(program, nodes=tuple(nodes))
+
+
+def _run_batched(program: Program, built: Built, simulation: BatchedSimulation) -> tuple[Outcome, dict[int, Any]]:
+    status = JobStatus.FINISHED
+    try:
+        simulation.run()
+    except UserFunctionError as error:
+        _check_failure(program, error)
+        status = JobStatus.FAILED
+    else:
+        assert not _must_fail(program), "a function raised, and the job did not fail"
+    outcome = Outcome(program, status, simulation.trace.steps, simulation.trace.digest)
+    return outcome, _by_sink(simulation.outside.results, built)
+
+
+def _by_sink(results: Results, built: Built) -> dict[int, Any]:
+    by_sink: dict[int, Any] = defaultdict(dict)
+    for (sink, subtask), values in results.items():
+        by_sink[built.sinks[sink]][subtask] = values
+    return by_sink
+
+
+# Failures.
+
+
+def _raising_records(program: Program) -> list[Any]:
+    """The records on which the raising function raises, as far as they are known; [None] if nothing is known."""
+    for node in program.nodes:
+        if node.kind == "raise":
+            nodes = [*program.nodes, dataclasses.replace(node, id=len(program.nodes), kind="collect")]
+            part = evaluate(dataclasses.replace(program, nodes=tuple(nodes))).sinks[len(program.nodes)]
+            if not part.exact:
+                return [None]
+            return [record for record, _ in part.records if record[3] % 10 == node.settings["on"]]
+    return []
+
+
+def _must_fail(program: Program) -> bool:
+    records = _raising_records(program)
+    return bool(records) and records != [None]
+
+
+def _check_failure(program: Program, error: BaseException) -> None:
+    expected = _raising_records(program)
+    if isinstance(error, UserFunctionError) and "does not like" in str(error) and expected:
+        return
+    raise AssertionError(f"the job failed: {error}") from error

@@ -1,0 +1,48 @@
+# ruff: noqa: D102 - these methods are documented by their interfaces
+"""The sink of generated programs: what it wrote comes to the driver as committables, with timestamps."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from penstock.runtime.sink import Sink, SinkContext, SinkWriter
+from penstock.simulator.lifecycles import current
+from penstock.simulator.programs import Record
+
+
+class Written(NamedTuple):
+    """A committable: what was written, and a name that no other committable has, in any attempt of any job."""
+
+    name: str
+    record: Record
+    timestamp: int | None
+
+
+class RecordingSink(Sink[Record]):
+    """Hands over what it wrote, in the order in which they were written."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def create_writer(self, context: SinkContext) -> SinkWriter[Record]:
+        return _RecordingWriter(f"{self.name}-{context.attempt}-{context.subtask}")
+
+
+class _RecordingWriter(SinkWriter[Record]):
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._count = 0
+        self._written: list[Written] = []
+        current().note(self, "open")
+
+    def write(self, value: Record, timestamp: int | None) -> None:
+        assert current().is_open(self), "a writer was used while it was not open"
+        self._count += 1
+        self._written.append(Written(f"{self._name}-{self._count}", value, timestamp))
+
+    def prepare_commit(self) -> list[Any]:
+        written, self._written = self._written, []
+        return written
+
+    def close(self) -> None:
+        current().note(self, "close")

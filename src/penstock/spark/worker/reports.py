@@ -1,0 +1,40 @@
+"""Counters of a slot's tasks, as reports."""
+
+from __future__ import annotations
+
+from penstock.rpc.messages import OperatorReport, TaskReport
+from penstock.runtime.task.slot import Slot
+
+
+def reports_of(slot: Slot) -> list[TaskReport]:
+    """The present counters of all tasks. May be called by another thread: it reads numbers, nothing more."""
+    reports = []
+    for vertex, task in slot.tasks.items():
+        c = task.counters
+        for operator in task.chain.operators:
+            function = getattr(operator, "function", None)
+            if function is not None and function.metrics is not None:
+                function.metrics.collect()
+        operators = [
+            OperatorReport(o.name, o.records_in, o.records_out, o.late_records_dropped, o.watermark, dict(o.user))
+            for o in c.operators
+        ]
+        reports.append(
+            TaskReport(
+                vertex,
+                task.info.subtask,
+                c.bytes_in,
+                c.bytes_out,
+                c.buffers_in,
+                c.buffers_out,
+                c.busy_ns,
+                c.idle_ns,
+                c.back_pressured_ns,
+                c.latency_count,
+                c.latency_sum_ms,
+                c.latency_max_ms,
+                operators,
+                c.restored_bytes,
+            )
+        )
+    return reports

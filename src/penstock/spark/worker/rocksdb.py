@@ -1,0 +1,166 @@
+"""RocksDB as the key-value store of tasks, through rocksdict. Each operator's subtask has a database of its own.
+
+A database is a place to work in, not to keep things: what is to last is in snapshots. So it writes no log, and its
+directory goes when the operator is closed, or with the next job on this machine if the worker was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rocksdict import BlockBasedOptions, Cache, Checkpoint, Options, Rdict, WriteBatch, WriteOptions
+
+from penstock.runtime.task.vertex import StoredState
+from penstock.state.key_value import Stores
+
+_NAME = "penstock-rocksdb-"
+_BATCH_ENTRIES = 1_000
+_BUFFERS = 2
+
+
+class RocksView:
+    """A database at one moment. Iterators keep to the moment in which they were made; rocksdict's snapshots do not."""
+
+    def __init__(self, database: Rdict) -> None:
+        self._looking_up = database.iter()
+        self._walking = database.iter()
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key."""
+        position = self._looking_up
+        position.seek(key)
+        if not position.valid() or position.key() != key:
+            return None
+        value: bytes = position.value()
+        return value
+
+    def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """All entries whose keys begin so, by key. One walk at a time."""
+        position = self._walking
+        position.seek(prefix)
+        while position.valid():
+            key: Any = position.key()
+            if not key.startswith(prefix):
+                return
+            value: Any = position.value()
+            yield key, value
+            position.next()
+
+
+class RocksFiles:
+    """A RocksDB checkpoint: its tables' files are hard links, which stay whatever the database does with its own."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self.sizes = {file.name: file.stat().st_size for file in sorted(self._path.iterdir())}
+
+    def is_lasting(self, name: str) -> bool:
+        """Only files of tables are: RocksDB never writes to them again, and gives no other the same number."""
+        return name.endswith(".sst")
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+        with (self._path / name).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def release(self) -> None:
+        """Remove the links."""
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+class RocksStore:
+    """A database in a temporary directory below `directory`; `memory_bytes` for its buffers and its cache.
+
+    `files`: what it begins with, if anything.
+    """
+
+    def __init__(self, directory: str, memory_bytes: int, files: Mapping[str, Iterable[bytes]]) -> None:
+        self._path = tempfile.mkdtemp(prefix=f"{_NAME}{os.getpid()}-", dir=directory)
+        self._links = itertools.count(1)
+        self._linking = threading.Lock()
+        try:
+            for name, parts in files.items():
+                with (Path(self._path) / name).open("wb") as file:
+                    file.writelines(parts)
+        except BaseException:
+            shutil.rmtree(self._path, ignore_errors=True)
+            raise
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_write_buffer_size(max(memory_bytes // 2 // _BUFFERS, 1 << 20))
+        options.set_max_write_buffer_number(_BUFFERS)
+        tables = BlockBasedOptions()
+        tables.set_block_cache(Cache(max(memory_bytes // 2, 1 << 20)))
+        tables.set_bloom_filter(10, block_based=False)
+        options.set_block_based_table_factory(tables)
+        self._database = Rdict(self._path, options)
+        self._without_log = WriteOptions()
+        self._without_log.disable_wal = True  # type: ignore[method-assign,assignment]
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key."""
+        value: bytes | None = self._database.get(key)
+        return value
+
+    def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Store values; None removes a key."""
+        batch = WriteBatch(raw_mode=True)
+        for key, value in entries:
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+            if batch.len() >= _BATCH_ENTRIES:
+                self._database.write(batch, self._without_log)
+                batch = WriteBatch(raw_mode=True)
+        if batch.len():
+            self._database.write(batch, self._without_log)
+
+    def view(self) -> RocksView:
+        """The database as it is now."""
+        return RocksView(self._database)
+
+    def link(self) -> RocksFiles:
+        """Its files, after what is in memory has been written to one."""
+        path = f"{self._path}-{next(self._links)}"
+        with self._linking:
+            Checkpoint(self._database).create_checkpoint(path)
+        return RocksFiles(path)
+
+    def remove_all(self, prefix: bytes) -> None:
+        """Remove all entries whose keys begin so."""
+        after = (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
+        self._database.delete_range(prefix, after)
+
+    def close(self) -> None:
+        """Remove the database."""
+        with self._linking:
+            self._database.close()
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+def rocksdb_stores(settings: StoredState) -> Stores:
+    """Stores for the tasks of a slot."""
+    directory = settings.directory or tempfile.gettempdir()
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    _remove_orphans(Path(directory))
+    return Stores(partial(RocksStore, directory, settings.memory_bytes), settings.cached_entries)
+
+
+def _remove_orphans(directory: Path) -> None:
+    """Databases of workers that were killed."""
+    for path in directory.glob(f"{_NAME}*"):
+        pid = path.name.removeprefix(_NAME).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if pid.isdigit() and not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists():
+                shutil.rmtree(path, ignore_errors=True)

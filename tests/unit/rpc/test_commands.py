@@ -1,0 +1,57 @@
+"""Asking a running job, which may end before it has answered."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.cluster.registry import JobRegistry, RunningJob
+from penstock.common.errors import JobError
+from penstock.rpc.commands import ask
+from penstock.rpc.messages import Answered, Command
+from penstock.rpc.server import ControlServer
+
+
+class Served:
+    """A job's server. `answers`: else it hears and says nothing."""
+
+    def __init__(self, answers: bool) -> None:
+        self.answers = answers
+        self.server = ControlServer("127.0.0.1")
+        self.server.start(self.on_message, lambda: None)
+
+    def on_message(self, identity: bytes, message: object) -> None:
+        if self.answers:
+            self.server.send(identity, Answered(0, True, "RUNNING"))
+            self.server.stop()
+
+
+def test_an_answer_given_in_the_last_moment_arrives() -> None:
+    """`penstock stop` would wait for ever for a job that has stopped."""
+    served = Served(answers=True)
+    assert ask(served.server.address, Command("status"), None, lambda: False) == "RUNNING"
+
+
+def test_a_job_that_ends_without_an_answer() -> None:
+    """`penstock savepoint` would wait for ever for a driver that was killed."""
+    served = Served(answers=False)
+    began = time.monotonic()
+    with pytest.raises(JobError, match="has ended"):
+        ask(served.server.address, Command("savepoint"), None, lambda: time.monotonic() < began + 0.3)
+    with pytest.raises(JobError, match="does not answer"):
+        ask(served.server.address, Command("status"), 0.1, lambda: True)
+    served.server.stop()
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_registered_job_runs_if_it_answers(tmp_path: Path, answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that was killed could not be started again, since another process has its number."""
+    monkeypatch.setattr("penstock.cluster.registry._ANSWER_S", 0.2)
+    served = Served(answers)
+    registry = JobRegistry({"XDG_CACHE_HOME": str(tmp_path)})
+    registry.add(RunningJob("id", "name", 1, 0, served.server.address))
+    assert registry.answers("id") is answers
+    assert not registry.answers("another")
+    served.server.stop()

@@ -1,0 +1,248 @@
+"""The control plane over real sockets: keys, messages both ways, heartbeats, and who waits for whom."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from penstock.rpc.client import ControlClient
+from penstock.rpc.keys import make_keys
+from penstock.rpc.messages import (
+    CloseTasks,
+    Heartbeat,
+    OperatorReport,
+    Register,
+    Results,
+    SplitRequested,
+    SplitsAssigned,
+    TaskReport,
+)
+from penstock.rpc.server import ControlServer
+
+
+class Driver:
+    """A server that writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list = []
+        self.identities: dict = {}
+        self.ticks = 0
+        self.server = ControlServer("127.0.0.1")
+        self.server.start(self.on_message, self.on_tick)
+
+    def on_message(self, identity, message) -> None:
+        self.identities[message.slot] = identity
+        self.heard.append(message)
+
+    def on_tick(self) -> None:
+        self.ticks += 1
+
+
+class Slot(ControlClient):
+    """A client that writes down what it hears."""
+
+    def __init__(self, address, slot: int = 0, interval_ms: int = 10_000, heartbeat: Callable | None = None) -> None:
+        self.got: list = []
+        super().__init__(address, self.got.append, heartbeat or (lambda: Heartbeat(0, 1, slot, [])), interval_ms)
+
+
+def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def driver():
+    driver = Driver()
+    yield driver
+    driver.server.stop()
+    until(lambda: driver.server._thread is None or not driver.server._thread.is_alive())
+
+
+@pytest.fixture
+def slots(driver):
+    made: list[Slot] = []
+
+    def make(*arguments, **settings) -> Slot:
+        made.append(Slot(driver.server.address, *arguments, **settings))
+        return made[-1]
+
+    yield make
+    for slot in made:
+        slot.close()
+
+
+def test_messages_go_both_ways_in_order(driver, slots) -> None:
+    """Splits would be assigned twice, or to another slot."""
+    one, two = slots(1), slots(2)
+    for slot, number in ((one, 1), (two, 2)):
+        slot.send(Register(0, 1, number, "host", 7))
+        for vertex in range(100):
+            slot.send(SplitRequested(0, 1, number, vertex))
+    until(lambda: len(driver.heard) == 202)
+    for number in (1, 2):
+        of_slot = [message for message in driver.heard if message.slot == number]
+        assert isinstance(of_slot[0], Register)
+        assert [message.vertex for message in of_slot[1:]] == list(range(100))
+
+    def answer() -> None:
+        for vertex in range(100):
+            driver.server.send(driver.identities[2], SplitsAssigned(0, vertex, b"split"))
+
+    driver.server.call_soon(answer)
+    until(lambda: len(two.received) == 100)
+    assert [message.vertex for message in two.received] == list(range(100))
+    assert list(two.received) == two.got
+    assert not one.received
+
+
+def test_a_stranger_is_not_heard(driver, slots) -> None:
+    """Whoever reaches the port could end the job, or send it a pickle."""
+    address, keys = driver.server.address, make_keys()
+    other_client = msgspec.structs.replace(address, client_public=keys.client_public, client_secret=keys.client_secret)
+    other_server = msgspec.structs.replace(address, server_public=keys.server_public)
+    strangers = [Slot(wrong, 9) for wrong in (other_client, other_server)]
+    for stranger in strangers:
+        stranger.send(Register(0, 1, 9, "host", 7))
+    known = slots(1)
+    known.send(Register(0, 1, 1, "host", 7))
+    until(lambda: bool(driver.heard))
+    time.sleep(0.3)
+    assert {message.slot for message in driver.heard} == {1}
+    for stranger in strangers:
+        stranger._context.linger = 0
+        threading.Thread(target=stranger.close, daemon=True).start()  # what it could not send lingers a while
+
+
+def test_each_job_has_keys_of_its_own() -> None:
+    """A slot of one job could speak for another."""
+    assert len({key for _ in range(3) for key in msgspec.structs.astuple(make_keys())}) == 12
+
+
+@pytest.mark.parametrize("chatty", [False, True])
+def test_heartbeats_come_whatever_else_is_said(driver, slots, chatty: bool) -> None:
+    """Metrics of a slot that sends results without a pause would stand still."""
+    slot = slots(3, interval_ms=50)
+    end = time.monotonic() + 0.8
+    while time.monotonic() < end:
+        if chatty:
+            slot.send(Results(0, 1, 3, 5, b"x"))
+        time.sleep(0.005)
+    until(lambda: sum(isinstance(message, Heartbeat) for message in driver.heard) >= 5, seconds=2)
+
+
+def test_heartbeats_come_while_the_slot_is_blocked(driver, slots) -> None:
+    """Back pressure, or a slow function, would be taken for a dead worker."""
+    slots(4, interval_ms=20)
+    until(lambda: len(driver.heard) >= 3)
+
+
+def test_thousands_of_assignments_reach_a_slow_slot(driver, slots) -> None:
+    """Splits above the socket's mark would be dropped without a word, and never be read."""
+    gate = threading.Event()
+
+    def slow() -> Heartbeat:
+        gate.wait(10)
+        return Heartbeat(0, 1, 5, [])
+
+    slot = slots(5, interval_ms=100, heartbeat=slow)
+    slot.send(Register(0, 1, 5, "host", 7))
+    until(lambda: 5 in driver.identities)
+    time.sleep(0.2)  # it is in its heartbeat now
+
+    def assign() -> None:
+        for vertex in range(20_000):
+            driver.server.send(driver.identities[5], SplitsAssigned(0, vertex, b"x" * 50))
+
+    driver.server.call_soon(assign)
+    time.sleep(0.3)
+    gate.set()
+    until(lambda: len(slot.received) == 20_000)
+    assert [message.vertex for message in slot.received] == list(range(20_000))
+
+
+def test_a_slot_waits_when_nobody_takes_its_results(driver, slots) -> None:
+    """Results that the driver does not take yet would fill the memory of the worker."""
+    gate = threading.Event()
+    driver.server.call_soon(lambda: gate.wait(20))
+    slot = slots(6)
+    sent = [0]
+    payload = b"x" * 20_000
+
+    def send() -> None:
+        for _ in range(40_000):
+            slot.send(Results(0, 1, 6, 1, payload))
+            sent[0] += 1
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    last = -1
+    while sent[0] != last:
+        last = sent[0]
+        time.sleep(0.5)
+    assert last < 40_000, "it never waited"
+    gate.set()
+    thread.join(timeout=30)
+    until(lambda: len(driver.heard) == 40_000)
+
+
+def test_what_was_said_before_the_end_arrives(driver) -> None:
+    """The last results, and the word that a task is done, would be lost."""
+    slot = Slot(driver.server.address, 7)
+    for vertex in range(500):
+        slot.send(SplitRequested(0, 1, 7, vertex))
+    slot.close()
+    until(lambda: len(driver.heard) == 500)
+
+
+def test_a_client_can_be_closed_though_nobody_listens(driver) -> None:
+    """A worker whose driver died would stay for ever."""
+    slot = Slot(driver.server.address, 8)
+    driver.server.stop()
+    slot.send(Register(0, 1, 8, "host", 7))
+    began = time.monotonic()
+    slot.close()
+    assert time.monotonic() - began < 10
+
+
+def test_the_server_ticks_and_stops_from_its_own_thread(driver) -> None:
+    """Timeouts would not be noticed; the end of a job would block the thread that ends it."""
+    until(lambda: driver.ticks >= 2)
+    driver.server.call_soon(driver.server.stop)
+    until(lambda: not driver.server._thread.is_alive())
+    driver.server.call_soon(lambda: pytest.fail("called after the end"))
+
+
+def test_calls_of_other_threads_are_made_in_order(driver) -> None:
+    """A cancel could overtake what it is to cancel."""
+    made: list[int] = []
+    for n in range(200):
+        driver.server.call_soon(lambda n=n: made.append(n))
+    until(lambda: len(made) == 200)
+    assert made == list(range(200))
+
+
+def test_a_server_that_never_started_can_be_stopped() -> None:
+    """A job that fails before its start would leave its port open."""
+    server = ControlServer("127.0.0.1")
+    assert server.address.endpoint.startswith("tcp://127.0.0.1:")
+    server.stop()
+
+
+def test_messages_survive_their_encoding() -> None:
+    """A counter would arrive as another."""
+    from penstock.rpc.messages import decode_from_job_manager, decode_from_slot, encoder
+
+    operator = OperatorReport("m", 1, 2, 3, -(2**63), {"a.b": 1.5})
+    report = TaskReport(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, [operator], 13)
+    for message in (Heartbeat(1, 2, 3, [report]), Results(1, 2, 3, 4, b"\x00")):
+        assert decode_from_slot(encoder.encode(message)) == message
+    assert decode_from_job_manager(encoder.encode(CloseTasks(3))) == CloseTasks(3)
+    with pytest.raises(msgspec.ValidationError):
+        decode_from_slot(encoder.encode(CloseTasks(3)))

@@ -1,0 +1,72 @@
+"""Failures on their way from a worker to the user."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.common.errors import (
+    ConfigurationError,
+    JobError,
+    NotEnoughSlotsError,
+    PenstockError,
+    SourceError,
+    TaskLostError,
+    UserFunctionError,
+)
+from penstock.spark.failures import describe, from_spark, revive, to_stage_failure
+
+
+@pytest.mark.parametrize("error", [UserFunctionError("value 0"), SourceError("no file"), ConfigurationError("x")])
+def test_an_error_of_ours_arrives_as_it_was(error: PenstockError) -> None:
+    """The user could not catch the error that the documentation names."""
+    arrived = revive(*describe(error))
+    assert (type(arrived), str(arrived)) == (type(error), str(error))
+
+
+def test_any_other_error_comes_with_its_traceback() -> None:
+    """A bug of penstock could not be reported."""
+    try:
+        _ = {}["missing"]
+    except KeyError as error:
+        kind, text = describe(error)
+    assert kind == "JobError"
+    assert "Traceback" in text
+    assert "KeyError: 'missing'" in text
+    assert type(revive("NoSuchError", "text")) is JobError
+    assert type(revive("annotations", "text")) is JobError
+
+
+MESSAGE = "operator 'm'\n  value {'ä': \"x\"} … > < = /\n"
+
+
+def test_it_survives_the_text_of_a_spark_exception() -> None:
+    """The user would get Spark's stack of eighty lines instead of the value that broke."""
+    failure = to_stage_failure(UserFunctionError(MESSAGE))
+    text = f"Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times\n  {failure}\n\tat org.apache.spark.X"
+    arrived = from_spark(RuntimeError(text), show_stack=False)
+    assert (type(arrived), str(arrived)) == (UserFunctionError, MESSAGE)
+    shown = str(from_spark(RuntimeError(text), show_stack=True))
+    assert shown.startswith(MESSAGE)
+    assert "org.apache.spark.X" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "told"),
+    [
+        ("...\nModuleNotFoundError: No module named 'penstock'", ConfigurationError, "install the same version there"),
+        ("Python worker exited unexpectedly (crashed)", TaskLostError, "went away"),
+        ("ExecutorLostFailure (executor 1 exited)", TaskLostError, "went away"),
+        ("java.io.EOFException\n at ...", TaskLostError, "went away"),
+        ("SparkException: Connection to streaming shuffle writer 2 closed before", TaskLostError, "went away"),
+        ("NativeIoException: recvAddress(..) failed: Connection reset by peer", TaskLostError, "went away"),
+        ("[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] The minimum ...", NotEnoughSlotsError, "fewer free slots"),
+        ("\n\n  Something else broke\n at ...", JobError, "Spark ended the job: Something else broke"),
+        ("", JobError, "no reason given"),
+    ],
+)
+def test_what_spark_says_is_told_in_our_words(text: str, kind: type, told: str) -> None:
+    """The cause would be hidden in a Java stack."""
+    error = from_spark(RuntimeError(text), show_stack=False)
+    assert type(error) is kind
+    assert told in str(error)
+    assert "penstock.errors.show-spark-stack: true" in str(error)

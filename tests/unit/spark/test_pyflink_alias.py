@@ -1,0 +1,40 @@
+"""`import pyflink` answered with penstock's modules. In processes of their own: the hook stays once installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    program = f"from penstock.common import pyflink_alias\npyflink_alias.install()\n{program}"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+def test_both_names_are_one_module() -> None:
+    """A class imported by one name would not be an instance of itself by the other."""
+    result = run(
+        "import pyflink.common.constants as ours\nfrom pyflink.common import constants\n"
+        "import penstock.common.constants as theirs\nassert ours is constants is theirs\n"
+        "print(ours.__name__, ours.__spec__.name)"
+    )
+
+    assert result.stdout == "penstock.common.constants penstock.common.constants\n", result.stderr
+
+
+def test_a_module_that_penstock_lacks_is_an_import_error_that_says_so() -> None:
+    """A program that asks whether a module is there would break, and who misses one would look for it in PyFlink."""
+    result = run("try:\n    import pyflink.table\nexcept ImportError as error:\n    print(error)")
+
+    assert result.stdout == "penstock has no penstock.table to stand for pyflink.table\n", result.stderr
+
+
+def test_other_packages_are_left_alone_and_a_second_install_changes_nothing() -> None:
+    """`pyflink_extras` of the user's own would not be found."""
+    result = run(
+        "import sys\nhooks = len(sys.meta_path)\npyflink_alias.install()\nassert len(sys.meta_path) == hooks\n"
+        "assert pyflink_alias.is_installed()\n"
+        "try:\n    import pyflink_extras\nexcept ImportError as error:\n    print(error)"
+    )
+
+    assert result.stdout == "No module named 'pyflink_extras'\n", result.stderr
