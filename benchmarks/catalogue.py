@@ -224,7 +224,7 @@ def _start_and_idle() -> list[Measurement]:
 
 
 def _curves() -> list[Measurement]:
-    manager = (Goal("job_manager_cores", "cores"), Goal("register_s", "s"), Goal("close_s", "s"))
+    master = (Goal("job_master_cores", "cores"), Goal("register_s", "s"), Goal("close_s", "s"))
     return [
         *(
             Measurement(14, f"parallelism {n}", "keyed_count", ("--parallelism", str(n)), (_rate(),), _CURVE_SECONDS)
@@ -252,7 +252,7 @@ def _curves() -> list[Measurement]:
             for n in CURVE_BYTES
         ),
         *(
-            Measurement(14, f"JobManager, {n:,} subtasks", "job_manager", ("--subtasks", str(n)), manager, steady=False)
+            Measurement(14, f"job master, {n:,} subtasks", "job_master", ("--subtasks", str(n)), master, steady=False)
             for n in CURVE_SUBTASKS
         ),
         *(

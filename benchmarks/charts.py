@@ -91,8 +91,8 @@ def _scaling(results: Results, path: Path) -> Path | None:
         ("bytes of a record", "MB/s", of("record of {:,} B", catalogue.CURVE_BYTES, "mb_per_s")),
         (
             "subtasks",
-            "JobManager, cores",
-            of("JobManager, {:,} subtasks", catalogue.CURVE_SUBTASKS, "job_manager_cores"),
+            "job master, cores",
+            of("job master, {:,} subtasks", catalogue.CURVE_SUBTASKS, "job_master_cores"),
         ),
         ("subtasks", "simulator, s", of("simulator, {:,} subtasks", catalogue.CURVE_SUBTASKS, "seconds")),
     ]

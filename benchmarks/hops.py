@@ -28,6 +28,7 @@ from penstock.datastream.stream_execution_environment import plan_only
 from penstock.plan.pickling import dump_level, load_level
 from penstock.runtime.sink import Sink, SinkContext, SinkWriter
 from penstock.runtime.task.events import AssignSplits
+from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
 from penstock.spark.rows import buffers_of, to_batch
 
@@ -76,7 +77,7 @@ def slots() -> list[Slot]:
     made = [Slot(level, 0, "hops", _now_ms, time.monotonic_ns) for level in levels]
     for slot in made:
         slot.open()
-    made[0].handle(plans[0].sources[0].id, AssignSplits([RangeSplit(0, 0, None)]))
+    made[0].handle(plans[0].sources[0].id, AssignSplits(Opaque([RangeSplit(0, 0, None)])))
     return made
 
 

@@ -31,7 +31,7 @@ def diamond() -> StreamExecutionEnvironment:
 
 def running(simulation: Simulation) -> None:
     """Let the job come to the middle of its work: its sources pause there, so that it does not end before a barrier."""
-    while not simulation.results or simulation.execution.status is not JobStatus.RUNNING:
+    while not simulation.results or simulation.status is not JobStatus.RUNNING:
         simulation.step()
 
 

@@ -88,8 +88,8 @@ def test_a_function_that_raises_fails_the_job(method: str, seed: int, lifecycles
     with explained(simulation):
         assert simulation.run() is JobStatus.FAILED
 
-    assert isinstance(simulation.execution.error, UserFunctionError)
-    assert f"failed in {method}" in str(simulation.execution.error)
+    assert isinstance(simulation.error, UserFunctionError)
+    assert f"failed in {method}" in str(simulation.error)
     assert not lifecycles.wrong()
 
 

@@ -10,8 +10,16 @@ from typing import Any
 import pytest
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.jobmaster import execution
-from penstock.jobmaster.results.uncommitted import Uncommitted
+from penstock.checkpoint.effects import Commit
+from penstock.checkpoint.pending import PendingCheckpoint
+from penstock.jobmaster import job_master
+from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.ending import JobEnding
+from penstock.jobmaster.enumerators import SplitEnumerators
+from penstock.jobmaster.events import CancelRequested
+from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.restarts import RestartDecision
+from penstock.jobmaster.results.held_back import HeldBack, HeldBackResults
 from penstock.runtime.network import output
 from penstock.runtime.network.alignment import AtLeastOnceAlignment
 from penstock.runtime.network.elements import CheckpointBarrier, Element
@@ -28,7 +36,6 @@ from penstock.runtime.task.vertex import EdgeInfo
 from penstock.runtime.time.timers import TimerQueue
 from penstock.runtime.time.watermarks import WatermarkValve
 from penstock.simulator import Circumstances, SimulationError, run_program, run_seed
-from penstock.simulator.driver import Driver
 from penstock.simulator.generation import generate
 from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, Network
@@ -135,10 +142,10 @@ def committed_too_early(patch: pytest.MonkeyPatch) -> None:
     """What a sink prepared is committed as soon as its task says so, not when the checkpoint is complete."""
     acknowledged = CheckpointCoordinator.acknowledged
 
-    def commit(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any) -> None:
+    def commit(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any, now_ms: int) -> None:
         for sink, committables in commits:
-            self._commit(sink, task[1], committables, lambda: None)
-        acknowledged(self, task, checkpoint_id, state, [])
+            self._emit(Commit(-1, sink, task[1], committables))
+        acknowledged(self, task, checkpoint_id, state, [], now_ms)
 
     patch.setattr(CheckpointCoordinator, "acknowledged", commit)
 
@@ -173,17 +180,21 @@ def timers_left_out(patch: pytest.MonkeyPatch) -> None:
 
 def splits_from_the_start(patch: pytest.MonkeyPatch) -> None:
     """A restored source begins anew."""
-    patch.setattr(execution.Execution, "enumerator_states", lambda self: {})
+    patch.setattr(SplitEnumerators, "states", lambda self: {})
 
 
 def results_before_their_time(patch: pytest.MonkeyPatch) -> None:
     """Collected values count with the checkpoint that is acknowledged next, whatever it holds."""
-    add = Uncommitted.add
-    patch.setattr(Uncommitted, "add", lambda self, task, sink, values, after: add(self, task, sink, values, after - 1))
+    add = HeldBackResults.add
+
+    def early(self: HeldBackResults, result: HeldBack) -> None:
+        add(self, result._replace(after_checkpoint=result.after_checkpoint - 1))
+
+    patch.setattr(HeldBackResults, "add", early)
 
 
 def commits_not_repeated(patch: pytest.MonkeyPatch) -> None:
-    """What was given out to be committed when the driver died, or a commit failed, is taken for committed."""
+    """What was handed out to be committed when the driver died, or a commit failed, is taken for committed."""
     patch.setattr(CheckpointCoordinator, "commit_again", lambda self, manifest: None)
 
 
@@ -191,9 +202,9 @@ def late_acknowledgements_dropped(patch: pytest.MonkeyPatch) -> None:
     """What a sink prepared for a checkpoint that took too long is forgotten."""
     acknowledged = CheckpointCoordinator.acknowledged
 
-    def drop(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any) -> None:
+    def drop(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any, now_ms: int) -> None:
         if checkpoint_id in self._pending:
-            acknowledged(self, task, checkpoint_id, state, commits)
+            acknowledged(self, task, checkpoint_id, state, commits, now_ms)
 
     patch.setattr(CheckpointCoordinator, "acknowledged", drop)
 
@@ -202,11 +213,65 @@ def no_time_limit_at_the_end(patch: pytest.MonkeyPatch) -> None:
     """A job that waits for its last checkpoint waits for ever."""
     tick = CheckpointCoordinator.tick
 
-    def never(self: CheckpointCoordinator, may_begin: bool = True) -> None:
+    def never(self: CheckpointCoordinator, now_ms: int, may_begin: bool = True) -> None:
         if may_begin:
-            tick(self)
+            tick(self, now_ms)
 
     patch.setattr(CheckpointCoordinator, "tick", never)
+
+
+def silence_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    """A slot that sends no heartbeat any more is taken for alive."""
+    patch.setattr(Attempt, "silent", lambda self, now_ms, timeout_ms: None)
+
+
+def slots_may_take_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """A slot that never registers is waited for."""
+
+    def watch(self: JobMaster, of_job_master: Any = JobMaster._watch) -> None:
+        self.attempt.began_ms = self.now_ms
+        of_job_master(self)
+
+    patch.setattr(JobMaster, "_watch", watch)
+
+
+def cancel_forgotten_between_attempts(patch: pytest.MonkeyPatch) -> None:
+    """A job that is cancelled while it waits for its restart restarts all the same."""
+
+    def cancel(self: JobMaster, event: Any) -> None:
+        self.attempt.cancel()
+
+    patch.setitem(job_master._HANDLERS, CancelRequested, cancel)
+
+
+def tasks_of_a_failed_attempt_never_abandoned(patch: pytest.MonkeyPatch) -> None:
+    """A task that does not close holds the restart up for ever."""
+    patch.setattr(Attempt, "abandon", lambda self: None)
+
+
+def no_wait_for_the_storage(patch: pytest.MonkeyPatch) -> None:
+    """An attempt begins while the storage still has to do what the one before asked for."""
+    patch.setattr(CheckpointCoordinator, "storage_is_idle", True)
+
+
+def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:
+    """A checkpoint may take too long, or be aborted, while its manifest is on its way."""
+    patch.setattr(PendingCheckpoint, "is_being_stored", False)
+
+
+def closed_before_all_is_committed(patch: pytest.MonkeyPatch) -> None:
+    """At the end of a job tasks are closed while commits are still open."""
+    patch.setattr(CheckpointCoordinator, "when_committed", lambda self, call: call())
+
+
+def no_last_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    """A job whose data has ended closes its tasks at once: what came after the last checkpoint is never committed."""
+    patch.setattr(JobEnding, "data_ended", lambda self: self._job.attempt.close())
+
+
+def damage_is_final(patch: pytest.MonkeyPatch) -> None:
+    """A job does not fall back from a damaged checkpoint to the one before."""
+    patch.setattr(RestartDecision, "falls_back", lambda self, attempt: False)
 
 
 def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:
@@ -224,7 +289,7 @@ def changes_lost_to_a_savepoint(patch: pytest.MonkeyPatch) -> None:
 def open_doors(patch: pytest.MonkeyPatch) -> None:
     """Messages of an attempt that has ended are taken for those of the present one."""
     patch.setattr(SlotHost, "lets_in", lambda self, message: True)
-    patch.setattr(Driver, "lets_in", lambda self, attempt: True)
+    patch.setattr(JobMaster, "_lets_in", lambda self, attempt: True)
 
 
 def each_trigger_counts(patch: pytest.MonkeyPatch) -> None:
@@ -260,6 +325,8 @@ FAULTS = [
     commits_not_repeated, late_acknowledgements_dropped, no_time_limit_at_the_end, back_behind_the_stop,
     changes_lost_to_a_savepoint, open_doors, each_trigger_counts, savepoints_not_aligned,
     nothing_restored_in_at_least_once,
+    silence_is_not_noticed, slots_may_take_for_ever, cancel_forgotten_between_attempts, no_wait_for_the_storage,
+    tasks_of_a_failed_attempt_never_abandoned, aborted_while_it_is_stored, no_last_checkpoint,
     a_store_that_goes_on, what_is_in_memory_left_out,
     committed_too_early, only_the_first_layer, timers_left_out, splits_from_the_start, results_before_their_time,
     highest_watermark, newest_row_first, another_way_each_time, forgotten_cursor, forgotten_timers, forgotten_elements,
@@ -281,6 +348,10 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     what_is_in_memory_left_out: {**OFTEN, "cached_entries": 5, "crash_rate": 0.5},
     timers_left_out: {**OFTEN, "crash_at_steps": (300,), "crash_rate": 0.5},
     savepoints_not_aligned: {**OFTEN, "exactly_once": False, "savepoint_at_steps": (90, 150, 240, 330)},
+    silence_is_not_noticed: {**OFTEN, "freeze_at_steps": (200,), "driver_crash_rate": 0.0},
+    slots_may_take_for_ever: {**OFTEN, "crash_at_steps": (100, 300), "slot_never_starts_rate": 0.9},
+    cancel_forgotten_between_attempts: {**OFTEN, "crash_at_steps": (200,), "rescale_rate": 1.0},
+    aborted_while_it_is_stored: {**OFTEN, "checkpoint_timeout_ms": 60, "jump_rate": 0.1},
     nothing_restored_in_at_least_once: {**OFTEN, "exactly_once": False, "crash_at_steps": (200,), "crash_rate": 0.5},
 }  # fmt: skip
 """Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""

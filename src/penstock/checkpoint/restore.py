@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.checkpoint.coordinator import VertexOutline
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, unpacked
+from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
 from penstock.state.handles import KeyedFile, ListInFile, Redistribution, RestoredOperator, Section
 from penstock.state.key_groups import key_group_range
@@ -22,7 +22,9 @@ Restored = dict[tuple[int, int], dict[str, RestoredOperator]]
 """(vertex, subtask) -> state id -> what its operator is given back"""
 
 
-def assign(manifest: Manifest, vertices: Sequence[VertexOutline], *, own: bool, allow_non_restored: bool) -> Restored:
+def assign(
+    manifest: Manifest, vertices: Sequence[CheckpointVertex], *, own: bool, allow_non_restored: bool
+) -> Restored:
     """What each subtask is given back. `own`: the files are this job's, so its next checkpoint may build on them.
 
     Raises CheckpointError if the maximum parallelism of an operator has changed, or if an operator with state is not in
@@ -56,7 +58,7 @@ def assign(manifest: Manifest, vertices: Sequence[VertexOutline], *, own: bool, 
     return restored
 
 
-def _check_sinks(manifest: Manifest, vertices: Sequence[VertexOutline], allow_non_restored: bool) -> None:
+def _check_sinks(manifest: Manifest, vertices: Sequence[CheckpointVertex], allow_non_restored: bool) -> None:
     known = {state_id for vertex in vertices for state_id, _ in vertex.operators}
     gone = [state_id for state_id, commits in manifest.commits.items() if commits and state_id not in known]
     if gone and not allow_non_restored:
@@ -76,7 +78,7 @@ def _has_keyed(part: OperatorPart) -> bool:
     return any(subtask.state.keyed for subtask in part.subtasks)
 
 
-def _of_operator(part: OperatorPart, vertex: VertexOutline, own: bool) -> list[RestoredOperator]:
+def _of_operator(part: OperatorPart, vertex: CheckpointVertex, own: bool) -> list[RestoredOperator]:
     same = part.parallelism == vertex.parallelism
     lists = _lists(part, vertex.parallelism)
     return [
@@ -85,7 +87,7 @@ def _of_operator(part: OperatorPart, vertex: VertexOutline, own: bool) -> list[R
     ]
 
 
-def _chains(part: OperatorPart, vertex: VertexOutline, subtask: int) -> list[list[KeyedFile]]:
+def _chains(part: OperatorPart, vertex: CheckpointVertex, subtask: int) -> list[list[KeyedFile]]:
     owned = key_group_range(subtask, vertex.max_parallelism, vertex.parallelism)
     chains = []
     for old in part.subtasks:

@@ -152,6 +152,10 @@ class DirectoryStorage(StateFiles):
         """Where a savepoint is kept."""
         return SavepointStorage(directory)
 
+    def of_other_run(self, directory: str) -> DirectoryStorage:
+        """The checkpoints of another run of the job."""
+        return DirectoryStorage(directory)
+
     def _place_of(self, name: str, shared: bool) -> str:
         return f"shared/{name}" if shared else f"chk-{name.partition('-')[0]}/{name}"
 

@@ -1,8 +1,10 @@
-"""Submitting a job: find a session, pack the levels, start the JobManager (pipelined) or the Spark job (batched)."""
+"""Submitting a job: find a session, pack the levels, start the job master (pipelined) or the Spark job (batched)."""
 
 from __future__ import annotations
 
 import os
+import random
+import shutil
 import threading
 import time
 from concurrent.futures import Future
@@ -10,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.checkpoint.restore import Restored
-from penstock.cluster.job_checkpoints import checkpoints_of
-from penstock.cluster.job_manager import JobManager, sources_of
+from penstock.checkpoint.storage import DirectoryStorage
+from penstock.client.start_point import CheckpointPlace, checkpoint_place, new_savepoint, start_point
 from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common import options
 from penstock.common.checkpointing import CheckpointingMode
@@ -22,14 +23,21 @@ from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.backends import stored_state_of
+from penstock.jobmaster.effects import Deploy
+from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.metrics import JobMetrics
-from penstock.jobmaster.results.takers import ResultTaker
+from penstock.jobmaster.restarts import restart_strategy
+from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import TaskReport
+from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.source import assign_statically
 from penstock.spark.driver.batched_job import run_batched
+from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
+from penstock.spark.driver.query_thread import Start
 from penstock.spark.driver.session import control_host, session_for, session_is_local
 from penstock.spark.failures import from_spark
 from penstock.spark.payload import pack
@@ -44,7 +52,7 @@ _HEARTBEAT_MOST_MS = 500
 
 def submit(
     graph: JobGraph,
-    takers: dict[int, ResultTaker],
+    takers: dict[int, ResultSink],
     configuration: Configuration,
     python_files: list[str],
     given: SparkSession | None,
@@ -58,7 +66,7 @@ def submit(
     run: _BatchedRun | _PipelinedRun
     if graph.batched:
         run = _BatchedRun(graph, takers, configuration, job_id)
-        splits = {v: assign_statically(source, p, _now_ms()) for v, (source, p) in sources_of(graph).items()}
+        splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
         spark = _session(graph, configuration, python_files, given)
         run.start(spark, payloads)
@@ -66,34 +74,66 @@ def submit(
     # Pickled once before Spark starts: what can't be sent to workers is told at once.
     pack(graph.levels(str(job_id), **settings), None, 0)
     spark = _session(graph, configuration, python_files, given)
-    checkpoints = checkpoints_of(graph, str(job_id), configuration, session_is_local(spark))
-    manager = JobManager(graph, takers, configuration, control_host(spark), checkpoints)
-    heartbeat_ms = min(configuration.get(options.HEARTBEAT_INTERVAL), _HEARTBEAT_MOST_MS)
-    stored_state = stored_state_of(configuration)
-    get = configuration.get
-    alignment_limits = AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE))
-    exactly_once = configuration.get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE
-
-    def start(attempt: int, restored: Restored) -> PipelinedQuery:
-        levels = graph.levels(
-            str(job_id),
-            attempt,
-            exactly_once=exactly_once,
-            checkpointing=checkpoints.periodic,
-            stored_state=stored_state,
-            alignment_limits=alignment_limits,
-            restore=restored,
-            **settings,
-        )
-        payloads = pack(levels, manager.server.address, heartbeat_ms, checkpoints.directory)
-        return deploy(spark, graph.name, graph.widths, payloads)
-
+    place = checkpoint_place(str(job_id), configuration, session_is_local(spark))
+    start = start_point(graph, configuration)
+    master = JobMaster(
+        str(job_id),
+        graph,
+        JobSettings.of(configuration),
+        restart_strategy(configuration, random.random),
+        _now_ms(),
+        start.origin,
+        start.claimed,
+        frozenset(id for id, sink in takers.items() if sink.exactly_once),
+    )
+    server = ControlServer(control_host(spark))
+    host = JobMasterHost(
+        master,
+        server,
+        takers,
+        DirectoryStorage(place.directory),
+        _query_starter(spark, str(job_id), configuration, server, place, settings),
+        lambda base: new_savepoint(str(job_id), base, configuration),
+        configuration.get(options.SHOW_SPARK_STACK),
+    )
     registry = JobRegistry()
-    manager.on_end = lambda: registry.remove(str(job_id))
-    registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), manager.server.address))
-    manager.run(start)
-    run = _PipelinedRun(manager)
-    return JobClient(job_id, run)
+    host.on_end = lambda: registry.remove(str(job_id))
+    if place.temporary:
+        host.after_storage = lambda: shutil.rmtree(place.directory, ignore_errors=True)
+    registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
+    try:
+        host.start()
+    except BaseException:
+        host.on_end()
+        server.stop()
+        raise
+    return JobClient(job_id, _PipelinedRun(host))
+
+
+def _query_starter(
+    spark: SparkSession,
+    job_id: str,
+    configuration: Configuration,
+    server: ControlServer,
+    place: CheckpointPlace,
+    settings: dict[str, Any],
+) -> Start:
+    get = configuration.get
+    heartbeat_ms = min(get(options.HEARTBEAT_INTERVAL), _HEARTBEAT_MOST_MS)
+    settings = {
+        **settings,
+        "exactly_once": get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE,
+        "checkpointing": get(options.CHECKPOINT_INTERVAL) is not None,
+        "stored_state": stored_state_of(configuration),
+        "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
+    }
+
+    def start(effect: Deploy) -> list[PipelinedQuery]:
+        levels = effect.graph.levels(job_id, effect.attempt, restore=effect.restored, **settings)
+        payloads = pack(levels, server.address, heartbeat_ms, place.directory)
+        return [deploy(spark, effect.graph.name, effect.graph.widths, payloads)]
+
+    return start
 
 
 def _session(
@@ -108,37 +148,37 @@ def _session(
 class _PipelinedRun:
     """A pipelined job as its client sees it."""
 
-    def __init__(self, manager: JobManager) -> None:
-        self._manager = manager
-        self.metrics = manager.metrics
+    def __init__(self, host: JobMasterHost) -> None:
+        self._host = host
+        self.metrics = host.metrics
 
     @property
     def checkpoints(self) -> list[Any]:
-        return list(self._manager.checkpoint_reports())
+        return list(self._host.checkpoint_reports())
 
     @property
     def status(self) -> JobStatus:
-        return self._manager.status
+        return self._host.status
 
     def cancel(self) -> None:
-        self._manager.cancel()
+        self._host.cancel()
 
     def savepoint(self, directory: str | None) -> Future[str]:
-        return self._manager.savepoint(directory)
+        return self._host.savepoint(directory)
 
     def stop(self, directory: str | None, drain: bool) -> Future[str]:
-        return self._manager.stop(directory, drain)
+        return self._host.savepoint(directory, stop=True, drain=drain)
 
     def wait(self) -> BaseException | None:
-        self._manager.over.wait()
-        return self._manager.error
+        self._host.over.wait()
+        return self._host.error
 
 
 class _BatchedRun:
     """A batched job: one Spark job in a thread."""
 
     def __init__(
-        self, graph: JobGraph, takers: dict[int, ResultTaker], configuration: Configuration, job_id: JobID
+        self, graph: JobGraph, takers: dict[int, ResultSink], configuration: Configuration, job_id: JobID
     ) -> None:
         self._graph = graph
         self._takers = takers

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from penstock.jobmaster.results.takers import CollectTaker
+    from penstock.jobmaster.results.result_sinks import CollectedResults
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 class CloseableIterator(Generic[T]):
     """Iterates over the values; closing it cancels a job that is still running. A failure of the job is raised here."""
 
-    def __init__(self, taker: CollectTaker, client: Any) -> None:
+    def __init__(self, taker: CollectedResults, client: Any) -> None:
         self._values: Iterator[T] = iter(taker)
         self._client = client
         self._exhausted = False

@@ -21,7 +21,7 @@ from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.collected import CloseableIterator
 from penstock.datastream.data_stream import DataStream, DataStreamSink, buffer_timeout, check_parallelism
-from penstock.jobmaster.results.takers import CollectTaker, CommitTaker, PrintTaker, ResultTaker
+from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, PrintResults, ResultSink
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.plan.transformations import OperatorTransformation, SourceTransformation, Transformation
@@ -65,7 +65,7 @@ class StreamExecutionEnvironment:
             self.configure(configuration)
         self._spark = spark
         self._sinks: list[Transformation] = []
-        self._takers: dict[int, ResultTaker] = {}
+        self._takers: dict[int, ResultSink] = {}
         self._python_files: list[str] = []
         self._ids = 0
 
@@ -281,7 +281,7 @@ class StreamExecutionEnvironment:
         transformation = OperatorTransformation(id, name, [input], SinkOperator(name, sink, id), is_sink=True)
         committer = sink.create_committer()
         if committer is not None:
-            self._takers[id] = CommitTaker(committer)
+            self._takers[id] = CommittedResults(committer)
         self._sinks.append(transformation)
         return DataStreamSink(transformation)
 
@@ -290,7 +290,7 @@ class StreamExecutionEnvironment:
         transformation = OperatorTransformation(
             id, "Collect", [input], CollectOperator("Collect", id), parallelism=1, is_sink=True
         )
-        taker = self._takers[id] = CollectTaker()
+        taker = self._takers[id] = CollectedResults()
         self._sinks.append(transformation)
         return CloseableIterator(taker, self.execute_async(job_name))
 
@@ -328,7 +328,7 @@ def _by_one_subtask(stream: DataStream[T], reason: str) -> DataStream[T]:
     return stream
 
 
-class _PrintLater(PrintTaker):
+class _PrintLater(PrintResults):
     """Whether the subtask is printed hangs on a parallelism that is only known when the job is submitted."""
 
     def __init__(
@@ -346,9 +346,9 @@ class _PrintLater(PrintTaker):
 class _NothingRan:
     """What stands for a JobClient while only plans are asked for."""
 
-    def __init__(self, takers: dict[int, ResultTaker]) -> None:
+    def __init__(self, takers: dict[int, ResultSink]) -> None:
         for taker in takers.values():
-            if isinstance(taker, CollectTaker):
+            if isinstance(taker, CollectedResults):
                 taker.succeeded()
 
     def get_job_execution_result(self) -> _NothingRan:

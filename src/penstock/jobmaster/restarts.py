@@ -1,22 +1,31 @@
-"""Restart strategies: whether a failed job is started again, and after what time.
+"""Whether a failed job is restarted, and after what time: the restart strategies, and what comes before them.
 
-A state machine without a clock: times are handed in. Source: Flink docs, "Task Failure Recovery", Restart Strategies.
+No clock and no chance of their own: both are handed in. Source: Flink docs, "Task Failure Recovery".
 """
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 
 from penstock.common import options
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError
+from penstock.common.errors import (
+    ConfigurationError,
+    DamagedCheckpointError,
+    NotEnoughSlotsError,
+    ProgramError,
+)
+from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.settings import JobSettings
+
+_PERMANENT = (ProgramError, ConfigurationError)
+"""What is wrong with the program or its settings will be wrong in the next attempt, too."""
 
 
 class RestartStrategy(ABC):
-    """Told of each failure."""
+    """Is asked once for each failure."""
 
     @abstractmethod
     def delay_ms(self, now_ms: int) -> int | None:
@@ -70,7 +79,7 @@ class ExponentialDelay(RestartStrategy):
         reset_ms: int,
         attempts: int,
         jitter: float = 0,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = lambda: 0.5,
     ) -> None:
         self._initial_ms = initial_ms
         self._max_ms = max_ms
@@ -98,8 +107,40 @@ class ExponentialDelay(RestartStrategy):
         return delay_ms
 
 
-def restart_strategy(configuration: Configuration) -> RestartStrategy:
-    """The strategy that a configuration names. Raises ConfigurationError for a name that is none."""
+class RestartDecision:
+    """What the job master asks when an attempt has failed."""
+
+    def __init__(self, strategy: RestartStrategy, settings: JobSettings) -> None:
+        self._strategy = strategy
+        self._settings = settings
+        self._slots_missed_ms: int | None = None
+
+    def attempt_runs(self) -> None:
+        """All tasks of an attempt are running."""
+        self._slots_missed_ms = None
+
+    def falls_back(self, attempt: Attempt) -> bool:
+        """Whether the newest checkpoint is damaged: its state could not be read when the attempt was restored."""
+        return isinstance(attempt.error, DamagedCheckpointError) and not attempt.has_run
+
+    def delay_ms(self, attempt: Attempt, now_ms: int) -> int | None:
+        """Milliseconds until the job is restarted; None: it stays failed."""
+        if isinstance(attempt.error, _PERMANENT):
+            return None
+        if isinstance(attempt.error, NotEnoughSlotsError) and attempt.number > 0:
+            # No failure of the job's: an executor was lost and has not been replaced yet.
+            if self._slots_missed_ms is None:
+                self._slots_missed_ms = now_ms
+            if now_ms - self._slots_missed_ms < self._settings.slot_request_timeout_ms:
+                return self._settings.slots_retry_ms
+        return self._strategy.delay_ms(now_ms)
+
+
+def restart_strategy(configuration: Configuration, chance: Callable[[], float]) -> RestartStrategy:
+    """The strategy that a configuration names; `chance` gives numbers from 0 to 1 for jitter.
+
+    Raises ConfigurationError for an unknown name.
+    """
     get = configuration.get
     name = get(options.RESTART_STRATEGY)
     if name is None:
@@ -122,6 +163,7 @@ def restart_strategy(configuration: Configuration) -> RestartStrategy:
             get(options.EXPONENTIAL_DELAY_RESET_THRESHOLD),
             get(options.EXPONENTIAL_DELAY_ATTEMPTS),
             get(options.EXPONENTIAL_DELAY_JITTER),
+            chance,
         )
     raise ConfigurationError(
         f"{options.RESTART_STRATEGY.key}: '{name}' is none of none, fixed-delay, failure-rate, exponential-delay"

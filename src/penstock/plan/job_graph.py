@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
+from typing import Any
 
 from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.plan.transformations import Chaining
 from penstock.runtime.network.partitioners import ForwardPartitioner
+from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.source import Source
 from penstock.runtime.task.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
 
 
@@ -32,6 +35,18 @@ class JobVertex:
     def max_parallelism(self) -> int:
         """Number of key groups."""
         return self.nodes[0].max_parallelism
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it reads from outside."""
+        return isinstance(self.nodes[0].operator, SourceOperator)
+
+    @property
+    def source(self) -> Source[Any]:
+        """What a source vertex reads."""
+        operator = self.nodes[0].operator
+        assert isinstance(operator, SourceOperator)
+        return operator.source
 
     @property
     def operators(self) -> list[str]:
@@ -94,7 +109,7 @@ class JobGraph:
     @property
     def sources(self) -> list[JobVertex]:
         """The vertices that read from outside."""
-        return [vertex for vertex in self.vertices if vertex.level == 0]
+        return [vertex for vertex in self.vertices if vertex.is_source]
 
     def _add_combiners(self) -> None:
         """Before an exchange by key, thin out what the sender has, where the receiving operator knows how."""

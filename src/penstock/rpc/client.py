@@ -14,20 +14,20 @@ from collections.abc import Callable
 import zmq
 
 from penstock.rpc.keys import ControlAddress
-from penstock.rpc.messages import FromJobManager, FromSlot, decode_from_job_manager, encoder
+from penstock.rpc.messages import FromJobMaster, FromSlot, decode_from_job_master, encoder
 
 
 class ControlClient:
-    """Connects to the JobManager. Messages from it gather in `received`; `on_message` is told of each."""
+    """Connects to the job master. Messages from it gather in `received`; `on_message` is called for each."""
 
     def __init__(
         self,
         address: ControlAddress,
-        on_message: Callable[[FromJobManager], None],
+        on_message: Callable[[FromJobMaster], None],
         heartbeat: Callable[[], FromSlot],
         interval_ms: int,
     ) -> None:
-        self.received: deque[FromJobManager] = deque()
+        self.received: deque[FromJobMaster] = deque()
         self._on_message = on_message
         self._heartbeat = heartbeat
         self._interval_ms = interval_ms
@@ -40,7 +40,7 @@ class ControlClient:
         self._thread.start()
 
     def send(self, message: FromSlot) -> None:
-        """Send to the JobManager. Waits when a thousand messages wait already: results are held back that way."""
+        """Send to the job master. Waits when a thousand messages wait already: results are held back that way."""
         self._outgoing.send(encoder.encode(message))
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class ControlClient:
         while not self._closing.is_set():
             ready = dict(poller.poll(max(0, round((heartbeat_at - time.monotonic()) * 1000))))
             if socket in ready:
-                message = decode_from_job_manager(socket.recv())
+                message = decode_from_job_master(socket.recv())
                 self.received.append(message)
                 self._on_message(message)
             if incoming in ready:

@@ -10,7 +10,7 @@ import zmq
 
 from penstock.common.errors import JobError
 from penstock.rpc.keys import ControlAddress
-from penstock.rpc.messages import Answered, Command, decode_from_job_manager, encoder
+from penstock.rpc.messages import Answer, Command, decode_from_job_master, encoder
 
 _LOOK_MS = 500
 
@@ -38,11 +38,11 @@ def ask(address: ControlAddress, command: Command, timeout_s: float | None, is_t
             runs = is_there()
             if time.monotonic() > until:
                 raise JobError(f"the job does not answer at {address.endpoint}")
-        answer = decode_from_job_manager(socket.recv())
+        answer = decode_from_job_master(socket.recv())
     finally:
         socket.close()
         context.term()
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Answer)
     if not answer.done:
         raise JobError(answer.text)
     return answer.text

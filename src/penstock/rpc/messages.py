@@ -1,16 +1,17 @@
-"""Messages between the JobManager and the slots of a job. Each carries the attempt it belongs to.
+"""What travels between a job master and its slots: the runtime's own events and effects, with the attempt around them.
 
-What is arbitrary (splits, results) travels pickled inside; everything else is typed. Both ends hold keys that were made
-for this job alone, so a pickle here comes from the job itself.
+Everything is typed; arbitrary values (splits, results, committables) travel pickled inside `Opaque`. Both ends hold
+keys that were made for this job alone, so a pickle here comes from the job itself.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from penstock.state.handles import SubtaskState
+from penstock.runtime.task.events import ControlEffect, ControlEvent
+from penstock.runtime.task.opaque import Opaque
 
 
 class OperatorReport(msgspec.Struct, frozen=True, array_like=True):
@@ -43,76 +44,45 @@ class TaskReport(msgspec.Struct, frozen=True, array_like=True):
     restored_bytes: int = 0
 
 
-class ToJobManager(msgspec.Struct, frozen=True, tag=True):
-    """Base of what a slot says."""
-
-    attempt: int
-    level: int
-    slot: int
-
-
-class Register(ToJobManager, frozen=True, tag=True):
+class Register(msgspec.Struct, frozen=True, tag=True):
     """The slot's tasks are open and wait for input."""
 
     host: str
     pid: int
 
 
-class Heartbeat(ToJobManager, frozen=True, tag=True):
+class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     """The slot is alive."""
 
     reports: list[TaskReport]
 
 
-class SplitRequested(ToJobManager, frozen=True, tag=True):
-    """A reader wants a split."""
-
-    vertex: int
-
-
-class Results(ToJobManager, frozen=True, tag=True):
-    """Values for the driver, pickled."""
-
-    sink_id: int
-    values: bytes
-    after_checkpoint: int = 0
-
-
-class TaskDataEnded(ToJobManager, frozen=True, tag=True):
-    """A task has processed and sent all its records."""
-
-    vertex: int
-
-
-class TaskFinished(ToJobManager, frozen=True, tag=True):
-    """A task is closed."""
-
-    vertex: int
-    cancelled: bool
-
-
-class CheckpointAcknowledged(ToJobManager, frozen=True, tag=True):
-    """A task has taken its part of a checkpoint. `commits`: by sink what is to be committed, pickled, or b""."""
-
-    vertex: int
-    checkpoint_id: int
-    state: SubtaskState
-    commits: bytes
-
-
-class CheckpointDeclined(ToJobManager, frozen=True, tag=True):
-    """A task cannot take part in a checkpoint."""
-
-    vertex: int
-    checkpoint_id: int
-    reason: str
-
-
-class SlotFailed(ToJobManager, frozen=True, tag=True):
+class SlotFailed(msgspec.Struct, frozen=True, tag=True):
     """A task of the slot failed. `kind` is the name of the error's class in penstock.common.errors."""
 
     kind: str
     message: str
+
+
+SlotReport = Register | Heartbeat | SlotFailed | ControlEffect
+"""What a slot, or one of its tasks, reports."""
+
+
+class FromSlot(msgspec.Struct, frozen=True, tag=True):
+    """A report of a slot (level, index) in an attempt."""
+
+    attempt: int
+    level: int
+    index: int
+    report: SlotReport
+
+
+class ToTask(msgspec.Struct, frozen=True, tag=True):
+    """An event for the task of `vertex` in the slot that receives this. Close and Cancel end all tasks of the slot."""
+
+    attempt: int
+    vertex: int
+    event: ControlEvent
 
 
 class Command(msgspec.Struct, frozen=True, tag=True):
@@ -123,97 +93,28 @@ class Command(msgspec.Struct, frozen=True, tag=True):
     drain: bool = False
 
 
-FromSlot = (
-    Register
-    | Heartbeat
-    | SplitRequested
-    | Results
-    | TaskDataEnded
-    | TaskFinished
-    | CheckpointAcknowledged
-    | CheckpointDeclined
-    | SlotFailed
-    | Command
-)
-
-
-class ToSlot(msgspec.Struct, frozen=True, tag=True):
-    """Base of what the JobManager says."""
-
-    attempt: int
-
-
-class SplitsAssigned(ToSlot, frozen=True, tag=True):
-    """Splits for the reader of a vertex, pickled."""
-
-    vertex: int
-    splits: bytes
-
-
-class SplitsExhausted(ToSlot, frozen=True, tag=True):
-    """There are no more splits for the reader of a vertex."""
-
-    vertex: int
-
-
-class CheckpointTriggered(ToSlot, frozen=True, tag=True):
-    """To a source: begin a checkpoint."""
-
-    vertex: int
-    checkpoint_id: int
-    timestamp_ms: int
-    full: bool
-    savepoint: str
-    stop: bool
-
-
-class SourceDrained(ToSlot, frozen=True, tag=True):
-    """To a source: read no more, as if the data had ended."""
-
-    vertex: int
-
-
-class CheckpointGivenUp(ToSlot, frozen=True, tag=True):
-    """A checkpoint does not come about."""
-
-    vertex: int
-    checkpoint_id: int
-
-
-class CheckpointCompleted(ToSlot, frozen=True, tag=True):
-    """A checkpoint is complete."""
-
-    vertex: int
-    checkpoint_id: int
-
-
-class CloseTasks(ToSlot, frozen=True, tag=True):
-    """The job has ended: close the functions."""
-
-
-class CancelTasks(ToSlot, frozen=True, tag=True):
-    """Stop, close the functions, and discard all input from now on."""
-
-
-class Answered(ToSlot, frozen=True, tag=True):
-    """To whoever sent a Command: what has come of it, or why it could not be done."""
+class Answer(msgspec.Struct, frozen=True, tag=True):
+    """To the sender of a Command: the result, or why it could not be done."""
 
     done: bool
     text: str
 
 
-FromJobManager = (
-    SplitsAssigned
-    | SplitsExhausted
-    | CheckpointTriggered
-    | SourceDrained
-    | CheckpointGivenUp
-    | CheckpointCompleted
-    | CloseTasks
-    | CancelTasks
-    | Answered
-)
+ToJobMaster = FromSlot | Command
+FromJobMaster = ToTask | Answer
 
-encoder = msgspec.msgpack.Encoder()
-decode_from_slot = msgspec.msgpack.Decoder(FromSlot).decode
-decode_from_job_manager = msgspec.msgpack.Decoder(FromJobManager).decode
+
+def _encode_opaque(value: Any) -> bytes:
+    if isinstance(value, Opaque):
+        return value.to_bytes()
+    raise NotImplementedError(f"{type(value).__name__} in a control message")
+
+
+def _decode_opaque(type_: type, data: Any) -> Any:
+    assert type_ is Opaque
+    return Opaque.from_bytes(data)
+
+
+encoder = msgspec.msgpack.Encoder(enc_hook=_encode_opaque)
+decode_to_job_master = msgspec.msgpack.Decoder(ToJobMaster, dec_hook=_decode_opaque).decode
+decode_from_job_master = msgspec.msgpack.Decoder(FromJobMaster, dec_hook=_decode_opaque).decode

@@ -1,4 +1,4 @@
-"""The JobManager's end of the control plane: one socket for all slots of a job, served by a thread."""
+"""The job master's end of the control plane: one socket for all slots of a job, served by a thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
 from penstock.rpc.keys import ControlAddress, make_keys
-from penstock.rpc.messages import FromJobManager, FromSlot, decode_from_slot, encoder
+from penstock.rpc.messages import FromJobMaster, ToJobMaster, decode_to_job_master, encoder
 
 _TICK_MS = 50
 _LAST_ANSWERS_MS = 200
@@ -33,7 +33,7 @@ class ControlServer:
         self._socket.curve_secretkey = keys.server_secret
         self._socket.linger = 0
         self._socket.rcvhwm = 10_000
-        # A ROUTER drops what is above its mark, and says nothing: a split that was assigned would never be read.
+        # A ROUTER silently drops messages above its high-water mark: a split that was assigned would never be read.
         self._socket.sndhwm = 0
         port = self._socket.bind_to_random_port(f"tcp://{host}")
         self.address = ControlAddress(
@@ -46,28 +46,36 @@ class ControlServer:
         self._thread: threading.Thread | None = None
         self._stopping = False
 
-    def start(self, on_message: Callable[[bytes, FromSlot], None], on_tick: Callable[[], None]) -> None:
+    def start(self, on_message: Callable[[bytes, ToJobMaster], None], on_tick: Callable[[], None]) -> None:
         """Begin to serve. `on_message` is given the slot's identity, to be used with `send`."""
         self._on_message = on_message
         self._on_tick = on_tick
         self._thread = threading.Thread(target=self._serve, name="penstock-control", daemon=True)
         self._thread.start()
 
-    def send(self, identity: bytes, message: FromJobManager) -> None:
+    def send(self, identity: bytes, message: FromJobMaster) -> None:
         """Send to one slot."""
         self._socket.send_multipart([identity, encoder.encode(message)])
 
-    def call_soon(self, call: Callable[[], None]) -> None:
-        """Let the server's thread make a call. Dropped if the server has stopped."""
+    def call(self, call: Callable[[], None]) -> None:
+        """Make a call on the server's thread: at once if this is it, else soon."""
+        if threading.current_thread() is self._thread:
+            call()
+        else:
+            self.call_soon(call)
+
+    def call_soon(self, call: Callable[[], None]) -> bool:
+        """Let the server's thread make a call. False if the server has stopped: the call is not made."""
         with self._lock:
             if self._stopping:
-                return
+                return False
             self._calls.append(call)
             wake = self._context.socket(zmq.PUSH)
             wake.linger = 0
             wake.connect("inproc://calls")
             wake.send(b"", zmq.NOBLOCK)
             wake.close(linger=100)
+            return True
 
     def stop(self) -> None:
         """Stop serving and close the port. May be called from the server's own thread."""
@@ -98,18 +106,18 @@ class ControlServer:
             self._close()
 
     def _receive(self) -> None:
-        # As many as are there, but not for ever: ticks must not starve.
+        # Bounded, so that a flood of messages can't starve ticks.
         for _ in range(1000):
             try:
                 identity, data = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            self._on_message(identity, decode_from_slot(data))
+            self._on_message(identity, decode_to_job_master(data))
             if self._stopping:
                 return
 
     def _close(self) -> None:
-        # So long the last answers may take to whoever asked.
+        # The last answers may take this long to reach their callers.
         self._socket.close(linger=_LAST_ANSWERS_MS)
         self._inbox.close()
         self._authenticator.stop()

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from penstock.cluster.job_manager import sources_of
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level, load_level
 from penstock.runtime.network.buffer import RESULT_EDGE, SORT_PREFIX_BYTES, decode_header, decode_segments
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.source import assign_statically
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits
+from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.checkers import ChannelChecks, TaskChecks
 from penstock.simulator.circumstances import Circumstances, shrink_buffers
@@ -44,8 +44,8 @@ class BatchedSimulation:
         self.outside = Outside()
         self._widths = graph.widths
         splits: dict[int, list[list[Any]]] = {
-            vertex: assign_statically(source, parallelism, self.clock.now_ms())
-            for vertex, (source, parallelism) in sources_of(graph).items()
+            vertex.id: assign_statically(vertex.source, vertex.parallelism, self.clock.now_ms())
+            for vertex in graph.sources
         }
         levels = graph.levels("simulated", splits=splits)
         edges = {id: edge for level in levels for id, edge in level.edges.items()}
@@ -111,7 +111,7 @@ class BatchedSimulation:
             slot.open()
             for vertex, task in slot.tasks.items():
                 if isinstance(task.chain.head, SourceOperator):
-                    slot.handle(vertex, AssignSplits(spec.splits[vertex][index]))
+                    slot.handle(vertex, AssignSplits(Opaque(spec.splits[vertex][index])))
                     slot.handle(vertex, NoMoreSplits())
             for row in sorted(arrived, key=lambda row: row[:SORT_PREFIX_BYTES]):
                 slot.receive(row)

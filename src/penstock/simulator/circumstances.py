@@ -67,6 +67,16 @@ class Circumstances:
     """How likely it is that a commit fails: with it fails the job, and starts again."""
     stop_crash_rate: float = 0.0
     """How likely it is that a slot is killed while the job stops with a savepoint."""
+    freeze_at_steps: tuple[int, ...] = ()
+    """When a worker is stopped without dying."""
+    slots_missing_rate: float = 0.0
+    """How likely it is that Spark has too few slots for a restart."""
+    slot_never_starts_rate: float = 0.0
+    """How likely it is that a slot of a restarted job never registers."""
+    drain_rate: float = 0.0
+    """How likely it is that a job that is stopped with a savepoint is drained."""
+    restart_strategy: int = 0
+    """Which one: see master_host.py."""
     jump_rate: float = 0.01
     """How often the clock jumps while there is something to do, against one for each thing that could be done."""
 
@@ -125,6 +135,11 @@ class Circumstances:
             upload_ms_max=random.choice([0, 0, 0, 20, 1_000]),
             commit_failure_rate=random.choice([0.0, 0.0, 0.0, 0.0, 0.02]) if fails else 0.0,
             stop_crash_rate=random.choice([0.0, 0.5]),
+            freeze_at_steps=_crashes(random) if fails and random.random() < 0.3 else (),
+            slots_missing_rate=random.choice([0.0, 0.0, 0.3]),
+            slot_never_starts_rate=random.choice([0.0, 0.0, 0.2]),
+            drain_rate=random.choice([0.0, 0.0, 0.2]),
+            restart_strategy=random.randrange(3),
             cached_entries=random.choice([None, None, 0, 1, 5]),
             alignment_limits=AlignmentLimits(random.choice([0, 200, 1 << 20]), random.choice([1 << 20, 1 << 20, 500])),
         )

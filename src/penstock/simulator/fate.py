@@ -20,6 +20,9 @@ class Victim(Protocol):
     def crash(self) -> None:
         """A worker is killed."""
 
+    def freeze(self) -> None:
+        """A worker is stopped without dying."""
+
     def crash_driver(self) -> None:
         """The driver is killed."""
 
@@ -44,6 +47,7 @@ class Fate:
         self._circumstances = circumstances
         self._random = random
         self._crashes = list(circumstances.crash_at_steps)
+        self._freezes = list(circumstances.freeze_at_steps)
         self._driver_crashes = list(circumstances.driver_crash_at_steps)
         self._checkpoints = list(circumstances.checkpoint_at_steps)
         self._savepoints = list(circumstances.savepoint_at_steps)
@@ -57,6 +61,8 @@ class Fate:
             victim.heal()
         if _is_due(self._crashes, steps):
             victim.crash()
+        if _is_due(self._freezes, steps) and not self.healed:
+            victim.freeze()
         while _is_due(self._checkpoints, steps):
             victim.trigger_checkpoint()
         while _is_due(self._savepoints, steps):

@@ -9,14 +9,17 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from penstock.common.errors import PenstockError
 from penstock.plan.pickling import load_level
+from penstock.rpc.failures import describe
+from penstock.rpc.messages import Register, SlotFailed, SlotReport, ToTask
 from penstock.runtime.task.events import (
     AssignSplits,
     Cancel,
     Close,
+    ControlEffect,
     Event,
     NoMoreSplits,
     SnapshotFailed,
@@ -33,24 +36,6 @@ from penstock.state.key_value import Stores
 from penstock.state.storage import StateStorage
 
 
-class Registered(NamedTuple):
-    """A slot's tasks are open."""
-
-
-class Failed(NamedTuple):
-    """A slot failed."""
-
-    error: Exception
-
-
-class Told(NamedTuple):
-    """A control event on its way to a task."""
-
-    attempt: int
-    vertex: int
-    event: Event
-
-
 class World(Protocol):
     """What is around a host."""
 
@@ -60,8 +45,8 @@ class World(Protocol):
     def sent(self, slot: SlotId, row: bytes) -> None:
         """A slot has a row to write."""
 
-    def report(self, slot: SlotId, attempt: int, message: Any) -> None:
-        """A slot tells the JobManager."""
+    def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
+        """A slot reports to the job master."""
 
     def upload_ms(self) -> int:
         """How long the storage takes before it begins to write."""
@@ -86,6 +71,7 @@ class SlotHost:
         self.rows: deque[tuple[int, bytes]] = deque()
         self.discarding = False
         self.fresh = False
+        self.is_frozen = False
         self._payload = payload
         self._clock = clock
         self._circumstances = circumstances
@@ -124,7 +110,7 @@ class SlotHost:
         self.slot.restore(self._storage)
         self.slot.open()
         self.fresh = True
-        self._world.report(self.id, self.attempt, Registered())
+        self._world.report(self.id, self.attempt, Register("host", 0))
 
     def _stores(self) -> Stores | None:
         entries = self._circumstances.cached_entries
@@ -168,9 +154,18 @@ class SlotHost:
             self._answers.append((effect.vertex, event))
             self.fresh = True
 
+    def freeze(self) -> None:
+        """The worker is stopped: it does nothing and sends no heartbeat, until it is killed."""
+        self.is_frozen = True
+
+    @property
+    def sends_heartbeats(self) -> bool:
+        """Whether its control thread lives."""
+        return self.is_open and not self.is_frozen
+
     def kill(self) -> None:
         """The worker is gone, with all it had. Functions are closed all the same: their lives are checked."""
-        self.discarding = True
+        self.discarding = self.is_frozen = True
         self.rows.clear()
         self._writes.clear()
         if self.slot is not None:
@@ -178,7 +173,7 @@ class SlotHost:
                 self.slot.handle_all(Cancel())
             self.slot.take_effects()
 
-    def told(self, message: Told) -> None:
+    def told(self, message: ToTask) -> None:
         """A control message arrived."""
         if not self.lets_in(message):
             return
@@ -187,12 +182,11 @@ class SlotHost:
         if isinstance(message.event, (AssignSplits, NoMoreSplits)):
             self._guarded(lambda: slot.handle(message.vertex, message.event))
         elif isinstance(message.event, (Close, Cancel)):
-            # Spark's host is told once a slot, the simulator once a task: a task that is closed has nothing to do.
             self._guarded(lambda: self._end(slot, message.event))
         elif not self.discarding:
             self._guarded(lambda: slot.handle(message.vertex, message.event))
 
-    def lets_in(self, message: Told) -> bool:
+    def lets_in(self, message: ToTask) -> bool:
         """The door, as that of `spark/worker/pipelined_stage.py`: what is of another attempt is not for this slot."""
         return message.attempt == self.attempt
 
@@ -214,6 +208,7 @@ class SlotHost:
                 writing = effect.snapshot.write(self._storage_of(effect.snapshot.savepoint))
                 self._writes.append((effect, writing, self._clock.now_ms() + self._world.upload_ms()))
             else:
+                assert isinstance(effect, ControlEffect)
                 self._world.report(self.id, self.attempt, effect)
 
     def _storage_of(self, savepoint: str) -> StateStorage:
@@ -226,7 +221,7 @@ class SlotHost:
             raise
         except Exception as error:
             self.discarding = True
-            self._world.report(self.id, self.attempt, Failed(error))
+            self._world.report(self.id, self.attempt, SlotFailed(*describe(error)))
             if self.slot is not None:
                 # The first failure is the one to tell.
                 with contextlib.suppress(PenstockError):

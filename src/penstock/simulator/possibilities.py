@@ -37,7 +37,7 @@ class Doer(Protocol):
         """A slot is told something."""
 
     def hear(self, slot: SlotId) -> None:
-        """The JobManager hears of a slot."""
+        """The job master hears of a slot."""
 
 
 class Possibilities:
@@ -76,8 +76,9 @@ class Possibilities:
         self._wakes: list[tuple[int, SlotId]] = []
 
     def touch(self, slot: SlotId) -> None:
-        """Something has happened to this slot."""
-        self._touched[slot] = None
+        """Something has happened to this slot, if it is there: messages reach slots between two attempts as well."""
+        if slot in self._hosts:
+            self._touched[slot] = None
 
     def touch_channel(self, channel: Channel) -> None:
         """A row has come into this channel, or was taken out."""
@@ -112,7 +113,7 @@ class Possibilities:
         wake_ms, upload_ms = host.wake_at_ms(), host.upload_at_ms()
         is_open = host.is_open
         due = host.fresh or busy or (wake_ms is not None and wake_ms <= now_ms)
-        possible = (
+        possible: tuple[bool, ...] = (
             not is_open and not host.discarding,
             is_open and blocked and self._network.has_room(slot, (slot[0] + 1, host.rows[0][0])),
             is_open and not blocked and not host.discarding and due,
@@ -120,6 +121,9 @@ class Possibilities:
             is_open and not blocked and self._control.waits_for(slot),
             self._control.waits_of(slot),
         )
+        if host.is_frozen:
+            # What it has sent before is still under way.
+            possible = (*([False] * (len(possible) - 1)), possible[-1])
         before = self._possible[slot]
         if possible != before:
             self._possible[slot] = possible
@@ -128,9 +132,9 @@ class Possibilities:
                     self._agenda.enter((kind, slot), partial(do, slot), rate)
                 elif could and not can:
                     self._agenda.leave((kind, slot))
-        receives = not blocked and (host.is_open or host.discarding)
+        receives = not blocked and not host.is_frozen and (host.is_open or host.discarding)
         self._set_channels(slot, (_BUSY_RATE if busy else 1.0) if receives else 0.0)
-        later = [at for at in (wake_ms, upload_ms) if at is not None and at > now_ms]
+        later = [at for at in (wake_ms, upload_ms) if at is not None and at > now_ms and not host.is_frozen]
         if not later:
             self._wakes_ms.pop(slot, None)
         elif (at := min(later)) != self._wakes_ms.get(slot):

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from penstock.rpc.messages import SlotFailed
 from penstock.runtime.network.buffer import decode_header
 from penstock.runtime.task.events import (
     AbortCheckpoint,
@@ -16,7 +17,6 @@ from penstock.runtime.task.events import (
     Result,
     TriggerCheckpoint,
 )
-from penstock.simulator.host import Failed
 from penstock.simulator.network import SlotId
 
 _KEPT = 60
@@ -86,11 +86,11 @@ def event_line(event: Event) -> str:
 
 
 def report_line(message: Any) -> str:
-    """What the JobManager is told, in a few words."""
+    """What the job master hears, in a few words."""
     if isinstance(message, Result):
-        return f"Result({len(message.values)} of sink {message.sink_id})"
-    if isinstance(message, Failed):
-        return f"Failed({str(message.error).splitlines()[0] if str(message.error) else message.error!r})"
+        return f"Result({len(message.values.value)} of sink {message.sink_id})"
+    if isinstance(message, SlotFailed):
+        return f"SlotFailed({message.message.splitlines()[0] if message.message else message.kind})"
     if isinstance(message, Acknowledge):
         return f"Acknowledge({message.checkpoint_id}) of v{message.vertex}"
     return repr(message)

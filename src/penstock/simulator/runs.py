@@ -33,6 +33,8 @@ class Outcome:
     steps: int
     digest: int
     cuts: int = 0
+    drained: bool = False
+    """Whether the user ended the job before the end of its input."""
 
 
 def run_seed(seed: int, echo: Callable[[str], None] | None = None) -> Outcome:
@@ -56,7 +58,7 @@ def run_program(
             outcome, results, repeated = _run(program, circumstances, Random(seed), trace)
         wrong = lifecycles.wrong()
         assert not wrong, f"functions that were not opened once and closed once: {wrong[:3]}"
-        if outcome.status is JobStatus.FINISHED:
+        if outcome.status is JobStatus.FINISHED and not outcome.drained:
             compare(program, results, repeated)
     except Exception as error:
         what = str(error) if isinstance(error, AssertionError) and str(error) else f"{type(error).__name__}: {error}"
@@ -78,14 +80,14 @@ def _run(
     simulation = Simulation(built.graph, random, circumstances, trace, program.exact_time, again)
     status = simulation.run()
     if status is JobStatus.FAILED:
-        error = simulation.execution.error
+        error = simulation.error
         assert error is not None
         _check_failure(program, error)
     else:
         cancelled = circumstances.cancel_at_step is not None
         assert status is JobStatus.FINISHED or (status is JobStatus.CANCELED and cancelled), f"the job is {status}"
         assert status is JobStatus.CANCELED or not _must_fail(program), "a function raised, and the job did not fail"
-    outcome = Outcome(program, status, trace.steps, trace.digest, simulation.cuts)
+    outcome = Outcome(program, status, trace.steps, trace.digest, simulation.cuts, simulation.driver.drained)
     repeated = bool(simulation.went_back) and not circumstances.exactly_once
     return outcome, _by_sink(simulation.outside.results, built), repeated
 

@@ -1,40 +1,51 @@
-"""A pipelined job in one thread: the slots, tasks and `Execution` that run on Spark, under a seeded scheduler.
+"""A pipelined job in one thread: the slots, tasks and job master that run on Spark, under a seeded scheduler.
 
 What can happen next is on an agenda and one of it is drawn, until the job is over. Time stands still while something
-can be done, but for jumps by chance; when all is idle it goes to the next moment that somebody waits for.
+can be done, but for jumps by chance; when all is idle it goes to the next moment for which something waits.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from penstock.checkpoint.coordinator import CheckpointCoordinator, Wanted
-from penstock.cluster.job_manager import slots_of
-from penstock.common.errors import TaskLostError
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.failure import CheckpointFailureReason
+from penstock.common.errors import NotEnoughSlotsError, TaskLostError, UserFunctionError
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.execution import Execution
+from penstock.jobmaster.attempt import slots_of
+from penstock.jobmaster.effects import Deploy, SlotId
+from penstock.jobmaster.events import CancelRequested, CheckpointRequested, Reported, SavepointRequested, Tick
+from penstock.jobmaster.job_master import JobMaster
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level
+from penstock.rpc.messages import (
+    FromSlot,
+    Heartbeat,
+    SlotReport,
+    ToTask,
+    decode_from_job_master,
+    decode_to_job_master,
+    encoder,
+)
 from penstock.runtime.task.events import (
     AbortCheckpoint,
     Acknowledge,
     CheckpointComplete,
     Decline,
     Effect,
-    Event,
     TriggerCheckpoint,
 )
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.checkers import ChannelChecks, CutChecks, TaskChecks
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
-from penstock.simulator.commits import Commits
-from penstock.simulator.driver import Driver, DriverLostError, Surroundings
 from penstock.simulator.fate import Fate
-from penstock.simulator.host import SlotHost, Told
-from penstock.simulator.network import Channel, ControlMessages, Network, SlotId
+from penstock.simulator.host import SlotHost
+from penstock.simulator.master_host import DriverLostError, MasterHost, Surroundings
+from penstock.simulator.network import Channel, ControlMessages, Network
 from penstock.simulator.outside import Outside, Results
 from penstock.simulator.possibilities import Possibilities
 from penstock.simulator.report import Trace, event_line, name_of, report_line, row_line
@@ -45,6 +56,7 @@ STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
 _LATE_RATE = 0.1
+_HEARTBEAT_MS = 500
 _AGAIN = (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete)
 """What may come twice: see network.py."""
 
@@ -70,27 +82,41 @@ class Simulation:
         self.acknowledged: list[Acknowledge] = []
         self.declined: list[Decline] = []
         self.went_back = 0
-        """How often the job has gone back to a checkpoint, or to its beginning, because something failed."""
+        """How often the job was restored from a checkpoint, or started from its beginning, because something failed."""
         self._cuts_before = 0
         self._jobs = 0
+        self._requests = itertools.count()
         self._exact_time = exact_time
         self._rescaled = rescaled
+        self._user_restarts = False
         self._fate = Fate(circumstances, random)
         self.storage = MemoryStorage(
             random, circumstances.upload_failure_rate, self.outside.complete, self._storage_changed
         )
         self._idle_jumps = 0
+        self._heartbeat_ms = 0
+        self.hosts: dict[SlotId, SlotHost] = {}
         self._start_job(graph)
 
     @property
-    def execution(self) -> Execution:
-        """The present attempt."""
-        return self.driver.execution
+    def master(self) -> JobMaster:
+        """The present job master."""
+        return self.driver.master
 
     @property
     def coordinator(self) -> CheckpointCoordinator:
-        """The present driver's."""
-        return self.driver.coordinator
+        """That of the present job master."""
+        return self.master.coordinator
+
+    @property
+    def status(self) -> JobStatus:
+        """Where the present attempt is."""
+        return self.master.attempt.status
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the job ended, if it did not succeed."""
+        return self.driver.finish.error if self.driver.finish is not None else None
 
     @property
     def results(self) -> Results:
@@ -100,65 +126,63 @@ class Simulation:
     @property
     def cuts(self) -> int:
         """How many cuts were compared."""
-        return self._cuts_before + self._cut_checks.cuts
+        return self._cuts_before + (self._cut_checks.cuts if hasattr(self, "_cut_checks") else 0)
 
     # Jobs and attempts.
 
     def _start_job(self, graph: JobGraph, origin: Any = None) -> None:
         """The user starts a job, perhaps from a checkpoint or savepoint."""
-        around = Surroundings(self.circumstances, self.clock, self.trace, self.storage, self.outside)
-
-        def commits(failed: Callable[[], None]) -> Commits:
-            return Commits(self.outside, self.random, self.circumstances.commit_failure_rate, failed)
-
-        self.driver = Driver(self._jobs, graph, around, commits, self._deliver, origin)
-        self._jobs += 1
-        if self._fate.healed:
-            self.driver.heal()
+        around = Surroundings(self.random, self.circumstances, self.clock, self.trace, self.storage, self.outside)
         self._control = ControlMessages(self.random, lambda slot: self._possibilities.touch(slot))
-        self._begin_attempt()
+        self.driver = MasterHost(
+            self._jobs, graph, around, self._send, self._deploy, self._stop, origin, self._fate.healed
+        )
+        self._jobs += 1
+        self._use_hosts({}, Network(1))
+        self.driver.start()
 
-    def _begin_attempt(self) -> None:
-        """Deploy the job."""
-        circumstances, graph = self.circumstances, self.driver.graph
-        levels = self.driver.begin_attempt()
+    def _use_hosts(self, hosts: dict[SlotId, SlotHost], network: Network) -> None:
+        """These slots can act from now on, and no others."""
+        self._network = network
+        self._agenda = Agenda(self.random)
+        self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
+        self._agenda.enter_background("tick", self._tick, _TICK_RATE)
+        self._possibilities = Possibilities(self._agenda, self, hosts, network, self._control, self.clock.now_ms)
+
+    def _deploy(self, effect: Deploy) -> None:
+        """Spark starts the slots of an attempt, unless it has too few, or one of them never comes."""
+        circumstances = self.circumstances
+        if effect.attempt and self._fate.chance(circumstances.slots_missing_rate):
+            self.driver.query_failed(NotEnoughSlotsError("an executor has not been replaced yet"))
+            return
+        levels = effect.graph.levels(
+            self.driver.job_id,
+            attempt=effect.attempt,
+            exactly_once=circumstances.exactly_once,
+            latency_interval_ms=circumstances.latency_interval_ms,
+            checkpointing=circumstances.checkpointing,
+            restore=effect.restored,
+        )
+        self._cuts_before = self.cuts
         edges = {id: edge for level in levels for id, edge in level.edges.items()}
-        self._network = Network(circumstances.channel_rows)
-        self._control.end_attempt(circumstances.late_rate)
         self._tasks = TaskChecks()
         self._channels = ChannelChecks(edges, self._exact_time, batched=False)
-        self._cuts_before = self.cuts if hasattr(self, "_cut_checks") else 0
         self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
         payloads = [dump_level(level) for level in levels]
-        self.hosts = {slot: self._host(slot, payloads[slot[0]]) for slot in slots_of(graph)}
-        self._agenda = Agenda(self.random)
-        self._agenda.enter_background("jump", self._jump, circumstances.jump_rate)
-        self._agenda.enter_background("tick", self._tick, _TICK_RATE)
-        self._possibilities = Possibilities(
-            self._agenda, self, self.hosts, self._network, self._control, self.clock.now_ms
-        )
-        self.execution.start()
+        self.hosts = {slot: self._host(slot, payloads[slot[0]], effect.attempt) for slot in slots_of(effect.graph)}
+        if effect.attempt and self._fate.chance(circumstances.slot_never_starts_rate):
+            self.hosts[self.random.choice(sorted(self.hosts))].freeze()
+        self._use_hosts(self.hosts, Network(circumstances.channel_rows))
 
-    def _host(self, slot_id: SlotId, payload: bytes) -> SlotHost:
-        return SlotHost(payload, slot_id, self.clock, self.circumstances, self, self.storage, self.driver.attempt)
+    def _stop(self) -> None:
+        """Spark stops the queries of an attempt: all its workers are gone. Some of what was under way will be late."""
+        for host in self.hosts.values():
+            host.kill()
+        self._control.end_attempt(self.circumstances.late_rate)
+        self._use_hosts({}, Network(1))
 
-    def _restart(self) -> None:
-        """The job has failed, and goes back."""
-        self.went_back += 1
-        self.driver.end_attempt()
-        if not self.storage.manifests and self.driver.origin is None:
-            # From the beginning: what came out of an attempt without a checkpoint never counted.
-            assert not self.results or not self.circumstances.checkpointing
-        if self._rescales():
-            self.trace.add("user", "ends the job and starts it again from its latest checkpoint")
-            self._finish_commits()
-            self._start_next_job()
-        else:
-            self.trace.add("JobManager", f"attempt {self.driver.attempt + 1}")
-            self._begin_attempt()
-
-    def _rescales(self) -> bool:
-        return self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate
+    def _host(self, slot_id: SlotId, payload: bytes, attempt: int) -> SlotHost:
+        return SlotHost(payload, slot_id, self.clock, self.circumstances, self, self.storage, attempt)
 
     def _start_next_job(self, savepoint: str | None = None) -> None:
         """The user starts the job from a savepoint, or from the latest checkpoint that is to be found."""
@@ -173,17 +197,9 @@ class Simulation:
         self.trace.add("user", f"starts with {[vertex.parallelism for vertex in graph.vertices]} subtasks")
         self._start_job(graph, origin)
 
-    def _start_from_savepoint(self, directory: str) -> None:
-        """The job has stopped with a savepoint."""
-        self.trace.add("user", f"starts from {directory}")
-        self.driver.end_attempt()
-        self._finish_commits()
-        self.coordinator.drop_all()
-        self._start_next_job(directory)
-
     def crash_driver(self) -> None:
         """The driver is killed, and with it all slots."""
-        if self.execution.status is JobStatus.CANCELED or not self.circumstances.checkpointing:
+        if self._is_cancelled or not self.circumstances.checkpointing:
             return
         self.trace.add("fate", "the driver is killed")
         self.went_back += 1
@@ -191,12 +207,16 @@ class Simulation:
             host.kill()
         newest = self.storage.latest()
         if newest is not None:
-            # What was collected is the driver's own. Here somebody has seen it in the moment in which it counted.
+            # Collected results are the driver's own. Here somebody saw them in the moment in which they counted.
             self.driver.collect(newest.checkpoint_id)
-        # With a savepoint that the user was told of, he goes on from there: what it names may have been committed.
+        # With a savepoint that the user knows of, the user starts from there: what it names may have been committed.
         self._start_next_job(self.driver.stopped_with)
 
-    # What hosts tell.
+    @property
+    def _is_cancelled(self) -> bool:
+        return self.status in (JobStatus.CANCELLING, JobStatus.CANCELED)
+
+    # What hosts report.
 
     def opening(self, slot: Slot) -> None:
         """A slot is about to be opened."""
@@ -207,9 +227,9 @@ class Simulation:
         """A slot has a row to write."""
         self._channels.sent(row, slot[0])
 
-    def report(self, slot: SlotId, attempt: int, message: Any) -> None:
-        """A slot tells the JobManager."""
-        self._control.from_slot(slot, (attempt, message))
+    def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
+        """A slot reports to the job master."""
+        self._control.from_slot(slot, encoder.encode(FromSlot(attempt, *slot, report)))
 
     def upload_ms(self) -> int:
         """How long the storage takes before it begins to write."""
@@ -221,40 +241,31 @@ class Simulation:
     def run(self) -> JobStatus:
         """Run the job to its end."""
         while True:
-            while not self.execution.over:
+            while self.driver.finish is None:
                 self.step()
-            if self.driver.may_restart:
-                self._restart()
-            elif self.driver.stopped_with is not None and self.execution.status is not JobStatus.CANCELED:
-                self._start_from_savepoint(self.driver.stopped_with)
-            elif self.execution.status is not JobStatus.FINISHED or self._ends_well():
+            status, error = self.driver.finish.status, self.driver.finish.error
+            if self._goes_on(status, error):
+                self.went_back += 1
+                self.trace.add("user", "starts the job again")
+                self._start_next_job()
+            elif self.driver.stopped_with is not None and status is JobStatus.FINISHED and not self.driver.drained:
+                self.trace.add("user", f"starts from {self.driver.stopped_with}")
+                self._start_next_job(self.driver.stopped_with)
+            else:
                 break
-        if self.execution.status is JobStatus.FINISHED:
+        if status is JobStatus.FINISHED:
             for host in self.hosts.values():
                 assert host.slot is not None
                 for task in host.slot.tasks.values():
                     self._channels.all_read(task)
-        self.execution.close()
-        return self.execution.status
+        return status
 
-    def _ends_well(self) -> bool:
-        """All tasks are closed: what is left is to be committed. False: the driver died over it, there is a new job."""
-        while self.driver.commits.waiting:
-            if self._fate.chance(self.circumstances.driver_crash_rate):
-                self.crash_driver()
-                return False
-            self._commit()
-        if self.driver.commits.error:
-            self.trace.add("user", "starts the job again, which has failed at its very end")
-            self.crash_driver()
-            return False
-        return True
-
-    def _finish_commits(self) -> None:
-        """The job is over: its driver does what is left before it ends."""
-        self.driver.commits.failure_rate = 0
-        while self.driver.commits.waiting:
-            self._commit()
+    def _goes_on(self, status: JobStatus, error: BaseException | None) -> bool:
+        """Whether the user starts the job again from its latest checkpoint: it failed, but not by its own program."""
+        user_restarts, self._user_restarts = self._user_restarts, False
+        if status is JobStatus.CANCELED:
+            return user_restarts
+        return status is JobStatus.FAILED and self.circumstances.checkpointing and not _is_the_programs(error)
 
     def step(self) -> None:
         """One event."""
@@ -262,16 +273,18 @@ class Simulation:
         assert steps < STEPS_MAX, f"after {steps} steps the job has not ended: deadlock or livelock"
         try:
             self._fate.befall(self, steps)
-            if not self.execution.over:
+            if self.driver.finish is None:
                 self._next()
         except DriverLostError:
             self.crash_driver()
 
     def _next(self) -> None:
         self._possibilities.refresh()
-        commits, agenda = self.driver.commits, self._agenda
-        self._can("commits", self._commit, commits.waiting)
-        self._can("committed", self._tell_committed, commits.untold)
+        driver, agenda = self.driver, self._agenda
+        self._can("outcomes", self._handle_next, bool(driver.events))
+        self._can("spark", driver.spark_does_next, bool(driver.spark))
+        self._can("storage", self._storage_does_next, bool(driver.storage))
+        self._can("results", driver.results_do_next, driver.pool.waits)
         if self._control.late:
             agenda.enter_background("late", self._late, _LATE_RATE)
         else:
@@ -293,16 +306,29 @@ class Simulation:
     def cancel(self) -> None:
         """The user cancels the job."""
         self.trace.add("user", "cancel")
-        self.execution.cancel()
+        self.driver.handle(CancelRequested())
 
     def crash(self) -> None:
-        """A worker is killed."""
-        slot = self.random.choice(sorted(self.hosts))
-        if self.execution.status in (JobStatus.CREATED, JobStatus.RUNNING):
+        """A worker is killed: Spark notices it some time later."""
+        slot = self._victim()
+        if slot is not None:
             self.trace.add("fate", f"{name_of(slot)} is killed")
             self.hosts[slot].kill()
             self._control.forget(slot)
-            self.execution.failed(slot, TaskLostError(f"{name_of(slot)} was killed"))
+            self.driver.query_failed(TaskLostError(f"{name_of(slot)} was killed"))
+
+    def freeze(self) -> None:
+        """A worker is stopped without dying: only its missing heartbeats tell."""
+        slot = self._victim()
+        if slot is not None and self.circumstances.checkpointing:
+            self.trace.add("fate", f"{name_of(slot)} is frozen")
+            self.hosts[slot].freeze()
+            self._possibilities.touch(slot)
+
+    def _victim(self) -> SlotId | None:
+        alive = [slot for slot, host in sorted(self.hosts.items()) if not host.is_frozen]
+        runs = self.status in (JobStatus.CREATED, JobStatus.RUNNING)
+        return self.random.choice(alive) if alive and runs and not self.driver.spark else None
 
     def heal(self) -> None:
         """Nothing fails any more."""
@@ -310,41 +336,52 @@ class Simulation:
         self.driver.heal()
 
     def trigger_checkpoint(self) -> int | None:
-        """Tell the sources to begin a checkpoint, if the job is running. Returns its number."""
-        if not self.execution.takes_checkpoints or self.coordinator.savepoint_awaited:
-            return None
-        n = self.coordinator.trigger(Wanted(lambda outcome: None, full=self.random.random() < 0.1))
-        self.trace.add("JobManager", f"trigger checkpoint {n}")
-        return n
+        """A checkpoint begins, if the job is running. Returns its number."""
+        before = self.coordinator.under_way
+        if self.circumstances.checkpointing or not self.master.finished:
+            self._handle(CheckpointRequested(full=self.random.random() < 0.1))
+        begun = [n for n in self.coordinator.under_way if n not in before]
+        if begun:
+            self.trace.add("job master", f"trigger checkpoint {begun[0]}")
+        return begun[0] if begun else None
 
     def take_savepoint(self) -> None:
-        """The user asks for a savepoint, and perhaps for the job to stop with it."""
-        if self.execution.takes_checkpoints and self.circumstances.checkpointing:
+        """The user asks for a savepoint, and perhaps for the job to stop with it, or to be drained into it."""
+        if self.circumstances.checkpointing:
             stop = self.random.random() < self.circumstances.stop_rate
-            self.driver.take_savepoint(f"{SAVEPOINTS}{self.trace.steps}", stop)
+            drain = stop and self.random.random() < self.circumstances.drain_rate
+            request = SavepointRequested(next(self._requests), f"{SAVEPOINTS}{self.trace.steps}", stop, drain)
+            self.driver.request(request)
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """Tell all tasks that a checkpoint is given up."""
-        self.trace.add("JobManager", f"abort checkpoint {checkpoint_id}")
-        self.coordinator.abort(checkpoint_id, "it took too long")
+        """A checkpoint is aborted by its operator."""
+        self.trace.add("job master", f"abort checkpoint {checkpoint_id}")
+        reason = CheckpointFailureReason.CANCELLED
+        self.coordinator.abort(checkpoint_id, reason, "it took too long", self.clock.now_ms())
+        self._handle(Tick())
 
     def abort_newest(self) -> None:
-        """The newest checkpoint under way is given up."""
-        if self.driver.under_way:
-            self.abort_checkpoint(max(self.driver.under_way))
+        """The newest checkpoint under way is aborted."""
+        if self.coordinator.under_way:
+            self.abort_checkpoint(max(self.coordinator.under_way))
+
+    def restart_by_hand(self) -> None:
+        """The user cancels a job that waits for its restart, and starts it again from its latest checkpoint."""
+        if self.master.status is JobStatus.RESTARTING and self.circumstances.checkpointing:
+            self._user_restarts = True
+            self.cancel()
 
     def _storage_changed(self) -> None:
         if self._fate.chance(self.circumstances.driver_crash_rate):
             raise DriverLostError
 
-    def _deliver(self, vertex: int, subtask: int, event: Event) -> None:
-        if isinstance(event, TriggerCheckpoint) and self._fate.chance(self.circumstances.trigger_lost):
+    def _send(self, slot: SlotId, message: ToTask) -> None:
+        if isinstance(message.event, TriggerCheckpoint) and self._fate.chance(self.circumstances.trigger_lost):
             return
-        slot = (self.driver.graph.vertices[vertex].level, subtask)
-        message = Told(self.driver.attempt, vertex, event)
-        self._control.to_slot(slot, message)
-        if isinstance(event, _AGAIN) and self._fate.chance(self.circumstances.late_rate):
-            self._control.again(slot, message)
+        data = encoder.encode(message)
+        self._control.to_slot(slot, data)
+        if isinstance(message.event, _AGAIN) and self._fate.chance(self.circumstances.late_rate):
+            self._control.again(slot, data)
 
     # What happens.
 
@@ -394,47 +431,61 @@ class Simulation:
 
     def tell(self, slot: SlotId) -> None:
         """A slot is told something."""
-        message = self._control.next_to(slot)
+        message = decode_from_job_master(self._control.next_to(slot))
+        assert isinstance(message, ToTask)
         self.hosts[slot].told(message)
         self._after(slot, f"v{message.vertex} {event_line(message.event)}")
 
     def hear(self, slot: SlotId) -> None:
-        """The JobManager hears of a slot."""
-        attempt, message = self._control.next_from(slot)
+        """The job master hears of a slot."""
+        data = self._control.next_from(slot)
         self._possibilities.touch(slot)
-        self.trace.add("JobManager", f"{name_of(slot)}: {report_line(message)}")
-        if not self.driver.lets_in(attempt):
-            return
-        if isinstance(message, Effect):
-            self._tasks.effect(message)
-        if isinstance(message, Acknowledge):
-            self.acknowledged.append(message)
-        elif isinstance(message, Decline):
-            self.declined.append(message)
+        self._hear(data)
+
+    def _hear(self, data: bytes) -> None:
+        message = decode_to_job_master(data)
+        assert isinstance(message, FromSlot)
+        report = message.report
+        self.trace.add("job master", f"{name_of((message.level, message.index))}: {report_line(report)}")
+        if message.attempt == self.master.attempt.number:
+            if isinstance(report, Effect):
+                self._tasks.effect(report)
+            if isinstance(report, Acknowledge):
+                self.acknowledged.append(report)
+            elif isinstance(report, Decline):
+                self.declined.append(report)
+        self._handle(Reported(message))
+
+    def _handle_next(self) -> None:
+        self._watched(self.driver.handle_next)
+
+    def _handle(self, event: Any) -> None:
+        self._watched(lambda: self.driver.handle(event))
+
+    def _watched(self, do: Callable[[], None]) -> None:
+        """A checkpoint that completes, or a job that stops, is a good moment for a crash."""
         before, stopped = self.coordinator.committed_id, self.driver.stopped_with
-        self.driver.hear(slot, message)
+        restarting = self.master.status is JobStatus.RESTARTING
+        do()
         if self.driver.stopped_with != stopped:
             self._fate.stopping(self.trace.steps)
         if self.coordinator.committed_id != before:
             self._fate.checkpoint_complete(self.trace.steps)
+        if not restarting and self.master.status is JobStatus.RESTARTING:
+            self.went_back += 1
+            if self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate:
+                self.restart_by_hand()
+
+    def _storage_does_next(self) -> None:
+        self.driver.storage_does_next()
 
     def _late(self) -> None:
-        slot, told, message = self._control.next_late()
+        slot, told, data = self._control.next_late()
         self.trace.add("network", f"brings what is late for {name_of(slot)}")
-        if slot not in self.hosts:
-            return
-        if told:
-            self._control.to_slot(slot, message)
-        else:
-            self._control.from_slot(slot, message)
-
-    def _commit(self) -> None:
-        self.trace.add("committer", "commits")
-        self.driver.commits.do_next()
-
-    def _tell_committed(self) -> None:
-        self.trace.add("JobManager", "hears that a commit is done")
-        self.driver.commits.tell_next()
+        if not told:
+            self._hear(data)
+        elif slot in self.hosts:
+            self._control.to_slot(slot, data)
 
     # Time.
 
@@ -447,14 +498,27 @@ class Simulation:
     def _to_next_wake(self) -> None:
         self._idle_jumps += 1
         of_slots = self._possibilities.next_wake_ms()
-        wakes = [at for at in (*self.driver.wakes_ms(), of_slots) if at is not None]
+        wakes = [at for at in (self.master.wake_at_ms(checkpoints=False), of_slots) if at is not None]
         assert wakes, "nothing can happen any more, and the job has not ended: deadlock"
         assert self._idle_jumps < _IDLE_JUMPS_MAX, "only time passes, and the job does not end: livelock"
-        next_checkpoint = self.driver.next_checkpoint_ms()
+        next_checkpoint = self.master.wake_at_ms()
         at = min(wakes) if next_checkpoint is None else min(*wakes, next_checkpoint)
         self._advance_to(max(at, self.clock.now_ms()), "all is idle")
 
     def _advance_to(self, now_ms: int, why: str) -> None:
         self.clock.advance_to(now_ms)
         self.trace.add("clock", why)
-        self.driver.tick()
+        if now_ms - self._heartbeat_ms >= _HEARTBEAT_MS:
+            self._heartbeat_ms = now_ms
+            self._send_heartbeats()
+        self._handle(Tick())
+
+    def _send_heartbeats(self) -> None:
+        """Those of all living workers arrive at once: the thread that sends them has nothing else to do."""
+        for slot, host in self.hosts.items():
+            if host.sends_heartbeats and host.attempt == self.master.attempt.number:
+                self._handle(Reported(FromSlot(host.attempt, *slot, Heartbeat([]))))
+
+
+def _is_the_programs(error: BaseException | None) -> bool:
+    return isinstance(error, UserFunctionError)

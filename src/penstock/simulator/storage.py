@@ -7,6 +7,7 @@ from random import Random
 
 from penstock.checkpoint.columns import ColumnFiles
 from penstock.checkpoint.manifest import Manifest, decode, encode, located
+from penstock.checkpoint.storage_operations import CheckpointStorage
 
 SAVEPOINTS = "/savepoint-"
 """What the paths of all savepoints begin with."""
@@ -48,6 +49,10 @@ class MemoryStorage(ColumnFiles):
     def savepoint(self, directory: str) -> MemorySavepoint:
         """Where a savepoint is kept."""
         return MemorySavepoint(self, directory)
+
+    def of_other_run(self, directory: str) -> CheckpointStorage:
+        """The checkpoints of another run of the job."""
+        raise AssertionError("simulated jobs claim nothing")
 
     def publish(self, manifest: Manifest) -> str:
         """Keep a manifest, as what it would be on disk. What it refers to must be there."""
@@ -95,6 +100,10 @@ class MemoryStorage(ColumnFiles):
         self.files = {**kept, **own}
         self.manifests.clear()
         return located(latest, directory) if latest is not None else None
+
+    def fail(self) -> None:
+        """Each write fails from now on."""
+        self._failure_rate = 1
 
     def heal(self) -> None:
         """No write fails from now on."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
-import traceback
 
 import msgspec
 
-from penstock.common import errors
-from penstock.common.errors import JobError, NotEnoughSlotsError, PenstockError, TaskLostError
+from penstock.common.errors import NotEnoughSlotsError, PenstockError, TaskLostError
+from penstock.rpc.failures import describe, revive
 
 _MARK = re.compile(r"penstock-failure<([A-Za-z0-9+/=]+)>")
 
@@ -27,19 +26,6 @@ _SIGNS_OF_DEATH = (
 
 class StageError(Exception):
     """Raised in a worker in batched mode: its text carries the failure through Spark."""
-
-
-def describe(error: BaseException) -> tuple[str, str]:
-    """(name of the error's class, what it says); an error that is not penstock's own comes with its traceback."""
-    if isinstance(error, PenstockError):
-        return type(error).__name__, str(error)
-    return "JobError", "".join(traceback.format_exception(error)).rstrip()
-
-
-def revive(kind: str, message: str) -> PenstockError:
-    """The error that `describe` told of."""
-    known = getattr(errors, kind, None)
-    return known(message) if isinstance(known, type) and issubclass(known, PenstockError) else JobError(message)
 
 
 def to_stage_failure(error: BaseException) -> StageError:

@@ -6,9 +6,16 @@ from random import Random
 
 import pytest
 
-from penstock.checkpoint.coordinator import CheckpointCoordinator, CheckpointSettings, VertexOutline, Wanted
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.effects import Commit, SendToTask, StorageEffect
+from penstock.checkpoint.failure import CheckpointFailureReason
 from penstock.checkpoint.manifest import unpacked
+from penstock.checkpoint.pending import CheckpointRequest
+from penstock.checkpoint.schedule import CheckpointSettings
+from penstock.checkpoint.storage_operations import carry_out
+from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, TriggerCheckpoint
 from penstock.simulator.storage import MemoryStorage
 from penstock.state.handles import KeyedFile, OperatorState, SnapshotFigures, SubtaskState
@@ -18,7 +25,7 @@ SINK = 7
 
 
 class Job:
-    """Two source subtasks, two counting ones; tasks are played by the test."""
+    """Two source subtasks, two counting ones; tasks, storage and sinks are played by the test."""
 
     def __init__(self, **settings) -> None:
         self.now_ms = 1_000
@@ -26,32 +33,83 @@ class Job:
         self.told: list = []
         self.committed: list = []
         self.aborted: list = []
-        self.commits_at_once = True
+        self.commits: list[Commit] = []
+        """Commits that were handed out and not done, in order."""
+        self.operations: list[StorageEffect] = []
+        """Storage operations that are not carried out, in order."""
+        self.commits_at_once = self.stores_at_once = True
+        self.effects: list = []
         self.coordinator = CheckpointCoordinator(
             "job",
             "a job",
             [
-                VertexOutline(SOURCE, "source", 2, 128, [("s", "source")], True),
-                VertexOutline(COUNT, "count", 2, 128, [("c", "count"), ("w", "sink")], False),
+                CheckpointVertex(SOURCE, "source", 2, 128, [("s", "source")], True),
+                CheckpointVertex(COUNT, "count", 2, 128, [("c", "count"), ("w", "sink")], False, {SINK: "w"}),
             ],
             CheckpointSettings(**{"failures_tolerated": 100, **settings}),
-            self.storage,
-            lambda: self.now_ms,
-            self.commit,
-            lambda *lost: self.aborted.append(lost),
-            {SINK: "w"},
+            self.effects.append,
         )
-        self.coordinator.attempt_began(0, lambda *event: self.told.append(event), lambda: {"s": ["split"]})
+        self.coordinator.attempt_began(0, lambda: {"s": ["split"]}, self.now_ms)
 
-    def commit(self, sink: int, subtask: int, values: list, done, again: bool) -> None:
-        self.committed.append((sink, subtask, values))
-        if self.commits_at_once:
-            done()
+    def does(self) -> Job:
+        """Carry out what the coordinator asks, and what follows from that."""
+        while self.effects:
+            effect = self.effects.pop(0)
+            if isinstance(effect, SendToTask):
+                self.told.append((effect.vertex, effect.subtask, effect.event))
+            elif isinstance(effect, StorageEffect):
+                self.operations.append(effect)
+                if self.stores_at_once:
+                    self.stores()
+            elif isinstance(effect, Commit):
+                self.committed.append((effect.sink, effect.subtask, effect.committables))
+                self.commits.append(effect)
+                if self.commits_at_once:
+                    self.commits_next()
+            else:
+                self.aborted.append((effect.sink, effect.subtask, effect.committables))
+        return self
+
+    def stores(self) -> Job:
+        """The storage carries its oldest operation out."""
+        effect = self.operations.pop(0)
+        error = ""
+        try:
+            carry_out(effect, self.storage)
+        except OSError as failure:
+            error = str(failure)
+        self.coordinator.storage_ended(effect.operation, error, self.now_ms)
+        return self.does()
+
+    def commits_next(self) -> None:
+        self.coordinator.committed(self.commits.pop(0).operation)
+
+    def triggers(self) -> int:
+        number = self.coordinator.trigger(self.now_ms)
+        self.does()
+        return number
+
+    def asks(self, then=lambda outcome: None, savepoint: str = "", stop: bool = False) -> Job:
+        options = CheckpointOptions(savepoint=savepoint, stop=stop)
+        self.coordinator.request(CheckpointRequest(then, options), self.now_ms)
+        return self.does()
 
     def passes(self, ms: int) -> Job:
         self.now_ms += ms
-        self.coordinator.tick()
-        return self
+        self.coordinator.tick(self.now_ms)
+        return self.does()
+
+    def declines(self, task: tuple[int, int], checkpoint_id: int, reason: str) -> Job:
+        self.coordinator.declined(task, checkpoint_id, reason, self.now_ms)
+        return self.does()
+
+    def aborts(self, checkpoint_id: int) -> Job:
+        self.coordinator.abort(checkpoint_id, CheckpointFailureReason.CANCELLED, "no reason", self.now_ms)
+        return self.does()
+
+    def ends_attempt(self) -> Job:
+        self.coordinator.attempt_ended()
+        return self.does()
 
     def triggered(self) -> list[int]:
         """Checkpoints that sources were told to begin since the last call."""
@@ -65,7 +123,9 @@ class Job:
                 name = f"{file}-{task[0]}-{task[1]}"
                 self.storage.files[name] = b""
                 state = SubtaskState({"c": OperatorState([KeyedFile(name, 0, [], [])])})
-            self.coordinator.acknowledged(task, checkpoint_id, state, list(commits) if task[0] == COUNT else [])
+            prepared = list(commits) if task[0] == COUNT else []
+            self.coordinator.acknowledged(task, checkpoint_id, state, prepared, self.now_ms)
+            self.does()
         return self
 
     @property
@@ -95,7 +155,7 @@ def test_after_one_there_is_a_pause() -> None:
 def test_it_is_complete_when_all_tasks_have_acknowledged() -> None:
     """A restored job would lack the state of the slowest task."""
     job = Job()
-    n = job.coordinator.trigger()
+    n = job.triggers()
     job.acknowledge(n, (SOURCE, 0), (SOURCE, 1), (COUNT, 0), (COUNT, 0))
     assert job.complete == []
     job.acknowledge(n, (COUNT, 1))
@@ -107,7 +167,7 @@ def test_it_is_complete_when_all_tasks_have_acknowledged() -> None:
 def test_what_sinks_prepared_is_committed_after_the_manifest_is_written() -> None:
     """Output without the state that made it: after a failure it would come a second time."""
     job = Job()
-    n = job.coordinator.trigger()
+    n = job.triggers()
     job.acknowledge(n, commits=[(SINK, ["a"])])
     assert job.committed == [(SINK, 0, ["a"]), (SINK, 1, ["a"])]
     assert [unpacked(text) for text in job.storage.latest().commits["w"]] == [(0, ["a"]), (1, ["a"])]
@@ -116,20 +176,20 @@ def test_what_sinks_prepared_is_committed_after_the_manifest_is_written() -> Non
 def test_a_manifest_that_can_not_be_written_commits_nothing() -> None:
     """Output would be published of which no checkpoint knows: after a failure it would come again."""
     job = Job()
-    n = job.coordinator.trigger()
-    job.storage._failure_rate = 1
+    n = job.triggers()
+    job.storage.fail()
     job.acknowledge(n, commits=[(SINK, ["a"])])
     assert (job.complete, job.committed) == ([], [])
     job.storage.heal()
-    job.acknowledge(job.coordinator.trigger(), commits=[(SINK, ["b"])])
+    job.acknowledge(job.triggers(), commits=[(SINK, ["b"])])
     assert [values for _, _, values in job.committed] == [["a"], ["a"], ["b"], ["b"]]
 
 
 def test_what_was_prepared_for_one_that_failed_comes_with_the_next_in_order() -> None:
     """A transaction that nobody commits is output lost; one committed too early comes again after a failure."""
     job = Job(concurrent_max=3)
-    first, second, third = (job.coordinator.trigger() for _ in range(3))
-    job.coordinator.declined((COUNT, 1), second, "for a reason")
+    first, second, third = (job.triggers() for _ in range(3))
+    job.declines((COUNT, 1), second, "for a reason")
     job.acknowledge(second, (COUNT, 0), commits=[(SINK, ["2"])])
     job.acknowledge(first, (COUNT, 0), commits=[(SINK, ["1"])])
     job.acknowledge(first, (SOURCE, 0), (SOURCE, 1), (COUNT, 1))
@@ -141,7 +201,7 @@ def test_what_was_prepared_for_one_that_failed_comes_with_the_next_in_order() ->
 def test_a_newer_one_subsumes_an_older_one() -> None:
     """The older one could complete afterwards, and the job would go back further than it has to."""
     job = Job(concurrent_max=2)
-    older, newer = job.coordinator.trigger(), job.coordinator.trigger()
+    older, newer = job.triggers(), job.triggers()
     job.acknowledge(older, (COUNT, 0), commits=[(SINK, ["1"])])
     job.acknowledge(newer)
     assert job.complete == [newer]
@@ -165,9 +225,10 @@ def test_the_last_one_may_take_too_long_as_well() -> None:
     """A job whose data has ended would wait for ever for one lost message."""
     job = Job(interval_ms=100, timeout_ms=300)
     outcomes: list = []
-    job.coordinator.ask(Wanted(outcomes.append))
+    job.asks(outcomes.append)
     job.now_ms += 300
-    job.coordinator.tick(may_begin=False)
+    job.coordinator.tick(job.now_ms, may_begin=False)
+    job.does()
     assert isinstance(outcomes[0], CheckpointError)
     assert job.triggered() == [1], "none begins by itself"
 
@@ -175,12 +236,12 @@ def test_the_last_one_may_take_too_long_as_well() -> None:
 def test_too_many_failures_in_a_row_fail_the_job() -> None:
     """A job would run for days without one checkpoint, and nobody would notice until it is needed."""
     job = Job(failures_tolerated=1)
-    job.coordinator.declined((COUNT, 0), job.coordinator.trigger(), "disk full")
+    job.declines((COUNT, 0), job.triggers(), "disk full")
     assert job.coordinator.error is None
-    job.acknowledge(job.coordinator.trigger())
-    job.coordinator.declined((COUNT, 0), job.coordinator.trigger(), "disk full")
+    job.acknowledge(job.triggers())
+    job.declines((COUNT, 0), job.triggers(), "disk full")
     assert job.coordinator.error is None, "a success in between: counted anew"
-    job.coordinator.declined((COUNT, 0), job.coordinator.trigger(), "disk full")
+    job.declines((COUNT, 0), job.triggers(), "disk full")
     assert "count (1) declined: disk full" in str(job.coordinator.error)
     assert "tolerable-failed-checkpoints (1)" in str(job.coordinator.error)
 
@@ -188,14 +249,14 @@ def test_too_many_failures_in_a_row_fail_the_job() -> None:
 def test_an_attempt_that_ends_takes_its_checkpoints_with_it() -> None:
     """A late acknowledgement of a dead attempt would complete a checkpoint of two worlds."""
     job = Job()
-    n = job.coordinator.trigger()
+    n = job.triggers()
     job.acknowledge(n, (COUNT, 0), commits=[(SINK, ["a"])])
     answers: list = []
-    last = job.coordinator.trigger(Wanted(answers.append))
-    job.coordinator.attempt_ended()
+    last = job.coordinator.trigger(job.now_ms, CheckpointRequest(answers.append))
+    job.ends_attempt()
     assert isinstance(answers[0], CheckpointError) and len(answers) == 1
-    job.coordinator.attempt_began(1, lambda *event: job.told.append(event), dict)
-    again = job.coordinator.trigger()
+    job.coordinator.attempt_began(1, dict, job.now_ms)
+    again = job.triggers()
     assert again > last
     job.acknowledge(again, commits=[(SINK, ["b"])])
     assert [values for _, _, values in job.committed] == [["b"], ["b"]]
@@ -205,10 +266,10 @@ def test_an_attempt_that_ends_takes_its_checkpoints_with_it() -> None:
 def test_what_people_are_told_of_a_checkpoint() -> None:
     """A checkpoint that grows or slows down from day to day would be noticed when it fails."""
     job = Job()
-    n = job.coordinator.trigger()
+    n = job.triggers()
     job.now_ms += 40
     for subtask, figures in enumerate((SnapshotFigures(5, 1, 20, 0, 100, 300), SnapshotFigures(9, 2, 10, 4, 50, 200))):
-        job.coordinator.acknowledged((COUNT, subtask), n, SubtaskState({}, figures), [])
+        job.coordinator.acknowledged((COUNT, subtask), n, SubtaskState({}, figures), [], job.now_ms)
     job.acknowledge(n, (SOURCE, 0), (SOURCE, 1))
     (report,) = job.coordinator.history
     assert (report.checkpoint_id, report.duration_ms) == (n, 40)
@@ -222,7 +283,7 @@ def test_old_checkpoints_go_and_files_with_them(retained: int) -> None:
     """The store would fill up; or a file would go that a checkpoint still needs."""
     job = Job(retained=retained)
     for number in range(1, 5):
-        job.acknowledge(job.coordinator.trigger(), file=f"file{number}")
+        job.acknowledge(job.triggers(), file=f"file{number}")
     assert job.complete == list(range(5 - retained, 5))
     assert {name.partition("-")[0] for name in job.storage.files} == {f"file{n}" for n in range(5 - retained, 5)}
 
@@ -230,10 +291,10 @@ def test_old_checkpoints_go_and_files_with_them(retained: int) -> None:
 def test_a_file_of_one_that_failed_stays_while_the_task_builds_on_it() -> None:
     """The next checkpoint would refer to a file that is gone."""
     job = Job()
-    failed = job.coordinator.trigger()
+    failed = job.triggers()
     job.acknowledge(failed, (COUNT, 0), file="shared")
-    job.coordinator.declined((COUNT, 1), failed, "for a reason")
-    job.acknowledge(job.coordinator.trigger(), (SOURCE, 0), (SOURCE, 1), (COUNT, 1), file="other")
+    job.declines((COUNT, 1), failed, "for a reason")
+    job.acknowledge(job.triggers(), (SOURCE, 0), (SOURCE, 1), (COUNT, 1), file="other")
     assert "shared-1-0" in job.storage.files
     job.acknowledge(2, (COUNT, 0), file="shared")
     assert job.complete == [2]
@@ -243,16 +304,17 @@ def test_a_commit_is_in_every_manifest_until_it_is_done() -> None:
     """A driver that dies with commits still to do would forget those of the checkpoint before the last."""
     job = Job()
     job.commits_at_once = False
-    job.acknowledge(job.coordinator.trigger(), commits=[(SINK, ["a"])])
-    job.acknowledge(job.coordinator.trigger(), commits=[(SINK, ["b"])])
+    job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
+    job.acknowledge(job.triggers(), commits=[(SINK, ["b"])])
     assert [values for _, _, values in job.committed] == [["a"], ["a"], ["b"], ["b"]]
     held = [unpacked(text)[1] for text in job.storage.latest().commits["w"]]
     assert held == [["a"], ["a"], ["b"], ["b"]]
 
     again = Job()
     again.coordinator.commit_again(job.storage.latest())
+    again.does()
     assert [values for _, _, values in again.committed] == held
-    again.acknowledge(again.coordinator.trigger(), commits=[(SINK, ["c"])])
+    again.acknowledge(again.triggers(), commits=[(SINK, ["c"])])
     assert "c" in str([unpacked(text) for text in again.storage.latest().commits["w"]])
     assert len(again.storage.latest().commits["w"]) == 2, "those that are done are not in it"
 
@@ -260,11 +322,11 @@ def test_a_commit_is_in_every_manifest_until_it_is_done() -> None:
 def test_what_will_never_be_committed_is_given_up() -> None:
     """Transactions and hidden files of an attempt that failed would stay open, or lie about, for ever."""
     job = Job()
-    given_up = job.coordinator.trigger()
+    given_up = job.triggers()
     job.acknowledge(given_up, (COUNT, 0), commits=[(SINK, ["a"])])
-    job.coordinator.abort(given_up, "no reason")
-    job.acknowledge(job.coordinator.trigger(), (COUNT, 1), commits=[(SINK, ["b"])])
-    job.coordinator.attempt_ended()
+    job.aborts(given_up)
+    job.acknowledge(job.triggers(), (COUNT, 1), commits=[(SINK, ["b"])])
+    job.ends_attempt()
     assert job.aborted == [(SINK, 0, ["a"]), (SINK, 1, ["b"])]
     assert not job.committed
 
@@ -272,9 +334,9 @@ def test_what_will_never_be_committed_is_given_up() -> None:
 def test_a_savepoint_waits_and_holds_checkpoints_back() -> None:
     """Barriers of a savepoint and of a checkpoint would overtake each other, and one of the two would be declined."""
     job = Job(interval_ms=100)
-    first = job.coordinator.trigger()
+    first = job.triggers()
     outcomes: list = []
-    job.coordinator.ask(Wanted(outcomes.append, "/sp"))
+    job.asks(outcomes.append, "/sp")
     assert job.triggered() == [first]
     job.acknowledge(first)
     (savepoint,) = job.triggered()
@@ -294,7 +356,7 @@ def test_a_savepoint_with_which_the_job_stops_is_committed() -> None:
     """What the job had written last would never be seen."""
     job = Job(interval_ms=100)
     outcomes: list = []
-    job.coordinator.ask(Wanted(outcomes.append, "/sp", stop=True))
+    job.asks(outcomes.append, "/sp", stop=True)
     (savepoint,) = job.triggered()
     job.acknowledge(savepoint, commits=[(SINK, ["a"])])
     assert [values for _, _, values in job.committed] == [["a"], ["a"]]
@@ -304,10 +366,10 @@ def test_a_savepoint_with_which_the_job_stops_is_committed() -> None:
 def test_nobody_goes_back_behind_a_savepoint_with_which_the_job_stops() -> None:
     """A worker lost while the tasks are closed, and all since the last checkpoint would come out twice."""
     job = Job(interval_ms=100)
-    job.coordinator.ask(Wanted(lambda outcome: None, "/first"))
+    job.asks(lambda outcome: None, "/first")
     job.acknowledge(*job.triggered())
     assert not job.coordinator.stopped
-    job.coordinator.ask(Wanted(lambda outcome: None, "/second", stop=True))
+    job.asks(lambda outcome: None, "/second", stop=True)
     job.acknowledge(*job.triggered())
     assert job.coordinator.stopped
 
@@ -316,9 +378,9 @@ def test_a_savepoint_that_fails_is_the_affair_of_who_asked() -> None:
     """A job would fail because somebody named a directory that is not there."""
     job = Job(failures_tolerated=0)
     outcomes: list = []
-    job.coordinator.ask(Wanted(outcomes.append, "/sp"))
+    job.asks(outcomes.append, "/sp")
     (savepoint,) = job.triggered()
-    job.coordinator.declined((COUNT, 0), savepoint, "no such directory")
+    job.declines((COUNT, 0), savepoint, "no such directory")
     assert isinstance(outcomes[0], CheckpointError) and "no such directory" in str(outcomes[0])
     assert job.coordinator.error is None
 
@@ -326,55 +388,98 @@ def test_a_savepoint_that_fails_is_the_affair_of_who_asked() -> None:
 def test_what_a_savepoint_names_is_not_given_up() -> None:
     """Who starts from the savepoint would find hidden files gone that it names, and rows with them."""
     job = Job(interval_ms=100)
-    given_up = job.coordinator.trigger()
+    given_up = job.triggers()
     job.acknowledge(given_up, (COUNT, 0), commits=[(SINK, ["a"])])
-    job.coordinator.abort(given_up, "too slow")
-    job.coordinator.ask(Wanted(lambda outcome: None, "/sp"))
+    job.aborts(given_up)
+    job.asks(lambda outcome: None, "/sp")
     (_, savepoint) = job.triggered()
     job.acknowledge(savepoint, commits=[(SINK, ["b"])])
-    later = job.coordinator.trigger()
+    later = job.triggers()
     job.acknowledge(later, (COUNT, 0), commits=[(SINK, ["c"])])
-    job.coordinator.attempt_ended()
+    job.ends_attempt()
     assert job.aborted == [(SINK, 0, ["c"])]
 
 
 def test_what_was_prepared_for_a_savepoint_that_failed_is_given_up_with_its_attempt() -> None:
     """Hidden files and open transactions would stay for ever."""
     job = Job(interval_ms=100)
-    job.coordinator.ask(Wanted(lambda outcome: None, "/sp"))
+    job.asks(lambda outcome: None, "/sp")
     (savepoint,) = job.triggered()
     job.acknowledge(savepoint, (COUNT, 0), commits=[(SINK, ["a"])])
-    job.coordinator.declined((COUNT, 1), savepoint, "the disk is full")
-    job.coordinator.attempt_ended()
+    job.declines((COUNT, 1), savepoint, "the disk is full")
+    job.ends_attempt()
     assert job.aborted == [(SINK, 0, ["a"])]
 
 
 def test_before_a_job_stops_with_a_savepoint_its_checkpoints_go() -> None:
-    """A driver that dies over the commits would leave a latest checkpoint behind which they lie: done twice."""
+    """A driver that dies over the commits would leave a latest checkpoint from before them: they are done twice."""
     job = Job(interval_ms=100)
-    job.acknowledge(job.coordinator.trigger())
+    job.acknowledge(job.triggers())
     assert job.complete
-    of_commits: list[list[int]] = []
-    commit = job.commit
-    job.coordinator._commit = lambda *what: (of_commits.append(job.complete), commit(*what))
     job.triggered()
-    job.coordinator.ask(Wanted(lambda outcome: None, "/sp", stop=True))
+    job.stores_at_once = False
+    job.asks(savepoint="/sp", stop=True)
     job.acknowledge(*job.triggered(), commits=[(SINK, ["a"])])
-    assert of_commits == [[], []]
+    job.stores()
+    assert job.storage.savepoints and not job.committed, "the savepoint is stored, its checkpoints are still there"
+    job.stores()
+    assert not job.complete and len(job.committed) == 2
 
 
 def test_the_end_waits_until_all_is_committed() -> None:
-    """A commit that fails when the tasks are gone is done again by nobody."""
+    """A commit that fails when the tasks are gone is never repeated."""
     job = Job()
     job.commits_at_once = False
-    undone: list = []
-    job.coordinator._commit = lambda sink, subtask, values, done, again: undone.append(done)
     ended: list[str] = []
-    job.acknowledge(job.coordinator.trigger(), commits=[(SINK, ["a"])])
+    job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
     job.coordinator.when_committed(lambda: ended.append("end"))
-    undone[0]()
+    job.commits_next()
     assert not ended
-    undone[1]()
+    job.commits_next()
     assert ended == ["end"]
     job.coordinator.when_committed(lambda: ended.append("at once"))
     assert ended == ["end", "at once"]
+
+
+def test_a_checkpoint_that_is_being_stored_is_neither_aborted_nor_overtaken() -> None:
+    """Its manifest may be there already: a job that went on without it would publish the same output twice."""
+    job = Job(interval_ms=100, timeout_ms=300, concurrent_max=2)
+    job.stores_at_once = False
+    first = job.triggers()
+    job.acknowledge(first, commits=[(SINK, ["1"])])
+    job.passes(1_000)
+    (second,) = (n for n in job.coordinator.under_way if n != first)
+    job.acknowledge(second, commits=[(SINK, ["2"])])
+    job.aborts(first)
+    job.declines((COUNT, 0), first, "too late to say so")
+    assert job.coordinator.under_way == [first, second] and len(job.operations) == 1
+    job.stores()
+    assert job.complete == [first] and [values for _, _, values in job.committed] == [["1"], ["1"]]
+    while job.operations:
+        job.stores()
+    assert job.complete == [second] and [values for _, _, values in job.committed[2:]] == [["2"], ["2"]]
+
+
+def test_what_comes_while_a_manifest_is_stored_is_committed_with_the_next_one() -> None:
+    """The manifest does not name it: a driver that died then would never commit it."""
+    job = Job(concurrent_max=2)
+    first, second = job.triggers(), job.triggers()
+    job.acknowledge(first, (COUNT, 0), commits=[(SINK, ["1 of subtask 0"])])
+    job.stores_at_once = False
+    job.acknowledge(second, commits=[(SINK, ["2"])])
+    job.acknowledge(first, (COUNT, 1), commits=[(SINK, ["1 of subtask 1"])])
+    job.stores_at_once = True
+    job.stores()
+    named = [unpacked(text)[1] for text in job.storage.latest().commits["w"]]
+    assert named == [["1 of subtask 0"], ["2"], ["2"]]
+    assert [values for _, _, values in job.committed] == named
+    job.acknowledge(job.triggers(), commits=[(SINK, ["3"])])
+    assert ["1 of subtask 1"] in [values for _, _, values in job.committed[3:]]
+
+
+def test_of_failures_only_those_count_that_say_something_of_the_job() -> None:
+    """A job would fail because a newer checkpoint overtook an older one, or because a user aborted one."""
+    job = Job(failures_tolerated=0, concurrent_max=2)
+    older, newer = job.triggers(), job.triggers()
+    job.acknowledge(newer).aborts(job.triggers())
+    assert older not in job.coordinator.under_way and job.coordinator.error is None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from penstock.checkpoint.coordinator import VertexOutline
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, decode, encode
 from penstock.checkpoint.restore import assign
+from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
 from penstock.state.handles import (
     KeyedFile,
@@ -29,8 +29,8 @@ def manifest(parallelism: int, mode: Redistribution = Redistribution.SPLIT, item
     return Manifest("job", "a job", 4, 0, 0, 0, [OperatorPart("op", "an operator", parallelism, 128, parts)], [])
 
 
-def outline(parallelism: int, state_id: str = "op", max_parallelism: int = 128) -> list[VertexOutline]:
-    return [VertexOutline(5, "vertex", parallelism, max_parallelism, [(state_id, "an operator")], False)]
+def outline(parallelism: int, state_id: str = "op", max_parallelism: int = 128) -> list[CheckpointVertex]:
+    return [CheckpointVertex(5, "vertex", parallelism, max_parallelism, [(state_id, "an operator")], False)]
 
 
 def restored(now: int, was: Manifest):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import random
+
 import pytest
 
 from penstock.common.configuration import Configuration
@@ -47,15 +49,15 @@ def test_jobs_that_failed_together_do_not_start_together() -> None:
 
 def test_what_a_configuration_names() -> None:
     """A job without checkpoints would begin from nothing, again and again; one with them would not go on."""
-    assert isinstance(restart_strategy(Configuration()), NoRestart)
+    assert isinstance(restart_strategy(Configuration(), random), NoRestart)
     with_checkpoints = Configuration.from_dict({"execution.checkpointing.interval": "1 s"})
-    assert isinstance(restart_strategy(with_checkpoints), ExponentialDelay)
+    assert isinstance(restart_strategy(with_checkpoints, random), ExponentialDelay)
     for name, kind in {
         "none": NoRestart,
         "fixed-delay": FixedDelay,
         "failure-rate": FailureRate,
         "exponential-delay": ExponentialDelay,
     }.items():
-        assert isinstance(restart_strategy(Configuration.from_dict({"restart-strategy.type": name})), kind)
+        assert isinstance(restart_strategy(Configuration.from_dict({"restart-strategy.type": name}), random), kind)
     with pytest.raises(ConfigurationError, match="'sometimes' is none of"):
-        restart_strategy(Configuration.from_dict({"restart-strategy.type": "sometimes"}))
+        restart_strategy(Configuration.from_dict({"restart-strategy.type": "sometimes"}), random)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from penstock.common.errors import JobError
-from penstock.jobmaster.results.takers import CollectTaker, CommitTaker, PrintTaker
+from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, PrintResults
 from penstock.runtime.sink import Committer
 
 
@@ -36,20 +36,20 @@ class Recording(Committer):
 )
 def test_print_looks_as_in_flink(capsys, identifier, parallel, expected) -> None:
     """Scripts that read the output of Flink's print would not understand ours."""
-    PrintTaker(identifier, parallel).take(2, ["a", "b"])
+    PrintResults(identifier, parallel).take(2, ["a", "b"])
     assert capsys.readouterr().out == expected
 
 
 def test_collected_values_come_as_they_arrive_then_the_error() -> None:
     """Results before a failure would be lost, or the failure would look like the end."""
-    taker = CollectTaker()
+    taker = CollectedResults()
     values = iter(taker)
     taker.take(0, [1, 2])
     assert [next(values), next(values)] == [1, 2]
     threading.Timer(0.05, lambda: (taker.take(1, [3]), taker.succeeded())).start()
     assert list(values) == [3]
 
-    failed = CollectTaker()
+    failed = CollectedResults()
     failed.take(0, [1])
     failed.failed(JobError("broken"))
     values = iter(failed)
@@ -62,7 +62,7 @@ def test_committables_are_published_on_success_and_removed_on_failure() -> None:
     """Files of a failed job would appear, those of a good one would not."""
     good, bad = Recording(), Recording(fails=True)
     for committer in (good, bad):
-        taker = CommitTaker(committer)
+        taker = CommittedResults(committer)
         taker.take(0, ["a"])
         taker.take(1, ["b"])
         taker.succeeded() if committer is good else taker.failed(JobError("x"))
@@ -73,7 +73,7 @@ def test_committables_are_published_on_success_and_removed_on_failure() -> None:
 def test_what_was_committed_is_not_removed_when_another_sink_fails() -> None:
     """The published files of the first sink would be deleted by the failure of the second."""
     committer = Recording()
-    taker = CommitTaker(committer)
+    taker = CommittedResults(committer)
     taker.take(0, ["a"])
     taker.succeeded()
     taker.failed(JobError("the other sink"))
@@ -82,7 +82,7 @@ def test_what_was_committed_is_not_removed_when_another_sink_fails() -> None:
 
 def test_a_store_that_is_away_for_a_moment_is_asked_again(monkeypatch) -> None:
     """A part of the results would be published, and the rest removed."""
-    monkeypatch.setattr("penstock.jobmaster.results.takers._COMMIT_PAUSES_S", (0, 0))
+    monkeypatch.setattr("penstock.jobmaster.results.result_sinks._COMMIT_PAUSES_S", (0, 0))
 
     class Away(Recording):
         times = 2
@@ -93,7 +93,7 @@ def test_a_store_that_is_away_for_a_moment_is_asked_again(monkeypatch) -> None:
                 raise OSError("slow down")
 
     committer = Away()
-    taker = CommitTaker(committer)
+    taker = CommittedResults(committer)
     taker.take(0, ["a"])
     taker.succeeded()
     assert committer.calls == [("commit", ["a"])] * 3
@@ -107,7 +107,7 @@ def test_a_store_that_is_away_for_a_moment_is_asked_again(monkeypatch) -> None:
 def test_what_an_attempt_left_is_not_committed_by_the_next() -> None:
     """A job that starts again without checkpoints does all of it again: rows would be there twice."""
     committer = Recording()
-    taker = CommitTaker(committer)
+    taker = CommittedResults(committer)
     taker.take(0, ["a"])
     taker.restarted()
     taker.take(0, ["b"])

@@ -10,7 +10,7 @@ import pytest
 from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common.errors import JobError
 from penstock.rpc.commands import ask
-from penstock.rpc.messages import Answered, Command
+from penstock.rpc.messages import Answer, Command
 from penstock.rpc.server import ControlServer
 
 
@@ -24,7 +24,7 @@ class Served:
 
     def on_message(self, identity: bytes, message: object) -> None:
         if self.answers:
-            self.server.send(identity, Answered(0, True, "RUNNING"))
+            self.server.send(identity, Answer(True, "RUNNING"))
             self.server.stop()
 
 

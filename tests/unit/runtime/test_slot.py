@@ -23,6 +23,7 @@ from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import CollectOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
 from penstock.runtime.task.events import Cancel, Close, Finished, InputEnded, Result
+from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.vertex import ChainNode, EdgeInfo, LevelSpec, VertexSpec
 from penstock.simulator.storage import MemoryStorage
@@ -74,7 +75,7 @@ def test_a_buffer_goes_to_its_vertex() -> None:
     slot.receive(PUSH)
     while slot.step():
         pass
-    assert slot.take_effects() == [Result(0, 1, 10, ["y"]), Result(1, 1, 20, ["x"])]
+    assert slot.take_effects() == [Result(0, 1, 10, Opaque(["y"])), Result(1, 1, 20, Opaque(["x"]))]
 
 
 @pytest.mark.parametrize("sender", [0, 1])
@@ -110,7 +111,7 @@ def test_one_task_does_not_starve_its_neighbour() -> None:
     slot.receive(buffer(1, (["y"], None)))
     for _ in range(3):
         assert slot.step() is True
-    assert slot.take_effects() == [Result(1, 1, 20, ["y"])]
+    assert slot.take_effects() == [Result(1, 1, 20, Opaque(["y"]))]
 
 
 def test_the_end_of_a_slot() -> None:

@@ -44,6 +44,7 @@ from penstock.runtime.task.events import (
     TriggerCheckpoint,
     WriteSnapshot,
 )
+from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.task import TaskState
 from penstock.runtime.task.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
@@ -286,7 +287,7 @@ def test_what_comes_for_a_task_that_is_over_changes_nothing() -> None:
     script = Script()
     host = sourced(script)
     host.handle(Cancel())
-    for event in (AssignSplits([Split()]), NoMoreSplits(), TriggerCheckpoint(1, 0), AbortCheckpoint(1)):
+    for event in (AssignSplits(Opaque([Split()])), NoMoreSplits(), TriggerCheckpoint(1, 0), AbortCheckpoint(1)):
         host.handle(event)
     assert script.calls == ["closed"]
     assert not host.slot.step()
@@ -358,7 +359,7 @@ def test_a_source_does_not_read_more_than_a_slow_function_takes() -> None:
     """A barrier would wait until a whole chunk has gone through the function behind the source."""
     source = SourceOperator("source", Endless(), WatermarkStrategy.no_watermarks(), 200)
     host = Host(source, mapping(lambda value: host.__setattr__("ns", host.ns + 1_000_000) or value), source=True)
-    host.handle(AssignSplits([Split()]))
+    host.handle(AssignSplits(Opaque([Split()])))
     read = [source.context.counters.records_in]
     for _ in range(20):
         host.slot.step()
@@ -423,7 +424,7 @@ def test_a_checkpoint_with_aligned_barriers() -> None:
     # The barrier is flushed at once: it must not wait for a timeout at each hop.
     assert host.left() == [1, 3, CheckpointBarrier(1, 0)]
     (acknowledge,) = host.asks()
-    assert (type(acknowledge), acknowledge.checkpoint_id, acknowledge.commits) == (Acknowledge, 1, [])
+    assert (type(acknowledge), acknowledge.checkpoint_id, acknowledge.commits) == (Acknowledge, 1, Opaque([]))
     assert acknowledge.state.figures.set_aside > 10, "bytes of the buffer that waited"
     assert host.flushed() == [2, 4]
     host.sends(0, CheckpointBarrier(2, 0), [5]).handle(AbortCheckpoint(2))
@@ -477,7 +478,7 @@ def test_a_source_begins_a_checkpoint_between_its_records() -> None:
     host = sourced(script)
     assert host.asks() == [RequestSplit(1, 0)]
     script.script = [Records("s", [1, 2], [1, 2])]
-    host.handle(AssignSplits([Split()])).works()
+    host.handle(AssignSplits(Opaque([Split()]))).works()
     host.handle(TriggerCheckpoint(7, 500))
     script.script = [Records("s", [3], [3])]
     host.task._source.poll_at_ms = host.now_ms
@@ -502,7 +503,7 @@ def test_the_end_of_a_source() -> None:
     script = Script()
     host = sourced(script)
     script.script = [Records("s", [1], [1], split_finished=True), END_OF_INPUT]
-    host.handle(AssignSplits([Split()])).handle(NoMoreSplits()).works().works()
+    host.handle(AssignSplits(Opaque([Split()]))).handle(NoMoreSplits()).works().works()
     assert host.left() == [1, Watermark(0), Watermark(MAX_TIMESTAMP), EndOfData()]
     assert script.calls == [("splits", ["s"]), "no more"]
     host.now_ms += 1000
@@ -536,7 +537,7 @@ def test_latency_markers_pass_through_and_are_counted_at_the_end() -> None:
     last.sends(0, LatencyMarker(900, 0, 0)).sends(1, LatencyMarker(990, 0, 0), ["x"]).works()
     counters = last.task.counters
     assert (counters.latency_count, counters.latency_sum_ms, counters.latency_max_ms) == (2, 110, 100)
-    assert last.asks() == [Result(1, 0, 3, ["x"])]
+    assert last.asks() == [Result(1, 0, 3, Opaque(["x"]))]
     script = Script()
     marking = sourced(script, latency_interval_ms=50)
     assert marking.flushed() == [LatencyMarker(1000, 1, 0)]

@@ -173,7 +173,7 @@ class AtLeastOnceAlignment(ExactlyOnceAlignment):
         super().abort(checkpoint_id)
 
     def _barrier(self, channel: Hashable, barrier: CheckpointBarrier) -> None:
-        if barrier.savepoint:
+        if barrier.options.savepoint:
             super()._barrier(channel, barrier)
             return
         n = barrier.checkpoint_id

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.runtime.checkpoint_options import CheckpointOptions
+
 
 class Element(msgspec.Struct, frozen=True, gc=False):
     """Base of everything in band that is not a record."""
@@ -26,12 +28,7 @@ class CheckpointBarrier(Element, frozen=True, gc=False):
 
     checkpoint_id: int
     timestamp_ms: int
-    full: bool = False
-    """Whether all state is to be written, not only what has changed."""
-    savepoint: str = ""
-    """The directory of a savepoint; empty: this is a checkpoint."""
-    stop: bool = False
-    """Whether the job stops here: after this nothing more is read, and no timer fires."""
+    options: CheckpointOptions = CheckpointOptions()
 
 
 class EndOfData(Element, frozen=True, gc=False):

@@ -1,26 +1,28 @@
-"""The whole contract of a task: the events that a host may give it, and the effects that it may ask for.
+"""The whole contract of a task: the events that a host gives it, and the effects that it asks for.
 
-Rows go into the slot's outbox; everything else that a task wants of the world is an effect.
+Rows go into the slot's outbox; everything else that a task asks of the world is an effect. What a job master and its
+tasks say to each other are the same structs: `ControlEvent` travels to a task, `ControlEffect` to the job master
+(rpc/messages.py puts the attempt and the slot around them). Arbitrary values in them are `Opaque`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.snapshot import TaskSnapshot
 from penstock.state.handles import SubtaskState
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Base of what may happen to a task."""
 
 
 class AssignSplits(Event, frozen=True, gc=False):
-    """The enumerator assigned splits to this subtask of a source."""
+    """The enumerator assigned splits, a list, to this subtask of a source."""
 
-    splits: list[Any]
+    splits: Opaque
 
 
 class NoMoreSplits(Event, frozen=True, gc=False):
@@ -36,12 +38,7 @@ class TriggerCheckpoint(Event, frozen=True, gc=False):
 
     checkpoint_id: int
     timestamp_ms: int
-    full: bool = False
-    """Write all state, not only what has changed."""
-    savepoint: str = ""
-    """The directory of a savepoint; empty: it is a checkpoint."""
-    stop: bool = False
-    """Emit nothing after the barrier: the job stops with this savepoint."""
+    options: CheckpointOptions = CheckpointOptions()
 
 
 class Drain(Event, frozen=True, gc=False):
@@ -49,7 +46,7 @@ class Drain(Event, frozen=True, gc=False):
 
 
 class CheckpointComplete(Event, frozen=True, gc=False):
-    """A checkpoint is complete: all have taken their part, and the manifest is written."""
+    """A checkpoint is complete: all tasks have acknowledged, and the manifest is stored."""
 
     checkpoint_id: int
 
@@ -70,7 +67,7 @@ class SnapshotFailed(Event, frozen=True, gc=False):
 
 
 class AbortCheckpoint(Event, frozen=True, gc=False):
-    """The coordinator gave a checkpoint up."""
+    """The coordinator aborted a checkpoint."""
 
     checkpoint_id: int
 
@@ -83,7 +80,13 @@ class Cancel(Event, frozen=True, gc=False):
     """Stop now: drop all work, call the functions' `close`."""
 
 
-class Effect(msgspec.Struct, frozen=True, gc=False):
+ControlEvent = (
+    AssignSplits | NoMoreSplits | TriggerCheckpoint | Drain | CheckpointComplete | AbortCheckpoint | Close | Cancel
+)
+"""What a job master sends to a task."""
+
+
+class Effect(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Base of what a task asks of its host. `vertex` and `subtask` say who asks."""
 
     vertex: int
@@ -91,14 +94,14 @@ class Effect(msgspec.Struct, frozen=True, gc=False):
 
 
 class RequestSplit(Effect, frozen=True, gc=False):
-    """The reader wants a split."""
+    """The reader asks for a split."""
 
 
 class Result(Effect, frozen=True, gc=False):
-    """Records, or committables, for the driver."""
+    """Records, or committables, for the driver: a list."""
 
     sink_id: int
-    values: list[Any]
+    values: Opaque
     after_checkpoint: int = 0
     """The last checkpoint of which the task had taken its part before."""
 
@@ -114,11 +117,11 @@ class WriteSnapshot(Effect, frozen=True, gc=False):
 
 
 class Acknowledge(Effect, frozen=True, gc=False):
-    """This subtask's part of a checkpoint is taken: its state, and by sink what is to be committed on completion."""
+    """This subtask has taken its part of a checkpoint: its state, and a list of (sink, committables)."""
 
     checkpoint_id: int
     state: SubtaskState = SubtaskState()
-    commits: list[tuple[int, list[Any]]] = []
+    commits: Opaque = Opaque([])
 
 
 class Decline(Effect, frozen=True, gc=False):
@@ -132,3 +135,7 @@ class Finished(Effect, frozen=True, gc=False):
     """Functions are closed; nothing more will come from this subtask."""
 
     cancelled: bool
+
+
+ControlEffect = RequestSplit | Result | DataEnded | Acknowledge | Decline | Finished
+"""What a task sends to its job master."""

@@ -132,7 +132,7 @@ class Slot:
         header = Header(-1, RESULT_EDGE, self.index, self._results_sent, self.level.level, self.level.attempt)
         self._results_sent += 1
         self.outbox.put(
-            self._result_slot(), encode(header, [([(result.sink_id, result.subtask, result.values)], None)])
+            self._result_slot(), encode(header, [([(result.sink_id, result.subtask, result.values.value)], None)])
         )
 
     def _result_slot(self) -> int:

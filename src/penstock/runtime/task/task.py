@@ -65,6 +65,7 @@ from penstock.runtime.task.events import (
     WriteSnapshot,
 )
 from penstock.runtime.task.journal import Journal
+from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.snapshot import Snapshots
 from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.runtime.time.watermarks import WatermarkValve
@@ -260,7 +261,7 @@ class Task:
 
     def _assign_splits(self, event: AssignSplits) -> None:
         # In order with triggers: splits that come after one are not in its snapshot, for they are not assigned in it.
-        self._work.append((self._add_splits, event.splits, None))
+        self._work.append((self._add_splits, event.splits.value, None))
 
     def _add_splits(self, splits: list[Any], _: None) -> None:
         assert self._source is not None
@@ -284,7 +285,7 @@ class Task:
             # Told a second time, perhaps long after.
             return
         self._last_triggered = event.checkpoint_id
-        barrier = CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, event.full, event.savepoint, event.stop)
+        barrier = CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, event.options)
         self._work.append((self._take_snapshot, barrier, (0, 0)))
 
     def _drain(self, event: Drain) -> None:
@@ -323,7 +324,7 @@ class Task:
         self._effect(Finished(self.vertex.id, self.info.subtask, cancelled))
 
     def _result(self, sink: int, values: list[Any]) -> None:
-        self._effect(Result(self.vertex.id, self.info.subtask, sink, values, self._last_checkpoint))
+        self._effect(Result(self.vertex.id, self.info.subtask, sink, Opaque(values), self._last_checkpoint))
 
     def _effect(self, effect: Effect) -> None:
         self.effects.append(effect)
@@ -451,9 +452,10 @@ class Task:
         for edge in self._edges:
             edge.element(barrier)
             edge.flush()
-        if barrier.stop and barrier.checkpoint_id > self._given_up:
+        options = barrier.options
+        if options.stop and barrier.checkpoint_id > self._given_up:
             self._stopped_at = barrier.checkpoint_id
-        snapshot = self._snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, barrier.full, barrier.savepoint)
+        snapshot = self._snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, options.full, options.savepoint)
         aligned_ms, set_aside = alignment
         snapshot.figures = SnapshotFigures(aligned_ms, (self._clock() - began_ns) / 1e6, set_aside=set_aside)
         self._effect(WriteSnapshot(self.vertex.id, self.info.subtask, snapshot))
@@ -466,7 +468,7 @@ class Task:
             return
         state, commits = done
         state = msgspec.structs.replace(state, ended=self.state is TaskState.DATA_ENDED)
-        self._effect(Acknowledge(self.vertex.id, self.info.subtask, event.checkpoint_id, state, commits))
+        self._effect(Acknowledge(self.vertex.id, self.info.subtask, event.checkpoint_id, state, Opaque(commits)))
 
     def _snapshot_failed(self, event: SnapshotFailed) -> None:
         self._folding = True

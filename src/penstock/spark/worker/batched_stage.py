@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Result
+from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
 from penstock.spark.failures import to_stage_failure
 from penstock.spark.payload import Payload, unpack
@@ -61,7 +62,7 @@ def _run(payload: Payload, index: int, run: str, batches: Iterator[pa.RecordBatc
         slot.open()
         for vertex, task in slot.tasks.items():
             if isinstance(task.chain.head, SourceOperator):
-                slot.handle(vertex, AssignSplits(level.splits[vertex][index]))
+                slot.handle(vertex, AssignSplits(Opaque(level.splits[vertex][index])))
                 slot.handle(vertex, NoMoreSplits())
         for batch in batches if level.level else ():
             for buffer in buffers_of(batch):
@@ -105,7 +106,7 @@ def _sleep_until(slot: Slot) -> None:
 def _counters(slot: Slot) -> Iterator[pa.RecordBatch]:
     task = next(iter(slot.tasks.values()))
     task.effects.append(
-        Result(task.vertex.id, task.info.subtask, COUNTERS_SINK, [msgspec.msgpack.encode(reports_of(slot))])
+        Result(task.vertex.id, task.info.subtask, COUNTERS_SINK, Opaque([msgspec.msgpack.encode(reports_of(slot))]))
     )
     slot.take_effects()
     yield to_batch(slot.outbox.take())

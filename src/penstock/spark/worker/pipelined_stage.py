@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import platform
 import sys
 import time
@@ -20,46 +19,19 @@ import pyarrow as pa
 
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.rpc.client import ControlClient
+from penstock.rpc.failures import describe
 from penstock.rpc.messages import (
-    CancelTasks,
-    CheckpointAcknowledged,
-    CheckpointCompleted,
-    CheckpointDeclined,
-    CheckpointGivenUp,
-    CheckpointTriggered,
-    CloseTasks,
-    FromJobManager,
+    FromJobMaster,
+    FromSlot,
     Heartbeat,
     Register,
-    Results,
     SlotFailed,
-    SourceDrained,
-    SplitRequested,
-    SplitsAssigned,
-    SplitsExhausted,
-    TaskDataEnded,
-    TaskFinished,
+    SlotReport,
+    ToTask,
 )
 from penstock.runtime.network.buffer import PUSH
-from penstock.runtime.task.events import (
-    AbortCheckpoint,
-    Acknowledge,
-    AssignSplits,
-    Cancel,
-    CheckpointComplete,
-    Close,
-    DataEnded,
-    Decline,
-    Drain,
-    Finished,
-    NoMoreSplits,
-    RequestSplit,
-    Result,
-    TriggerCheckpoint,
-    WriteSnapshot,
-)
+from penstock.runtime.task.events import Cancel, Close, ControlEffect, WriteSnapshot
 from penstock.runtime.task.slot import Slot
-from penstock.spark.failures import describe
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of, to_batch
 from penstock.spark.worker.garbage import GarbageCollection
@@ -109,7 +81,7 @@ class SlotHost:
         assert payload.control is not None and payload.checkpoints is not None
         self._storage = DirectoryStorage(payload.checkpoints)
         self._snapshots = SnapshotThread(self._storage, self._inbox.ring)
-        self._client = ControlClient(payload.control, self._on_message, self._heartbeat, payload.heartbeat_ms)
+        self._client = ControlClient(payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms)
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """The rows of the stage, for as long as the query lives."""
@@ -163,7 +135,7 @@ class SlotHost:
         if self._level.restore:
             slot.restore(self._storage)
         slot.open()
-        self._client.send(Register(self._level.attempt, self._level.level, self._index, platform.node(), os.getpid()))
+        self._report(Register(platform.node(), os.getpid()))
         return False
 
     def _work(self) -> bool:
@@ -179,65 +151,45 @@ class SlotHost:
         self._send_effects()
         return busy
 
-    def _on_message(self, message: FromJobManager) -> None:
+    def _on_message(self, message: FromJobMaster) -> None:
         """The control thread's: wake the slot, and take it out of a user's function that does not return."""
         self._inbox.ring()
-        if isinstance(message, CancelTasks):
+        if isinstance(message, ToTask) and isinstance(message.event, Cancel):
             self._interrupt.soon()
 
-    def _handle(self, message: FromJobManager) -> None:
+    def _handle(self, message: FromJobMaster) -> None:
         slot = self._slot
+        assert isinstance(message, ToTask)
         if message.attempt != self._level.attempt or slot is None:
             return
-        if isinstance(message, SplitsAssigned):
-            slot.handle(message.vertex, AssignSplits(pickle.loads(message.splits)))
-        elif isinstance(message, SplitsExhausted):
-            slot.handle(message.vertex, NoMoreSplits())
-        elif isinstance(message, CheckpointTriggered):
-            trigger = TriggerCheckpoint(
-                message.checkpoint_id, message.timestamp_ms, message.full, message.savepoint, message.stop
-            )
-            slot.handle(message.vertex, trigger)
-        elif isinstance(message, SourceDrained):
-            slot.handle(message.vertex, Drain())
-        elif isinstance(message, CheckpointGivenUp):
-            slot.handle(message.vertex, AbortCheckpoint(message.checkpoint_id))
-        elif isinstance(message, CheckpointCompleted):
-            slot.handle(message.vertex, CheckpointComplete(message.checkpoint_id))
+        if isinstance(message.event, (Close, Cancel)):
+            self._end(slot, message.event)
         else:
-            self._end(slot, cancelled=isinstance(message, CancelTasks))
-            assert isinstance(message, (CloseTasks, CancelTasks))
+            slot.handle(message.vertex, message.event)
 
-    def _end(self, slot: Slot, cancelled: bool) -> None:
+    def _end(self, slot: Slot, event: Close | Cancel) -> None:
         self._discarding = True
         try:
-            slot.handle_all(Cancel() if cancelled else Close())
+            slot.handle_all(event)
         finally:
-            # The last counters go first: with the last word of the last slot the job is over.
-            self._client.send(self._heartbeat())
+            # The last counters go first: after the last report of the last slot the job is over.
+            self._report(self._heartbeat())
             self._send_effects()
 
     def _send_effects(self) -> None:
         assert self._slot is not None
-        where = (self._level.attempt, self._level.level, self._index)
         for effect in self._slot.take_effects():
-            if isinstance(effect, Result):
-                values = pickle.dumps(effect.values, protocol=5)
-                self._client.send(Results(*where, effect.sink_id, values, effect.after_checkpoint))
-            elif isinstance(effect, RequestSplit):
-                self._client.send(SplitRequested(*where, effect.vertex))
-            elif isinstance(effect, WriteSnapshot):
+            if isinstance(effect, WriteSnapshot):
                 self._snapshots.write(effect.vertex, effect.snapshot)
-            elif isinstance(effect, Acknowledge):
-                commits = pickle.dumps(effect.commits, protocol=5) if effect.commits else b""
-                message = CheckpointAcknowledged(*where, effect.vertex, effect.checkpoint_id, effect.state, commits)
-                self._client.send(message)
-            elif isinstance(effect, Decline):
-                self._client.send(CheckpointDeclined(*where, effect.vertex, effect.checkpoint_id, effect.reason))
-            elif isinstance(effect, DataEnded):
-                self._client.send(TaskDataEnded(*where, effect.vertex))
-            elif isinstance(effect, Finished):
-                self._client.send(TaskFinished(*where, effect.vertex, effect.cancelled))
+            else:
+                assert isinstance(effect, ControlEffect)
+                self._report(effect)
+
+    def _report(self, report: SlotReport) -> None:
+        self._client.send(self._from_slot(report))
+
+    def _from_slot(self, report: SlotReport) -> FromSlot:
+        return FromSlot(self._level.attempt, self._level.level, self._index, report)
 
     def _take_input(self, busy: bool) -> None:
         """One batch, if there is one; while there is work to do, none is asked for."""
@@ -281,22 +233,25 @@ class SlotHost:
         except Exception as error:
             kind, text = describe(error)
             self._discarding = True
-            self._client.send(SlotFailed(self._level.attempt, self._level.level, self._index, kind, text))
+            self._report(SlotFailed(kind, text))
             if self._slot is not None:
                 # The first failure is the one to tell.
                 with contextlib.suppress(Exception):
                     self._slot.handle_all(Cancel())
             return False
 
+    def _next_heartbeat(self) -> FromSlot:
+        return self._from_slot(self._heartbeat())
+
     def _heartbeat(self) -> Heartbeat:
         reports = reports_of(self._slot) if self._slot is not None else []
         waiting = self._waiting
         if waiting is not None:
-            # A slot may be held back for minutes: it is told while it lasts.
+            # A slot may be back-pressured for minutes: the time is reported while it lasts.
             what, since_ns = waiting
             ns = time.monotonic_ns() - since_ns
             reports = [msgspec.structs.replace(report, **{what: getattr(report, what) + ns}) for report in reports]
-        return Heartbeat(self._level.attempt, self._level.level, self._index, reports)
+        return Heartbeat(reports)
 
     def _account(self) -> None:
         """The wait is over: count it, as idle or back-pressured time of each task of the slot."""

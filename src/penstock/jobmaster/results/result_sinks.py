@@ -1,4 +1,9 @@
-"""Where results of a job arrive on the driver: printed, collected, or committed."""
+"""Where results of a job arrive on the driver: printed, collected, or committed.
+
+The way of a result: an operator's sink (runtime/operators/sink.py) emits it, the task reports it (Result, or in an
+Acknowledge), the job master holds it back until it counts (held_back.py, checkpoint/commits.py), and a lane (lanes.py)
+hands it to its ResultSink here.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +21,8 @@ _log = logging.getLogger(__name__)
 _COMMIT_PAUSES_S = (1, 3, 9)
 
 
-class ResultTaker:
-    """Takes what the subtasks of one sink sent to the driver. Called from one thread."""
+class ResultSink:
+    """Takes what the subtasks of one sink sent to the driver. Its methods are called one at a time."""
 
     exactly_once = False
     """Whether, with checkpoints, results are held back until the checkpoint they belong to is complete."""
@@ -31,14 +36,14 @@ class ResultTaker:
         self.take(subtask, values)
 
     def commit_again(self, subtask: int, values: list[Any]) -> None:
-        """The job has gone back to the checkpoint to which these belong: perhaps they have been committed."""
+        """The job was restored from the checkpoint to which these belong: perhaps they have been committed."""
         self.commit(subtask, values)
 
     def abort(self, subtask: int, values: list[Any]) -> None:
         """The checkpoint to which these belong will not be complete."""
 
     def restarted(self) -> None:
-        """The job starts anew: what was taken from the attempt before, and does not count yet, comes again."""
+        """The job restarts: what was taken from the attempt before, and does not count yet, comes again."""
 
     def succeeded(self) -> None:
         """The job has ended well: nothing more comes."""
@@ -47,7 +52,7 @@ class ResultTaker:
         """The job failed or was cancelled: nothing more comes."""
 
 
-class PrintTaker(ResultTaker):
+class PrintResults(ResultSink):
     """Writes each value on a line, as Flink does: `identifier:subtask> value`, subtasks counted from 1."""
 
     def __init__(self, identifier: str | None, parallel: bool) -> None:
@@ -61,8 +66,8 @@ class PrintTaker(ResultTaker):
         sys.stdout.flush()
 
 
-class CollectTaker(ResultTaker):
-    """Hands values to whoever iterates over it, as they come; an error of the job is raised there."""
+class CollectedResults(ResultSink):
+    """Iterates over the values as they come; an error of the job is raised there."""
 
     exactly_once = True
 
@@ -87,7 +92,7 @@ class CollectTaker(ResultTaker):
             raise self._error
 
 
-class CommitTaker(ResultTaker):
+class CommittedResults(ResultSink):
     """Commits what the writers of a sink prepared, once the job has succeeded; else removes it."""
 
     def __init__(self, committer: Committer) -> None:

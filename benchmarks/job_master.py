@@ -1,6 +1,6 @@
-"""The JobManager with many slots: its CPU while they send heartbeats, and how long a start and an end take. Part of 14.
+"""The job master with many slots: its CPU while they send heartbeats, and how long a start and an end take. Part of 14.
 
-The JobManager is the real one, behind its real port. The slots are played by another process, each with a connection
+The job master is the real one, hosted as on Spark's driver, behind its real port. The slots are played by another process, each with a connection
 of its own and the messages that a slot sends; there is no Spark.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import tempfile
 import time
 from multiprocessing.synchronize import Event
 from types import SimpleNamespace
@@ -18,31 +19,36 @@ import zmq
 
 from benchmarks.latency import through_exchanges
 from benchmarks.measurement import tell
-from penstock.cluster.job_checkpoints import checkpoints_of
-from penstock.cluster.job_manager import JobManager, slots_of
-from penstock.common.configuration import Configuration
+from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.stream_execution_environment import plan_only
+from penstock.jobmaster.attempt import slots_of
+from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.restarts import NoRestart
+from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.keys import ControlAddress
 from penstock.rpc.messages import (
-    CloseTasks,
+    FromSlot,
     Heartbeat,
     OperatorReport,
     Register,
-    TaskDataEnded,
-    TaskFinished,
+    SlotReport,
     TaskReport,
-    decode_from_job_manager,
+    ToTask,
+    decode_from_job_master,
     encoder,
 )
+from penstock.rpc.server import ControlServer
+from penstock.runtime.task.events import Close, DataEnded, Finished
+from penstock.spark.driver.job_master_host import JobMasterHost
 
 _LEVELS = 4
 _HEARTBEAT_S = 0.5
 _TIMEOUT_S = 120
 
-Slots = dict[tuple[int, int], list[int]]
+Slots = dict[tuple[int, int], list[tuple[int, int]]]
 
 
 def job_graph(parallelism: int) -> JobGraph:
@@ -61,7 +67,7 @@ def play_slots(address: ControlAddress, slots: Slots, end: Event) -> None:
     context.set(zmq.MAX_SOCKETS, len(slots) + 16)
     sockets = {slot: _connected(context, address) for slot in slots}
     for slot, socket in sockets.items():
-        socket.send(encoder.encode(Register(0, *slot, "here", os.getpid())))
+        _say(socket, slot, Register("here", os.getpid()))
     began = time.monotonic()
     beats = 0
     in_turn = list(sockets.items())
@@ -69,18 +75,27 @@ def play_slots(address: ControlAddress, slots: Slots, end: Event) -> None:
         due = int((time.monotonic() - began) / _HEARTBEAT_S * len(in_turn))
         for beat in range(beats, due):
             slot, socket = in_turn[beat % len(in_turn)]
-            socket.send(encoder.encode(Heartbeat(0, *slot, [_report(v, slot[1]) for v in slots[slot]])))
+            _say(socket, slot, Heartbeat([_report(*task) for task in slots[slot]]))
         beats = due
         time.sleep(0.002)
     for slot, socket in sockets.items():
-        for vertex in slots[slot]:
-            socket.send(encoder.encode(TaskDataEnded(0, *slot, vertex)))
+        for task in slots[slot]:
+            _say(socket, slot, DataEnded(*task))
     for slot, socket in sockets.items():
-        while not isinstance(decode_from_job_manager(socket.recv()), CloseTasks):
+        while not _is_close(socket.recv()):
             pass
-        for vertex in slots[slot]:
-            socket.send(encoder.encode(TaskFinished(0, *slot, vertex, False)))
+        for task in slots[slot]:
+            _say(socket, slot, Finished(*task, False))
     context.destroy(linger=5000)
+
+
+def _say(socket: zmq.Socket[bytes], slot: tuple[int, int], report: SlotReport) -> None:
+    socket.send(encoder.encode(FromSlot(0, *slot, report)))
+
+
+def _is_close(data: bytes) -> bool:
+    message = decode_from_job_master(data)
+    return isinstance(message, ToTask) and isinstance(message.event, Close)
 
 
 def _connected(context: zmq.Context[Any], address: ControlAddress) -> zmq.Socket[bytes]:
@@ -104,17 +119,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     arguments = parser.parse_args()
     graph = job_graph(arguments.subtasks // _LEVELS)
-    checkpoints = checkpoints_of(graph, "measured", Configuration(), is_local=True)
-    manager = JobManager(graph, {}, Configuration(), "127.0.0.1", checkpoints)
+    master = JobMaster("measured", graph, JobSettings(), NoRestart(), time.time_ns() // 1_000_000)
+    server = ControlServer("127.0.0.1")
+    query: Any = SimpleNamespace(is_active=True, failure=lambda: None, stop=lambda: None)
+    host = JobMasterHost(
+        master, server, {}, DirectoryStorage(tempfile.mkdtemp()), lambda effect: [query], lambda base: base or ""
+    )
     spawn = multiprocessing.get_context("spawn")
     end = spawn.Event()
-    slots = spawn.Process(target=play_slots, args=(manager.server.address, slots_of(graph), end))
-    manager.run(lambda attempt, restored: SimpleNamespace(is_active=True, failure=lambda: None, stop=lambda: None))  # type: ignore[arg-type,return-value]
+    slots = spawn.Process(target=play_slots, args=(server.address, slots_of(graph), end))
+    host.start()
     slots.start()
     # From the first that registers to the last.
-    _wait(lambda: len(manager.execution.missing) < arguments.subtasks)
+    _wait(lambda: len(master.attempt.missing) < arguments.subtasks)
     began = time.perf_counter()
-    _wait(lambda: manager.status is JobStatus.RUNNING)
+    _wait(lambda: host.status is JobStatus.RUNNING)
     registered_s = time.perf_counter() - began
     time.sleep(1)
     began, began_cpu = time.perf_counter(), time.process_time()
@@ -122,11 +141,11 @@ def main() -> None:
     cores = (time.process_time() - began_cpu) / (time.perf_counter() - began)
     end.set()
     began = time.perf_counter()
-    assert manager.over.wait(_TIMEOUT_S), "the job has not ended"
+    assert host.over.wait(_TIMEOUT_S), "the job has not ended"
     closed_s = time.perf_counter() - began
     slots.join()
-    assert manager.status is JobStatus.FINISHED, manager.error
-    tell({"job_manager_cores": cores, "register_s": registered_s, "close_s": closed_s})
+    assert host.status is JobStatus.FINISHED, host.error
+    tell({"job_master_cores": cores, "register_s": registered_s, "close_s": closed_s})
 
 
 def _wait(condition: Any) -> None:

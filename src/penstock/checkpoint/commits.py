@@ -1,0 +1,89 @@
+"""The ledger of commits: what sinks have prepared, what has been handed out to be committed, and what is done.
+
+A committable goes through these stages:
+
+    prepared   a task acknowledged checkpoint n with it. While n is pending it lies with the pending checkpoint
+    carried    n was aborted; it is committed with the next checkpoint that completes, in the order of the numbers
+    named      the manifest of a checkpoint that is being stored names it
+    open       that manifest is stored, and the commit has been handed to the host
+    done       the host has committed it
+
+Every manifest names the open commits as well, until they are done: a driver that dies hands them out again. Commits
+must be idempotent. Source: Flink docs, "Data Sinks", two-phase commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Committables(NamedTuple):
+    """What one subtask of a sink prepared for one checkpoint."""
+
+    sink: int
+    subtask: int
+    values: list[Any]
+
+
+Numbered = tuple[int, Committables]
+"""A checkpoint's number and what was prepared for it."""
+
+
+class CommitLedger:
+    """Of one job, through all its attempts."""
+
+    def __init__(self) -> None:
+        self._carried: list[Numbered] = []
+        self._open: dict[int, Committables] = {}
+        self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def open(self) -> list[Committables]:
+        """Commits that have been handed out and are not done."""
+        return list(self._open.values())
+
+    def carry(self, prepared: list[Numbered]) -> None:
+        """Their checkpoint was aborted: they are committed with the next one that completes."""
+        self._carried += prepared
+
+    def take_carried(self, up_to: int) -> list[Numbered]:
+        """Remove and return what was carried from checkpoints up to a number."""
+        taken = [item for item in self._carried if item[0] <= up_to]
+        self._carried = [item for item in self._carried if item[0] > up_to]
+        return taken
+
+    def drop_carried(self) -> list[Numbered]:
+        """The attempt ended: nothing that was carried will be committed. Returns it."""
+        return self.take_carried(max((number for number, _ in self._carried), default=0))
+
+    def hand_out(self, operation: int, committables: Committables) -> None:
+        """The host was asked to commit these."""
+        self._open[operation] = committables
+
+    def is_open(self, operation: int) -> bool:
+        """Whether a commit still counts: one that was handed out before the last restore does not."""
+        return operation in self._open
+
+    def done(self, operation: int) -> None:
+        """The host has committed these."""
+        self._open.pop(operation, None)
+        if not self._open:
+            calls, self._waiting = self._waiting, []
+            for call in calls:
+                call()
+
+    def forget_open(self) -> None:
+        """The job is restored from a checkpoint: everything that its manifest names is handed out again."""
+        self._open.clear()
+
+    def when_all_done(self, call: Callable[[], None]) -> None:
+        """Call it when no commit is open. It is not called if the attempt ends before."""
+        if self._open:
+            self._waiting.append(call)
+        else:
+            call()
+
+    def attempt_ended(self) -> None:
+        """Calls that wait for the end of the commits are dropped with the attempt."""
+        self._waiting.clear()

@@ -1,0 +1,62 @@
+"""Why a checkpoint was aborted, and whether that counts as a failure of the job's checkpointing.
+
+The list is closed, as in Flink's CheckpointFailureReason. A job fails when more checkpoints in a row than
+`execution.checkpointing.tolerable-failed-checkpoints` were aborted for reasons that count. Savepoints never count: the
+user who asked for one receives the error, and the job does not depend on it. Source: Flink docs, "Checkpointing",
+Tolerable checkpoint failure number.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from penstock.common.errors import CheckpointError
+
+
+class CheckpointFailureReason(enum.Enum):
+    """A reason: its sentence, and whether it counts against the tolerance."""
+
+    EXPIRED = ("it took longer than {detail}", True)
+    """`execution.checkpointing.timeout` passed before all tasks had acknowledged."""
+    DECLINED = ("{detail}", True)
+    """A task could not take its part: its state could not be written."""
+    MANIFEST_NOT_STORED = ("its manifest could not be written: {detail}", True)
+    """All tasks acknowledged, but the storage refused the manifest."""
+    SUBSUMED = ("checkpoint {detail} was complete before it", False)
+    """A newer checkpoint completed first; it holds everything that this one would have held."""
+    ATTEMPT_ENDED = ("the job ended, or failed, before the snapshot was complete", False)
+    """The tasks that had to acknowledge are gone."""
+    CANCELLED = ("{detail}", False)
+    """An operator of the job aborted it on purpose."""
+
+    def __init__(self, sentence: str, counts: bool) -> None:
+        self.sentence = sentence
+        self.counts = counts
+
+    def error(self, detail: object = "") -> CheckpointError:
+        """The error that a caller who waits for this checkpoint receives."""
+        return CheckpointError(self.sentence.format(detail=detail))
+
+
+class FailureTolerance:
+    """Counts the checkpoints that failed in a row."""
+
+    def __init__(self, tolerated: int) -> None:
+        self._tolerated = tolerated
+        self._in_a_row = 0
+
+    def reset(self) -> None:
+        """A checkpoint completed, or a new attempt begins."""
+        self._in_a_row = 0
+
+    def failed(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: object) -> CheckpointError | None:
+        """Count an aborted checkpoint. Returns the error with which the job fails when the tolerance is exceeded."""
+        if not reason.counts:
+            return None
+        self._in_a_row += 1
+        if self._in_a_row <= self._tolerated:
+            return None
+        return CheckpointError(
+            f"checkpoint {checkpoint_id} failed: {reason.error(detail)}. {self._in_a_row} in a row are more than "
+            f"execution.checkpointing.tolerable-failed-checkpoints ({self._tolerated}) allows"
+        )

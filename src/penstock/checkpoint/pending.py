@@ -1,0 +1,126 @@
+"""A checkpoint that is being collected: which tasks have acknowledged, and what they brought."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.checkpoint.commits import Committables, Numbered
+from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, SubtaskReport, packed
+from penstock.checkpoint.vertex import CheckpointVertex
+from penstock.common.errors import CheckpointError
+from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.state.handles import SubtaskState, files_of
+
+Subtask = tuple[int, int]
+
+Outcome = Manifest | CheckpointError
+"""What became of a requested checkpoint: its manifest, or why it was aborted."""
+
+
+class CheckpointRequest(NamedTuple):
+    """A checkpoint that someone waits for. `then` is called once, with its outcome."""
+
+    then: Callable[[Outcome], None] = lambda outcome: None
+    options: CheckpointOptions = CheckpointOptions()
+
+
+class JobIdentity(NamedTuple):
+    """What a manifest says of the job that wrote it."""
+
+    job_id: str
+    job_name: str
+    attempt: int
+
+
+class PendingCheckpoint:
+    """Collects acknowledgements until none is missing; then its manifest is stored."""
+
+    def __init__(
+        self,
+        checkpoint_id: int,
+        triggered_ms: int,
+        enumerators: dict[str, str],
+        tasks: Iterable[Subtask],
+        request: CheckpointRequest,
+    ) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.triggered_ms = triggered_ms
+        self.request = request
+        self._enumerators = enumerators
+        self._missing = set(tasks)
+        self._states: dict[Subtask, SubtaskState] = {}
+        self._prepared: list[Committables] = []
+        self.named: list[Numbered] | None = None
+        """Set when its manifest is being stored: what the manifest names besides the open commits."""
+
+    @property
+    def savepoint(self) -> str:
+        """The directory of a savepoint; empty for a checkpoint."""
+        return self.request.options.savepoint
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether all tasks have taken their part."""
+        return not self._missing
+
+    @property
+    def is_being_stored(self) -> bool:
+        """Whether its manifest is on its way to the storage: its outcome is open, so it can't be aborted."""
+        return self.named is not None
+
+    def acknowledge(self, task: Subtask, state: SubtaskState, prepared: list[Committables]) -> None:
+        """A task has taken its part. A second acknowledgement of the same task changes nothing."""
+        if task in self._missing:
+            self._missing.discard(task)
+            self._states[task] = state
+            self._prepared += prepared
+
+    def take_prepared(self) -> list[Numbered]:
+        """Remove and return what sinks prepared for it."""
+        prepared, self._prepared = self._prepared, []
+        return [(self.checkpoint_id, committables) for committables in prepared]
+
+    def files(self) -> set[str]:
+        """The state files that acknowledgements have named so far."""
+        return set().union(*(files_of(state.operators.values()) for state in self._states.values()))
+
+    def manifest(
+        self, job: JobIdentity, vertices: Sequence[CheckpointVertex], commits: list[Committables], now_ms: int
+    ) -> Manifest:
+        """The manifest, with everything that is still to be committed in it."""
+        operators = []
+        reports = []
+        for vertex in vertices:
+            states = [self._states[vertex.id, subtask] for subtask in range(vertex.parallelism)]
+            for subtask, state in enumerate(states):
+                reports.append(SubtaskReport(vertex.name, subtask, state.ended, state.figures))
+            for state_id, name in vertex.operators:
+                parts = [
+                    SubtaskPart(subtask, state.operators[state_id])
+                    for subtask, state in enumerate(states)
+                    if state_id in state.operators
+                ]
+                if parts:
+                    operators.append(OperatorPart(state_id, name, vertex.parallelism, vertex.max_parallelism, parts))
+        return Manifest(
+            job.job_id,
+            job.job_name,
+            self.checkpoint_id,
+            job.attempt,
+            self.triggered_ms,
+            now_ms,
+            operators,
+            reports,
+            self._enumerators,
+            _commits_by_sink(vertices, commits),
+            savepoint=bool(self.savepoint),
+        )
+
+
+def _commits_by_sink(vertices: Sequence[CheckpointVertex], commits: list[Committables]) -> dict[str, list[str]]:
+    state_ids = {sink: state_id for vertex in vertices for sink, state_id in vertex.sinks.items()}
+    by_sink: dict[str, list[str]] = {}
+    for sink, subtask, values in commits:
+        by_sink.setdefault(state_ids[sink], []).append(packed((subtask, values)))
+    return by_sink

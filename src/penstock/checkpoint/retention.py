@@ -1,0 +1,68 @@
+"""Which completed checkpoints are retained, and which state files nothing refers to any more.
+
+A file stays while a retained checkpoint, a pending one, or the latest acknowledged chain of a subtask names it: an
+incremental checkpoint builds on the files of those before it, also on files of checkpoints that were aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.checkpoint.manifest import Manifest
+
+Subtask = tuple[int, int]
+
+
+class Retention:
+    """The retained checkpoints of a job, oldest first, and the files that it knows of."""
+
+    def __init__(self, retained_max: int) -> None:
+        self.completed: list[Manifest] = []
+        self._retained_max = retained_max
+        self._chains: dict[Subtask, set[str]] = {}
+        self._known: set[str] = set()
+
+    @property
+    def latest(self) -> Manifest | None:
+        """The newest completed checkpoint."""
+        return self.completed[-1] if self.completed else None
+
+    def adopt(self, manifest: Manifest) -> None:
+        """The job starts from this checkpoint of its own."""
+        self.completed.append(manifest)
+        self._known |= manifest.files()
+
+    def acknowledged(self, task: Subtask, files: set[str]) -> None:
+        """A task's next incremental snapshot builds on these files."""
+        self._known |= files
+        self._chains[task] = files
+
+    def add(self, manifest: Manifest) -> list[Manifest]:
+        """A checkpoint completed. Returns those that it subsumes, which are retained no more."""
+        self.completed.append(manifest)
+        count = max(len(self.completed) - self._retained_max, 0)
+        subsumed, self.completed = self.completed[:count], self.completed[count:]
+        return subsumed
+
+    def garbage(self, pending_files: Iterable[set[str]]) -> list[str]:
+        """Files that no checkpoint refers to, and none can refer to any more. They are known no longer."""
+        live = set().union(*(manifest.files() for manifest in self.completed), *self._chains.values(), *pending_files)
+        garbage = self._known - live
+        self._known &= live
+        return sorted(garbage)
+
+    def drop_latest(self) -> bool:
+        """The newest checkpoint is damaged: fall back to the one before. False if there is none."""
+        if len(self.completed) < 2:
+            return False
+        self.completed.pop()
+        return True
+
+    def drop_all(self) -> None:
+        """No checkpoint is retained."""
+        self.completed.clear()
+
+    def attempt_ended(self) -> None:
+        """No task builds on its chain any more; a new attempt names its files anew."""
+        self._chains.clear()
+        self._known = set().union(*(manifest.files() for manifest in self.completed))

@@ -1,0 +1,61 @@
+"""When does the next periodic checkpoint begin? A pure decision: facts and time come in, now or later comes out.
+
+Source: Flink's CheckpointRequestDecider; Flink docs, "Checkpointing", minimum time between checkpoints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointSettings:
+    """Times in milliseconds. `interval_ms` None: no periodic checkpoints, only those that are requested."""
+
+    interval_ms: int | None = None
+    timeout_ms: int = 600_000
+    pause_ms: int = 0
+    concurrent_max: int = 1
+    failures_tolerated: int = 0
+    retained: int = 1
+
+
+class CheckpointSchedule:
+    """The time of the next periodic checkpoint."""
+
+    def __init__(self, settings: CheckpointSettings) -> None:
+        self.settings = settings
+        self._next_ms: int | None = None
+
+    def attempt_began(self, now_ms: int) -> None:
+        """All tasks run: the first checkpoint begins one interval later."""
+        if self.settings.interval_ms is not None:
+            self._next_ms = now_ms + self.settings.interval_ms
+
+    def attempt_ended(self) -> None:
+        """No checkpoint begins until the next attempt runs."""
+        self._next_ms = None
+
+    def completed(self, now_ms: int) -> None:
+        """A checkpoint completed: the next one begins no sooner than the minimum pause after it."""
+        if self._next_ms is not None:
+            self._next_ms = max(self._next_ms, now_ms + self.settings.pause_ms)
+
+    def begins_ms(self, under_way: int, request_waits: bool) -> int | None:
+        """When the next one begins if nothing changes until then. None: not before something else happens.
+
+        `under_way`: how many checkpoints are pending. `request_waits`: a savepoint waits or is under way; periodic
+        checkpoints are held back until it is complete, or barriers of both would overtake each other.
+        """
+        if request_waits or under_way >= self.settings.concurrent_max:
+            return None
+        return self._next_ms
+
+    def take(self, now_ms: int, under_way: int, request_waits: bool) -> bool:
+        """Whether a checkpoint begins now. If so, the next one is due an interval later."""
+        begins_ms = self.begins_ms(under_way, request_waits)
+        if begins_ms is None or now_ms < begins_ms:
+            return False
+        assert self.settings.interval_ms is not None
+        self._next_ms = now_ms + self.settings.interval_ms
+        return True

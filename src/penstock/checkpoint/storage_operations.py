@@ -1,0 +1,66 @@
+"""Storage operations, carried out: the one place that knows which effect calls which method of a checkpoint storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from penstock.checkpoint.effects import (
+    DeleteClaimed,
+    DeleteFiles,
+    DeleteSavepoint,
+    DiscardCheckpoint,
+    RetainOnly,
+    StorageEffect,
+    StoreManifest,
+)
+from penstock.checkpoint.manifest import Manifest
+
+
+class SavepointStorage(Protocol):
+    """Where one savepoint is kept. `publish` raises OSError where the store fails."""
+
+    def publish(self, manifest: Manifest) -> str:
+        """Write the manifest in one piece; returns the path of the savepoint."""
+
+    def remove(self) -> None:
+        """Delete the savepoint: it was aborted."""
+
+
+class CheckpointStorage(Protocol):
+    """Where manifests and files are kept. Methods raise OSError where the store fails."""
+
+    def publish(self, manifest: Manifest) -> str:
+        """Write the manifest in one piece; returns the path of the checkpoint."""
+
+    def discard(self, manifest: Manifest) -> None:
+        """Delete a manifest."""
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Delete state files, as far as they exist."""
+
+    def sweep(self, checkpoints: Iterable[Manifest]) -> None:
+        """Delete everything that these checkpoints do not need."""
+
+    def savepoint(self, directory: str) -> SavepointStorage:
+        """Where a savepoint is kept."""
+
+    def of_other_run(self, directory: str) -> CheckpointStorage:
+        """The checkpoints of another run of the job."""
+
+
+def carry_out(effect: StorageEffect, storage: CheckpointStorage) -> None:
+    """Carry an operation out. Raises OSError or CheckpointError where the store fails."""
+    if isinstance(effect, StoreManifest):
+        (storage.savepoint(effect.savepoint) if effect.savepoint else storage).publish(effect.manifest)
+    elif isinstance(effect, DiscardCheckpoint):
+        storage.discard(effect.manifest)
+    elif isinstance(effect, DeleteFiles):
+        storage.remove(effect.paths)
+    elif isinstance(effect, RetainOnly):
+        storage.sweep(effect.retained)
+    elif isinstance(effect, DeleteSavepoint):
+        storage.savepoint(effect.directory).remove()
+    else:
+        assert isinstance(effect, DeleteClaimed)
+        storage.of_other_run(effect.directory).sweep([])

@@ -1,0 +1,196 @@
+"""One attempt of a pipelined job: its graph, its slots, and how far its tasks have come.
+
+    state                event                               next
+    CREATED              all slots have registered           RUNNING
+    RUNNING              Close was sent, all tasks closed    FINISHED
+    CREATED, RUNNING     cancel                              CANCELLING   (Cancel to all tasks)
+    CREATED, RUNNING     a failure                           FAILING      (Cancel to all other tasks)
+    CANCELLING           all tasks closed, or abandoned      CANCELED
+    FAILING              all others closed, or abandoned     FAILED
+
+Everything that belongs to one attempt lies here, so that the next one may have another graph, parallelism and slots.
+What follows from a failure is decided by the job master. Source: Flink docs, "Jobs and Scheduling".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.common.errors import TaskLostError
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.effects import SlotId
+from penstock.jobmaster.enumerators import SplitEnumerators
+from penstock.jobmaster.results.held_back import HeldBackResults
+from penstock.plan.job_graph import JobGraph
+from penstock.runtime.task.events import Cancel, Close, ControlEvent, Drain
+
+Subtask = tuple[int, int]
+"""(vertex, subtask)"""
+
+_ENDS = {
+    JobStatus.RUNNING: JobStatus.FINISHED,
+    JobStatus.CANCELLING: JobStatus.CANCELED,
+    JobStatus.FAILING: JobStatus.FAILED,
+}
+
+
+class Attempt:
+    """`send(vertex, subtask, event)` reaches a task. `enumerator_states`: those of the checkpoint it starts from."""
+
+    def __init__(
+        self,
+        number: int,
+        graph: JobGraph,
+        enumerator_states: dict[int, Any],
+        send: Callable[[int, int, ControlEvent], None],
+        now_ms: int,
+    ) -> None:
+        self.number = number
+        self.graph = graph
+        self.status = JobStatus.CREATED
+        self.error: BaseException | None = None
+        self.began_ms = now_ms
+        self.has_run = False
+        """Whether all its tasks were running at some time."""
+        self.is_closing = False
+        """Whether the end of its data has come, or it stops: no periodic checkpoint begins any more."""
+        self.results = HeldBackResults()
+        self.slots = slots_of(graph)
+        self._send = send
+        self._slot_of = {task: slot for slot, tasks in self.slots.items() for task in tasks}
+        self._registered: set[SlotId] = set()
+        self._heard_ms: dict[SlotId, int] = {}
+        self._data_ended: set[Subtask] = set()
+        self._finished: set[Subtask] = set()
+        self.enumerators = SplitEnumerators(graph, enumerator_states, send, now_ms)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all its tasks are closed, or abandoned."""
+        return self.status in (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)
+
+    @property
+    def takes_checkpoints(self) -> bool:
+        """Whether all tasks are running and the end has not come."""
+        return self.status is JobStatus.RUNNING and not self.is_closing
+
+    @property
+    def missing(self) -> list[SlotId]:
+        """Slots that have not registered."""
+        return sorted(self.slots.keys() - self._registered)
+
+    @property
+    def unfinished(self) -> list[SlotId]:
+        """Slots of tasks that are not closed."""
+        return sorted({self._slot_of[task] for task in self._slot_of.keys() - self._finished})
+
+    # Slots.
+
+    def heard(self, slot: SlotId, now_ms: int) -> None:
+        """A slot said something."""
+        self._heard_ms[slot] = now_ms
+        self.enumerators.now_ms = now_ms
+
+    def registered(self, slot: SlotId) -> None:
+        """The tasks of a slot are open. A slot that registers twice was started again by Spark: its state is lost."""
+        if slot in self._registered:
+            self.failed(TaskLostError(f"level {slot[0]} slot {slot[1]} was lost and started again by Spark"))
+            return
+        self._registered.add(slot)
+        if self.status is JobStatus.CREATED and len(self._registered) == len(self.slots):
+            self.status = JobStatus.RUNNING
+            self.has_run = True
+        elif self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
+            self._send_to(self.slots[slot], Cancel())
+
+    def silent(self, now_ms: int, timeout_ms: int) -> SlotId | None:
+        """A slot that has sent no heartbeat for `timeout_ms` while the job runs."""
+        if self.status is JobStatus.RUNNING:
+            for slot, heard_ms in self._heard_ms.items():
+                if now_ms - heard_ms > timeout_ms:
+                    return slot
+        return None
+
+    def next_silence_ms(self, timeout_ms: int) -> int | None:
+        """When the slot that was heard of longest ago counts as lost."""
+        if self.status is not JobStatus.RUNNING or not self._heard_ms:
+            return None
+        return min(self._heard_ms.values()) + timeout_ms + 1
+
+    # Tasks.
+
+    def split_requested(self, vertex: int, subtask: int) -> None:
+        """A reader asks for a split."""
+        if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
+            self.enumerators.split_requested(vertex, subtask)
+
+    def data_ended(self, task: Subtask) -> bool:
+        """A task has processed and sent all its records. True: it was the last one, and the job ends."""
+        self._data_ended.add(task)
+        ends = len(self._data_ended) == len(self._slot_of) and self.takes_checkpoints
+        self.is_closing = self.is_closing or ends
+        return ends
+
+    def finished(self, task: Subtask) -> None:
+        """A task is closed."""
+        self._finished.add(task)
+        self._end_if_all_finished()
+
+    # The end.
+
+    def close(self) -> None:
+        """Close all tasks: their data has ended, or they emit nothing any more."""
+        self.is_closing = True
+        if self.status is JobStatus.RUNNING:
+            self._send_to(self._slot_of, Close())
+
+    def drain(self) -> None:
+        """Let all sources end here."""
+        for vertex in self.graph.sources:
+            for subtask in range(vertex.parallelism):
+                self._send(vertex.id, subtask, Drain())
+
+    def cancel(self) -> None:
+        """Stop all tasks at once."""
+        if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
+            self.status = JobStatus.CANCELLING
+            self._send_to_registered(Cancel())
+            self._end_if_all_finished()
+
+    def failed(self, error: BaseException, slot: SlotId | None = None) -> None:
+        """A slot failed or was lost; `slot` None: the attempt as a whole failed. The first error counts."""
+        if slot is not None:
+            self._finished.update(self.slots[slot])
+        if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
+            self.error = error
+            self.status = JobStatus.FAILING
+            self._send_to_registered(Cancel())
+        self._end_if_all_finished()
+
+    def abandon(self) -> None:
+        """The tasks that are left will not answer any more."""
+        if not self.is_over:
+            self.status = JobStatus.CANCELED if self.status is JobStatus.CANCELLING else JobStatus.FAILED
+
+    def _end_if_all_finished(self) -> None:
+        if len(self._finished) == len(self._slot_of):
+            self.status = _ENDS.get(self.status, self.status)
+
+    def _send_to_registered(self, event: ControlEvent) -> None:
+        for slot in sorted(self._registered):
+            self._send_to(self.slots[slot], event)
+
+    def _send_to(self, tasks: Iterable[Subtask], event: ControlEvent) -> None:
+        for vertex, subtask in sorted(tasks):
+            if (vertex, subtask) not in self._finished:
+                self._send(vertex, subtask, event)
+
+
+def slots_of(graph: JobGraph) -> dict[SlotId, list[Subtask]]:
+    """The tasks that each slot hosts, by (level, index)."""
+    return {
+        (level, index): [(v.id, index) for v in graph.vertices if v.level == level and index < v.parallelism]
+        for level, width in enumerate(graph.widths)
+        for index in range(width)
+    }

@@ -1,0 +1,42 @@
+"""A job graph as the checkpoint coordinator sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.checkpoint.vertex import CheckpointVertex
+from penstock.plan.job_graph import JobGraph, JobVertex
+from penstock.plan.stream_graph import StreamNode
+from penstock.runtime.operators.sink import CollectOperator, SinkOperator
+
+
+def checkpoint_vertices(graph: JobGraph) -> list[CheckpointVertex]:
+    """Its vertices, with the state ids of their operators and sinks."""
+    return [
+        CheckpointVertex(
+            vertex.id,
+            vertex.name,
+            vertex.parallelism,
+            vertex.max_parallelism,
+            [(node.uid, node.name) for node in vertex.nodes],
+            vertex.is_source,
+            {sink_id: node.uid for sink_id, node in _sinks(vertex)},
+        )
+        for vertex in graph.vertices
+    ]
+
+
+def source_state_ids(graph: JobGraph) -> dict[int, str]:
+    """The state id of the source of each vertex that has one."""
+    return {vertex.id: vertex.nodes[0].uid for vertex in graph.sources}
+
+
+def vertex_of_sinks(graph: JobGraph) -> dict[int, int]:
+    """The vertex of each sink, by the id that its results carry."""
+    return {sink_id: vertex.id for vertex in graph.vertices for sink_id, _ in _sinks(vertex)}
+
+
+def _sinks(vertex: JobVertex) -> Iterator[tuple[int, StreamNode]]:
+    for node in vertex.nodes:
+        if isinstance(node.operator, (SinkOperator, CollectOperator)):
+            yield node.operator.sink_id, node

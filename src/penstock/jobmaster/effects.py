@@ -1,0 +1,94 @@
+"""What a job master asks of its host. Effects of checkpoints are those of checkpoint/effects.py.
+
+The host carries effects out without blocking the thread that hands in events: deploying, stopping, storage and commits
+each have threads of their own, and their outcomes come back as events.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.checkpoint.effects import AbortCommittables, Commit, StorageEffect
+from penstock.checkpoint.restore import Restored
+from penstock.common.job_status import JobStatus
+from penstock.plan.job_graph import JobGraph
+from penstock.rpc.messages import ToTask
+from penstock.runtime.task.opaque import Opaque
+
+SlotId = tuple[int, int]
+"""(level, index)"""
+
+
+class Deploy(msgspec.Struct, frozen=True):
+    """Start the queries of an attempt. Answered by QueryFailed if one can't be started, else by its slots."""
+
+    attempt: int
+    graph: JobGraph
+    restored: Restored
+
+
+class StopAttempt(msgspec.Struct, frozen=True):
+    """Stop the queries of an attempt, as far as they were started. Answered by AttemptStopped."""
+
+    attempt: int
+
+
+class SendToSlot(msgspec.Struct, frozen=True):
+    """Send a message to a slot. Before the slot has registered the host keeps it."""
+
+    slot: SlotId
+    message: ToTask
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """Hand results to their taker on the driver."""
+
+    attempt: int
+    sink: int
+    subtask: int
+    values: Opaque
+
+
+class RestartResults(msgspec.Struct, frozen=True):
+    """A new attempt begins: results of the one before that do not count yet will come again."""
+
+    attempt: int
+
+
+class CloseResults(msgspec.Struct, frozen=True):
+    """No result comes any more: complete what was handed over, then tell the takers how the job ended.
+
+    `error` is None if the job succeeded. Answered by ResultsClosed.
+    """
+
+    error: BaseException | None
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The answer to a request: a path, or why there is none."""
+
+    request: int
+    path: str = ""
+    error: BaseException | None = None
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """The job is over. Nothing follows."""
+
+    status: JobStatus
+    error: BaseException | None
+
+
+JobEffect = (
+    Deploy
+    | StopAttempt
+    | SendToSlot
+    | Deliver
+    | RestartResults
+    | CloseResults
+    | Reply
+    | Finish
+    | StorageEffect
+    | Commit
+    | AbortCommittables
+)

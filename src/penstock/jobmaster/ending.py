@@ -1,0 +1,101 @@
+"""How a job ends by itself: the last checkpoint, a stop with a savepoint, a drain.
+
+    data has ended   one more checkpoint commits what is left; when its commits are done all tasks are closed
+    stop             sources emit nothing after the savepoint's barrier; when it is stored all tasks are closed
+    drain            sources end, event time goes to its end, all timers fire; then the savepoint, then tasks are closed
+
+If a savepoint fails the job goes on as if it had not been requested. After a drain it fails, and is restarted from its
+latest checkpoint: what has fired can't be taken back. Source: Flink docs, "Savepoints", Stopping a Job with Savepoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.pending import CheckpointRequest, Outcome
+from penstock.common.errors import CheckpointError, JobError
+from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.effects import JobEffect, Reply
+from penstock.jobmaster.events import SavepointRequested
+from penstock.runtime.checkpoint_options import CheckpointOptions
+
+
+class EndingJob(Protocol):
+    """What the ending needs of its job master."""
+
+    now_ms: int
+
+    @property
+    def attempt(self) -> Attempt:
+        """The present attempt."""
+
+    @property
+    def coordinator(self) -> CheckpointCoordinator:
+        """The checkpoints of the job."""
+
+    def fail(self, error: BaseException) -> None:
+        """The attempt fails."""
+
+
+class JobEnding:
+    """Savepoints that users request, and the end that may come with one."""
+
+    def __init__(self, job: EndingJob, emit: Callable[[JobEffect], None]) -> None:
+        self._job = job
+        self._emit = emit
+        self._draining: SavepointRequested | None = None
+
+    def requested(self, request: SavepointRequested) -> None:
+        """The user asks for a savepoint, and perhaps for the job to stop with it."""
+        if not self._job.attempt.takes_checkpoints or self._draining is not None:
+            error = JobError("the job is not running, or is about to end: there is nothing to save")
+            self._emit(Reply(request.request, error=error))
+        elif request.drain:
+            self._draining = request
+            self._job.attempt.drain()
+        else:
+            self._request(request, lambda: self._job.attempt.close() if request.stop else None)
+
+    def data_ended(self) -> None:
+        """All tasks have processed and sent all their records."""
+        if self._draining is not None:
+            self._request(self._draining, self._job.attempt.close)
+        elif self._job.coordinator.settings.interval_ms is None:
+            self._job.attempt.close()
+        else:
+            self._last_checkpoint()
+
+    def attempt_ended(self) -> None:
+        """A savepoint that waits for the end of the data will not be taken."""
+        if self._draining is not None:
+            self._emit(Reply(self._draining.request, error=JobError("the job failed before the savepoint")))
+            self._draining = None
+
+    def _request(self, request: SavepointRequested, then: Callable[[], object]) -> None:
+        options = CheckpointOptions(savepoint=request.directory, stop=request.stop or request.drain)
+
+        def done(outcome: Outcome) -> None:
+            self._draining = None
+            if isinstance(outcome, CheckpointError):
+                self._emit(Reply(request.request, error=CheckpointError(f"the savepoint failed: {outcome}")))
+                if request.drain:
+                    self._job.fail(CheckpointError(f"the savepoint after the drain failed: {outcome}"))
+            else:
+                self._emit(Reply(request.request, request.directory))
+                then()
+
+        self._job.coordinator.request(CheckpointRequest(done, options), self._job.now_ms)
+
+    def _last_checkpoint(self) -> None:
+        attempt = self._job.attempt
+
+        def done(outcome: Outcome) -> None:
+            if not isinstance(outcome, CheckpointError):
+                # Not before the commits are done: as long as tasks are there, a commit that fails is done again.
+                self._job.coordinator.when_committed(attempt.close)
+            elif attempt is self._job.attempt and attempt.status.name == "RUNNING":
+                self._last_checkpoint()
+
+        self._job.coordinator.request(CheckpointRequest(done), self._job.now_ms)

@@ -1,0 +1,100 @@
+"""The split enumerators of one attempt: which split goes to which reader.
+
+They are users' code and run on the thread of the job master. Their state is taken when a checkpoint is triggered; since
+assignments and triggers leave in order, a split is either in a reader's snapshot or still with its enumerator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from penstock.plan.job_graph import JobGraph
+from penstock.runtime.source import Source, SplitEnumerator
+from penstock.runtime.task.events import AssignSplits, ControlEvent, NoMoreSplits
+from penstock.runtime.task.opaque import Opaque
+
+_log = logging.getLogger(__name__)
+
+SendToTask = Callable[[int, int, ControlEvent], None]
+
+
+class SplitEnumerators:
+    """By source vertex. `states`: of the checkpoint that this attempt is restored from."""
+
+    def __init__(self, graph: JobGraph, states: dict[int, Any], send: SendToTask, now_ms: int) -> None:
+        self.now_ms = now_ms
+        """Processing time; kept up to date by the attempt."""
+        self._discover_at_ms: dict[int, int] = {}
+        self._enumerators: dict[int, SplitEnumerator] = {}
+        for vertex in graph.sources:
+            source: Source[Any] = vertex.source
+            context = _EnumeratorContext(self, vertex.id, vertex.parallelism, send)
+            self._enumerators[vertex.id] = (
+                source.restore_enumerator(context, states[vertex.id])
+                if vertex.id in states
+                else source.create_enumerator(context)
+            )
+
+    def start(self) -> None:
+        """Start them. Raises SourceError where there is nothing to read."""
+        for vertex, enumerator in self._enumerators.items():
+            enumerator.start()
+            self._discover(vertex)
+
+    def split_requested(self, vertex: int, subtask: int) -> None:
+        """A reader asks for a split."""
+        self._enumerators[vertex].handle_split_request(subtask)
+
+    def states(self) -> dict[int, Any]:
+        """What they need to go on, by vertex."""
+        return {vertex: enumerator.snapshot_state() for vertex, enumerator in self._enumerators.items()}
+
+    def discover_due(self) -> None:
+        """Look for new splits where it is time to."""
+        for vertex in [vertex for vertex, at_ms in self._discover_at_ms.items() if at_ms <= self.now_ms]:
+            self._discover(vertex)
+
+    def wake_at_ms(self) -> int | None:
+        """When the next one wants to look for new splits."""
+        return min(self._discover_at_ms.values(), default=None)
+
+    def close(self) -> None:
+        """Close each once. One that fails is logged: the job ends, or restarts, all the same."""
+        while self._enumerators:
+            _, enumerator = self._enumerators.popitem()
+            try:
+                enumerator.close()
+            except Exception:
+                _log.exception("a split enumerator could not be closed")
+
+    def _discover(self, vertex: int) -> None:
+        at_ms = self._enumerators[vertex].discover()
+        if at_ms is None:
+            self._discover_at_ms.pop(vertex, None)
+        else:
+            self._discover_at_ms[vertex] = at_ms
+
+
+class _EnumeratorContext:
+    """What one enumerator may ask of the job."""
+
+    def __init__(self, enumerators: SplitEnumerators, vertex: int, parallelism: int, send: SendToTask) -> None:
+        self._enumerators = enumerators
+        self._vertex = vertex
+        self._parallelism = parallelism
+        self._send = send
+
+    @property
+    def parallelism(self) -> int:
+        return self._parallelism
+
+    def now_ms(self) -> int:
+        return self._enumerators.now_ms
+
+    def assign_split(self, split: Any, subtask: int) -> None:
+        self._send(self._vertex, subtask, AssignSplits(Opaque([split])))
+
+    def signal_no_more_splits(self, subtask: int) -> None:
+        self._send(self._vertex, subtask, NoMoreSplits())

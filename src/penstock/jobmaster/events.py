@@ -1,0 +1,89 @@
+"""What can happen to a job, as its job master sees it. Its host hands these in, one at a time, with the time."""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.rpc.messages import FromSlot
+
+
+class JobEvent(msgspec.Struct, frozen=True):
+    """Base of all events."""
+
+
+class Reported(JobEvent, frozen=True):
+    """A slot, or one of its tasks, reported."""
+
+    message: FromSlot
+
+
+class Tick(JobEvent, frozen=True):
+    """Time has passed."""
+
+
+class QueryFailed(JobEvent, frozen=True):
+    """A query of an attempt could not be started, or has ended by itself."""
+
+    attempt: int
+    error: BaseException
+
+
+class AttemptStopped(JobEvent, frozen=True):
+    """The queries of an attempt have ended, and with them its tasks: the answer to StopAttempt."""
+
+    attempt: int
+
+
+class StorageEnded(JobEvent, frozen=True):
+    """A storage operation has ended. `error` is empty if it succeeded."""
+
+    operation: int
+    error: str = ""
+
+
+class CommitEnded(JobEvent, frozen=True):
+    """A commit has ended."""
+
+    operation: int
+    error: BaseException | None = None
+
+
+class DeliveryFailed(JobEvent, frozen=True):
+    """The driver could not take a result that an attempt had sent: printing failed, for example."""
+
+    attempt: int
+    error: BaseException
+
+
+class ResultsClosed(JobEvent, frozen=True):
+    """All results have been handed over: the answer to CloseResults. `error`: the first that was raised there."""
+
+    error: BaseException | None = None
+
+
+class CancelRequested(JobEvent, frozen=True):
+    """The user cancels the job."""
+
+
+class SavepointRequested(JobEvent, frozen=True):
+    """The user asks for a savepoint in `directory`, which is new. `stop`: the job stops with it.
+
+    `drain`: sources end first, so that all windows and timers fire. `request` names the caller in the Reply.
+    """
+
+    request: int
+    directory: str
+    stop: bool = False
+    drain: bool = False
+
+
+class CheckpointRequested(JobEvent, frozen=True):
+    """Begin a checkpoint now, besides the periodic ones, if the job takes checkpoints. Not answered."""
+
+    full: bool = False
+
+
+class HostFailed(JobEvent, frozen=True):
+    """Something failed in the host while it served this job: the job fails with it."""
+
+    error: BaseException

@@ -1,0 +1,508 @@
+"""The job master: one job through all its attempts, as a state machine without I/O.
+
+Events come in with the time (events.py), effects go out (effects.py). It has two hosts, Spark's and the simulator's;
+neither holds a rule. An attempt goes through these phases:
+
+    deployed   Deploy was emitted: slots register, tasks run, until the attempt is over (attempt.py)
+    stopping   StopAttempt was emitted: its queries end, and the storage answers what it was asked
+    waiting    the attempt is gone; the restart strategy has set a time for the next one
+    ending     the job is over: results are closed, checkpoints dropped or retained, then Finish
+
+A new attempt is deployed only when the tasks of the one before are gone and the storage is idle. Both matter: Spark
+admits a query by capacity, not by free slots, so half of a job could wait for ever; and what the storage still has to
+delete must not meet files of the next attempt, nor may a manifest be stored after the job was restored from another.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.effects import SendToTask
+from penstock.checkpoint.manifest import Manifest
+from penstock.checkpoint.pending import CheckpointRequest
+from penstock.checkpoint.restore import Restored, assign, enumerator_states
+from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.errors import JobCancelledError, JobError, PenstockError, TaskLostError
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
+from penstock.jobmaster.effects import (
+    CloseResults,
+    Deliver,
+    Deploy,
+    Finish,
+    JobEffect,
+    Reply,
+    RestartResults,
+    SendToSlot,
+    SlotId,
+    StopAttempt,
+)
+from penstock.jobmaster.ending import JobEnding
+from penstock.jobmaster.events import (
+    AttemptStopped,
+    CancelRequested,
+    CheckpointRequested,
+    CommitEnded,
+    DeliveryFailed,
+    HostFailed,
+    JobEvent,
+    QueryFailed,
+    Reported,
+    ResultsClosed,
+    SavepointRequested,
+    StorageEnded,
+    Tick,
+)
+from penstock.jobmaster.restarts import RestartDecision, RestartStrategy
+from penstock.jobmaster.results.held_back import HeldBack
+from penstock.jobmaster.settings import JobSettings
+from penstock.plan.job_graph import JobGraph
+from penstock.rpc.failures import revive
+from penstock.rpc.messages import Heartbeat, Register, SlotFailed, ToTask
+from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.task.events import (
+    Acknowledge,
+    ControlEvent,
+    DataEnded,
+    Decline,
+    Finished,
+    RequestSplit,
+    Result,
+)
+from penstock.runtime.task.journal import Journal
+
+_log = logging.getLogger(__name__)
+
+_RETAINED = {
+    ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS: (),
+    ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION: (JobStatus.FAILED,),
+    ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: (JobStatus.FAILED, JobStatus.CANCELED),
+}
+"""The ends of a job after which its checkpoints stay."""
+
+
+_BEFORE_THE_END = {
+    JobStatus.FINISHED: JobStatus.RUNNING,
+    JobStatus.CANCELED: JobStatus.CANCELLING,
+    JobStatus.FAILED: JobStatus.FAILING,
+}
+
+
+class JobMaster:
+    """Of one job.
+
+    `origin`: the checkpoint or savepoint that the job starts from. `claimed`: the directory of a run whose place it
+    takes, deleted when the job has a checkpoint of its own. `held_back`: sinks whose results wait for a checkpoint.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        graph: JobGraph,
+        settings: JobSettings,
+        restarts: RestartStrategy,
+        now_ms: int,
+        origin: Manifest | None = None,
+        claimed: str | None = None,
+        held_back: frozenset[int] = frozenset(),
+    ) -> None:
+        self.journal = Journal()
+        self.now_ms = now_ms
+        self.settings = settings
+        self._graph = graph
+        self._restarts = RestartDecision(restarts, settings)
+        self._origin = origin
+        self._claimed = claimed
+        self._held_back = held_back
+        self._effects: list[JobEffect] = []
+        self._vertices = checkpoint_vertices(graph)
+        self._sources = source_state_ids(graph)
+        self.coordinator = CheckpointCoordinator(
+            job_id, graph.name, self._vertices, settings.checkpoints, self._of_coordinator
+        )
+        if origin is not None:
+            self.coordinator.start_from(origin)
+        self._ending = JobEnding(self, self._emit)
+        self._attempts = 0
+        self._is_cancelled = False
+        self._stops = False
+        """Whether StopAttempt was emitted for the present attempt."""
+        self._is_gone = False
+        """Whether the tasks of the present attempt are gone."""
+        self._restart_at_ms: int | None = None
+        self._deadline_ms: int | None = None
+        """When tasks that have not closed are abandoned."""
+        self._end: tuple[JobStatus, BaseException | None] | None = None
+        self._results_closed = False
+        self.abandoned: list[SlotId] = []
+        """Slots whose tasks did not close in time: their workers are killed with the query."""
+        self.finished = False
+        self.attempt = self._new_attempt()
+
+    # What hosts call.
+
+    def start(self) -> list[JobEffect]:
+        """Begin the first attempt. Raises SourceError or CheckpointError if it can't begin."""
+        self._begin(self.attempt)
+        return self._take_effects()
+
+    def handle(self, event: JobEvent, now_ms: int) -> list[JobEffect]:
+        """Something happened. Returns what is to be done, in order."""
+        self.now_ms = max(self.now_ms, now_ms)
+        self.attempt.enumerators.now_ms = self.now_ms
+        if not self.finished:
+            if not isinstance(event, Tick):
+                self.journal.note(self.now_ms, event)
+            _HANDLERS[type(event)](self, event)
+            self._go_on()
+        elif isinstance(event, SavepointRequested):
+            self._emit(Reply(event.request, error=JobError("the job has ended")))
+        return self._take_effects()
+
+    def wake_at_ms(self, checkpoints: bool = True) -> int | None:
+        """When a Tick has something to do though nothing else happens. `checkpoints`: periodic ones included."""
+        if self.finished:
+            return None
+        if self._restart_at_ms is not None:
+            return self._restart_at_ms if self.coordinator.storage_is_idle else None
+        attempt = self.attempt
+        times = [self._deadline_ms if not attempt.is_over else None]
+        times.append(attempt.next_silence_ms(self.settings.heartbeat_timeout_ms))
+        if attempt.status is JobStatus.CREATED:
+            times.append(attempt.began_ms + self.settings.registration_timeout_ms + 1)
+        if attempt.status is JobStatus.RUNNING:
+            times.append(attempt.enumerators.wake_at_ms())
+            times.append(self.coordinator.wake_at_ms(checkpoints and attempt.takes_checkpoints))
+        return min((at_ms for at_ms in times if at_ms is not None), default=None)
+
+    @property
+    def status(self) -> JobStatus:
+        """Where the job is."""
+        if self._restart_at_ms is not None:
+            return JobStatus.RESTARTING
+        status = self._end[0] if self._end is not None else self.attempt.status
+        # Not terminal before its results are closed: the last commit may still fail the job.
+        return status if self.finished else _BEFORE_THE_END.get(status, status)
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the job ended, if it did not succeed."""
+        return self._end[1] if self._end is not None else None
+
+    @property
+    def graph(self) -> JobGraph:
+        """The plan of the next attempt."""
+        return self._graph
+
+    # Attempts.
+
+    def _new_attempt(self) -> Attempt:
+        manifest = self.coordinator.retention.latest or self._origin
+        by_id = enumerator_states(manifest) if manifest is not None else {}
+        states = {vertex: by_id[state_id] for vertex, state_id in self._sources.items() if state_id in by_id}
+        number = self._attempts
+        self._attempts += 1
+
+        def send(vertex: int, subtask: int, event: ControlEvent) -> None:
+            slot = (self._graph.vertices[vertex].level, subtask)
+            self._emit(SendToSlot(slot, ToTask(number, vertex, event)))
+
+        return Attempt(number, self._graph, states, send, self.now_ms)
+
+    def _begin(self, attempt: Attempt) -> None:
+        restored = self._restored()
+        attempt.enumerators.start()
+        self._emit(Deploy(attempt.number, attempt.graph, restored))
+
+    def _restored(self) -> Restored:
+        """What the tasks of the next attempt are restored from. Raises CheckpointError."""
+        latest = self.coordinator.retention.latest
+        manifest = latest or self._origin
+        if manifest is None:
+            return {}
+        self.coordinator.commit_again(manifest)
+        allow = self.settings.allow_non_restored_state
+        return assign(manifest, self._vertices, own=manifest is not self._origin, allow_non_restored=allow)
+
+    def _restart(self) -> None:
+        self._restart_at_ms = None
+        self._deadline_ms = None
+        self._stops = self._is_gone = False
+        self._emit(RestartResults(self._attempts))
+        try:
+            self.attempt = self._new_attempt()
+            self._begin(self.attempt)
+        except Exception as error:
+            # A split enumerator, or the assignment of state: the attempt fails before it is deployed.
+            self.attempt.error = error
+            self.attempt.status = JobStatus.FAILED
+
+    def fail(self, error: BaseException, slot: SlotId | None = None) -> None:
+        """The attempt fails; `slot`: the one that failed. Its tasks have a grace period to close in."""
+        if self._deadline_ms is None:
+            self._deadline_ms = self.now_ms + self.settings.failure_grace_ms
+        self.attempt.failed(error, slot)
+
+    # Events.
+
+    def _reported(self, event: Reported) -> None:
+        message = event.message
+        if not self._lets_in(message.attempt) or self._is_gone:
+            return
+        slot = (message.level, message.index)
+        self.attempt.heard(slot, self.now_ms)
+        _REPORTS[type(message.report)](self, slot, message.report)
+
+    def _lets_in(self, attempt: int) -> bool:
+        """The door: reports of an earlier attempt are dropped."""
+        return attempt == self.attempt.number
+
+    def _registered(self, slot: SlotId, report: Register) -> None:
+        had_run = self.attempt.has_run
+        self.attempt.registered(slot)
+        if self.attempt.status is JobStatus.FAILING:
+            self.fail(self.attempt.error or JobError("the attempt failed"))
+        if self.attempt.has_run and not had_run:
+            self._restarts.attempt_runs()
+            self.coordinator.attempt_began(self.attempt.number, self._enumerator_states, self.now_ms)
+
+    def _heartbeat(self, slot: SlotId, report: Heartbeat) -> None:
+        """That the slot was heard of is all there is to it."""
+
+    def _slot_failed(self, slot: SlotId, report: SlotFailed) -> None:
+        self.fail(revive(report.kind, report.message), slot)
+
+    def _split_requested(self, slot: SlotId, report: RequestSplit) -> None:
+        self._guarded(lambda: self.attempt.split_requested(report.vertex, report.subtask))
+
+    def _result(self, slot: SlotId, report: Result) -> None:
+        if self.settings.checkpoints.interval_ms is not None and report.sink_id in self._held_back:
+            self.attempt.results.add(HeldBack(report.sink_id, report.subtask, report.values, report.after_checkpoint))
+        else:
+            self._emit(Deliver(self.attempt.number, report.sink_id, report.subtask, report.values))
+
+    def _data_ended(self, slot: SlotId, report: DataEnded) -> None:
+        if self.attempt.data_ended((report.vertex, report.subtask)):
+            self._ending.data_ended()
+
+    def _task_finished(self, slot: SlotId, report: Finished) -> None:
+        self.attempt.finished((report.vertex, report.subtask))
+
+    def _acknowledged(self, slot: SlotId, report: Acknowledge) -> None:
+        task = (report.vertex, report.subtask)
+        commits = report.commits.value
+        self._guarded(
+            lambda: self.coordinator.acknowledged(task, report.checkpoint_id, report.state, commits, self.now_ms)
+        )
+
+    def _declined(self, slot: SlotId, report: Decline) -> None:
+        self.coordinator.declined((report.vertex, report.subtask), report.checkpoint_id, report.reason, self.now_ms)
+
+    def _storage_ended(self, event: StorageEnded) -> None:
+        before = self.coordinator.committed_id
+        self.coordinator.storage_ended(event.operation, event.error, self.now_ms)
+        if self.coordinator.committed_id != before:
+            self._checkpoint_completed()
+
+    def _checkpoint_completed(self) -> None:
+        for result in self.attempt.results.release(self.coordinator.committed_id):
+            self._emit(Deliver(self.attempt.number, result.sink, result.subtask, result.values))
+        if self.coordinator.retention.latest is not None:
+            self._delete_claimed()
+
+    def _commit_ended(self, event: CommitEnded) -> None:
+        if event.error is None:
+            self.coordinator.committed(event.operation)
+        elif self.coordinator.commit_counts(event.operation):
+            self.fail(event.error)
+
+    def _delivery_failed(self, event: DeliveryFailed) -> None:
+        if self._lets_in(event.attempt):
+            self.fail(event.error)
+
+    def _cancel_requested(self, event: CancelRequested) -> None:
+        timeout_ms = self.settings.cancellation_timeout_ms
+        self._deadline_ms = self.now_ms + timeout_ms if timeout_ms else None
+        self._is_cancelled = True
+        self.attempt.cancel()
+
+    def _savepoint_requested(self, event: SavepointRequested) -> None:
+        self._ending.requested(event)
+
+    def _checkpoint_requested(self, event: CheckpointRequested) -> None:
+        if self.attempt.takes_checkpoints and not self.coordinator.request_waits:
+            request = CheckpointRequest(options=CheckpointOptions(full=event.full))
+            self._guarded(lambda: self.coordinator.trigger(self.now_ms, request))
+
+    def _query_failed(self, event: QueryFailed) -> None:
+        if self._lets_in(event.attempt) and not self._stops:
+            self.fail(event.error)
+            self.attempt.abandon()
+
+    def _attempt_stopped(self, event: AttemptStopped) -> None:
+        if self._lets_in(event.attempt):
+            self._is_gone = True
+
+    def _host_failed(self, event: HostFailed) -> None:
+        self.fail(event.error)
+
+    def _results_were_closed(self, event: ResultsClosed) -> None:
+        self._results_closed = True
+        assert self._end is not None
+        if event.error is not None and self._end[0] is JobStatus.FINISHED:
+            self._end = (JobStatus.FAILED, event.error)
+        retained = self._end[0] in _RETAINED[self.settings.checkpoint_retention]
+        if not retained:
+            self.coordinator.drop_all()
+        if self._end[0] is JobStatus.FINISHED:
+            self._delete_claimed()
+
+    # After each event: what follows from where the job is now.
+
+    def _go_on(self) -> None:
+        self._watch()
+        if self.attempt.is_over and not self._stops:
+            self._stops = True
+            self._emit(StopAttempt(self.attempt.number))
+        is_decided = self._restart_at_ms is not None or self._end is not None
+        if self._is_gone and not is_decided and self.coordinator.storage_is_idle:
+            self._attempt_is_gone()
+        if self._restart_at_ms is not None:
+            if self._is_cancelled:
+                self._restart_at_ms = None
+                self._end_with(JobStatus.CANCELED, None)
+            elif self.now_ms >= self._restart_at_ms and self.coordinator.storage_is_idle:
+                self._restart()
+                self._go_on()
+        if self._results_closed and self.coordinator.storage_is_idle and not self.finished:
+            self.finished = True
+            assert self._end is not None
+            self._emit(Finish(*self._end))
+
+    def _watch(self) -> None:
+        """Time has passed: look for silent slots, overdue registrations, and work that is due."""
+        attempt, settings = self.attempt, self.settings
+        if attempt.status is JobStatus.RUNNING:
+            self._guarded(attempt.enumerators.discover_due)
+            self._guarded(lambda: self.coordinator.tick(self.now_ms, attempt.takes_checkpoints))
+        error, self.coordinator.error = self.coordinator.error, None
+        if error is not None:
+            self.fail(error)
+        silent = attempt.silent(self.now_ms, settings.heartbeat_timeout_ms)
+        if silent is not None:
+            text = f"no heartbeat from level {silent[0]} slot {silent[1]} for {settings.heartbeat_timeout_ms} ms"
+            self.fail(TaskLostError(text), silent)
+        if attempt.status is JobStatus.CREATED and self.now_ms - attempt.began_ms > settings.registration_timeout_ms:
+            self.fail(_not_registered(attempt, settings.registration_timeout_ms))
+        if self._deadline_ms is not None and self.now_ms >= self._deadline_ms and not attempt.is_over:
+            self.abandoned = attempt.unfinished
+            attempt.abandon()
+
+    def _attempt_is_gone(self) -> None:
+        """Its tasks are gone, and the storage has answered: the job ends, or is restarted after a while."""
+        attempt = self.attempt
+        attempt.enumerators.close()
+        self._ending.attempt_ended()
+        if self._restarts.falls_back(attempt) and self.coordinator.retention.drop_latest():
+            _log.warning(
+                "job '%s' falls back to the checkpoint before, so what has been committed since comes again: %s",
+                self._graph.name,
+                attempt.error,
+            )
+        self.coordinator.attempt_ended()
+        if attempt.status is JobStatus.FAILED and self.coordinator.stopped:
+            # What the savepoint names with which the job stops is committed: a restart would write it a second time.
+            _log.warning("job '%s' stopped with a savepoint, but its end failed: %s", self._graph.name, attempt.error)
+            self._end_with(JobStatus.FINISHED, None)
+            return
+        delay_ms = None
+        if attempt.status is JobStatus.FAILED and not self._is_cancelled:
+            delay_ms = self._restarts.delay_ms(attempt, self.now_ms)
+        if delay_ms is None:
+            self._end_with(attempt.status, attempt.error)
+            return
+        _log.warning("job '%s' failed and restarts in %d ms: %s", self._graph.name, delay_ms, attempt.error)
+        self._restart_at_ms = self.now_ms + delay_ms
+
+    def _end_with(self, status: JobStatus, error: BaseException | None) -> None:
+        if status is JobStatus.CANCELED:
+            killed = ", ".join(f"level {level} slot {slot}" for level, slot in self.abandoned)
+            reason = f": workers that did not stop in time were killed ({killed})" if killed else ""
+            error = JobCancelledError(f"the job '{self._graph.name}' was cancelled{reason}")
+        elif status is JobStatus.FAILED:
+            error = error or JobError("the job failed")
+        self._end = (status, error)
+        self._emit(CloseResults(error))
+
+    def _delete_claimed(self) -> None:
+        if self._claimed is not None:
+            directory, self._claimed = self._claimed, None
+            self.coordinator.delete_claimed(directory)
+
+    # Effects.
+
+    def _enumerator_states(self) -> dict[str, Any]:
+        return {self._sources[vertex]: state for vertex, state in self.attempt.enumerators.states().items()}
+
+    def _guarded(self, do: Callable[[], object]) -> None:
+        """Call what may run users' code: an error there is a failure of the job, not of its job master."""
+        try:
+            do()
+        except AssertionError:
+            raise
+        except Exception as error:
+            self.fail(error)
+
+    def _of_coordinator(self, effect: Any) -> None:
+        if isinstance(effect, SendToTask):
+            slot = (self._graph.vertices[effect.vertex].level, effect.subtask)
+            self._emit(SendToSlot(slot, ToTask(self.attempt.number, effect.vertex, effect.event)))
+        else:
+            self._emit(effect)
+
+    def _emit(self, effect: JobEffect) -> None:
+        self._effects.append(effect)
+
+    def _take_effects(self) -> list[JobEffect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+
+def _not_registered(attempt: Attempt, timeout_ms: int) -> PenstockError:
+    missing = ", ".join(f"level {level} slot {slot}" for level, slot in attempt.missing)
+    return TaskLostError(
+        f"after {timeout_ms // 1000} s these slots have not registered: {missing}. Does Spark have "
+        f"{len(attempt.slots)} free slots, and do executors reach the driver?"
+    )
+
+
+_HANDLERS: dict[type[JobEvent], Callable[[JobMaster, Any], None]] = {
+    Reported: JobMaster._reported,
+    Tick: lambda master, event: None,
+    QueryFailed: JobMaster._query_failed,
+    AttemptStopped: JobMaster._attempt_stopped,
+    StorageEnded: JobMaster._storage_ended,
+    CommitEnded: JobMaster._commit_ended,
+    DeliveryFailed: JobMaster._delivery_failed,
+    ResultsClosed: JobMaster._results_were_closed,
+    CancelRequested: JobMaster._cancel_requested,
+    SavepointRequested: JobMaster._savepoint_requested,
+    CheckpointRequested: JobMaster._checkpoint_requested,
+    HostFailed: JobMaster._host_failed,
+}
+
+_REPORTS: dict[type, Callable[[JobMaster, SlotId, Any], None]] = {
+    Register: JobMaster._registered,
+    Heartbeat: JobMaster._heartbeat,
+    SlotFailed: JobMaster._slot_failed,
+    RequestSplit: JobMaster._split_requested,
+    Result: JobMaster._result,
+    DataEnded: JobMaster._data_ended,
+    Finished: JobMaster._task_finished,
+    Acknowledge: JobMaster._acknowledged,
+    Decline: JobMaster._declined,
+}

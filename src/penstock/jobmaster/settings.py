@@ -1,0 +1,47 @@
+"""What of a job's configuration its job master needs. Times in milliseconds."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from penstock.checkpoint.schedule import CheckpointSettings
+from penstock.common import options
+from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.configuration import Configuration
+
+
+@dataclasses.dataclass(frozen=True)
+class JobSettings:
+    """Defaults are those of the configuration's options, where they have one."""
+
+    checkpoints: CheckpointSettings = dataclasses.field(default_factory=CheckpointSettings)
+    checkpoint_retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+    allow_non_restored_state: bool = False
+    heartbeat_timeout_ms: int = 50_000
+    cancellation_timeout_ms: int = 180_000
+    """0: tasks that do not end are never abandoned."""
+    slot_request_timeout_ms: int = 300_000
+    registration_timeout_ms: int = 120_000
+    failure_grace_ms: int = 3_000
+    """How long the tasks of a failed attempt have to close before they are abandoned."""
+    slots_retry_ms: int = 1_000
+
+    @staticmethod
+    def of(configuration: Configuration) -> JobSettings:
+        """The settings that a configuration holds."""
+        get = configuration.get
+        return JobSettings(
+            CheckpointSettings(
+                get(options.CHECKPOINT_INTERVAL),
+                get(options.CHECKPOINT_TIMEOUT),
+                get(options.CHECKPOINT_MIN_PAUSE),
+                get(options.MAX_CONCURRENT_CHECKPOINTS),
+                get(options.TOLERABLE_FAILED_CHECKPOINTS),
+                get(options.RETAINED_CHECKPOINTS),
+            ),
+            get(options.CHECKPOINT_RETENTION),
+            get(options.IGNORE_UNCLAIMED_STATE),
+            get(options.HEARTBEAT_TIMEOUT),
+            get(options.TASK_CANCELLATION_TIMEOUT),
+            get(options.SLOT_REQUEST_TIMEOUT),
+        )

@@ -1,0 +1,16 @@
+"""How a checkpoint is to be taken: travels with the trigger and, in band, with the barrier."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class CheckpointOptions(msgspec.Struct, frozen=True, gc=False):
+    """The default is a periodic checkpoint: incremental where the backend can, and the job goes on."""
+
+    full: bool = False
+    """Write all state, not only what has changed."""
+    savepoint: str = ""
+    """The directory of a savepoint; empty for a checkpoint."""
+    stop: bool = False
+    """The job stops with this savepoint: after the barrier no source emits and no timer fires."""

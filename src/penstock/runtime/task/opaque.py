@@ -1,0 +1,49 @@
+"""Arbitrary values inside a control message: pickled when the message is encoded, unpickled by whoever reads them.
+
+The job master passes splits, results and committables on without looking into them: what a user's class does when it is
+unpickled must not run on the thread that decides about the job.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+
+class Opaque:
+    """Holds a value, its pickled form, or both. Equal if the values are."""
+
+    __slots__ = ("_data", "_value")
+    _data: bytes | None
+    _value: Any
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._data = None
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Opaque:
+        """As it came over the wire."""
+        opaque = cls.__new__(cls)
+        opaque._data = data
+        return opaque
+
+    @property
+    def value(self) -> Any:
+        """The value; unpickled at the first access. Only for messages of the job's own exchanges."""
+        if not hasattr(self, "_value"):
+            assert self._data is not None
+            self._value = pickle.loads(self._data)
+        return self._value
+
+    def to_bytes(self) -> bytes:
+        """The pickled value."""
+        return self._data if self._data is not None else pickle.dumps(self._value, protocol=5)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and bool(self.value == other.value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._value) if hasattr(self, "_value") else f"<{len(self._data or b'')} pickled bytes>"

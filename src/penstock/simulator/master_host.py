@@ -1,0 +1,250 @@
+"""The host of a job master in the simulator: what `spark/driver/job_master_host.py` is on Spark, without threads.
+
+What threads do there lies here in queues, one for Spark, one for the storage, one for results: the scheduler picks
+whose turn it is. Outcomes wait in another queue until the job master handles them. All of it is lost with the driver.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any, NamedTuple
+
+from penstock.checkpoint.effects import AbortCommittables, Commit, StorageEffect
+from penstock.checkpoint.manifest import Manifest
+from penstock.checkpoint.schedule import CheckpointSettings
+from penstock.checkpoint.storage_operations import carry_out
+from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.errors import CheckpointError
+from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
+from penstock.jobmaster.effects import (
+    CloseResults,
+    Deliver,
+    Deploy,
+    Finish,
+    JobEffect,
+    Reply,
+    RestartResults,
+    SendToSlot,
+    SlotId,
+    StopAttempt,
+)
+from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed, SavepointRequested, StorageEnded
+from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
+from penstock.jobmaster.results.lanes import ResultLanes
+from penstock.jobmaster.settings import JobSettings
+from penstock.plan.job_graph import JobGraph
+from penstock.rpc.messages import ToTask
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.clock import Clock
+from penstock.simulator.outside import Outside
+from penstock.simulator.report import Trace
+from penstock.simulator.results import OutsideSink, SeededPool
+from penstock.simulator.storage import MemoryStorage
+
+_HEALED_TIMEOUT_MS = 60_000
+
+
+class DriverLostError(Exception):
+    """The driver's process is gone, in the middle of what it did."""
+
+
+class Surroundings(NamedTuple):
+    """What outlives a driver."""
+
+    random: Random
+    circumstances: Circumstances
+    clock: Clock
+    trace: Trace
+    storage: MemoryStorage
+    outside: Outside
+
+
+class MasterHost:
+    """Of one job; `number` tells it from those before.
+
+    `send` reaches a slot, `deploy` starts the slots of an attempt, `stop` kills them.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        graph: JobGraph,
+        around: Surroundings,
+        send: Callable[[SlotId, ToTask], None],
+        deploy: Callable[[Deploy], None],
+        stop: Callable[[], None],
+        origin: Manifest | None,
+        healed: bool,
+    ) -> None:
+        self.graph = graph
+        self.origin = origin
+        self.job_id = f"job-{number}"
+        self.directory = f"/job-{number}"
+        self.finish: Finish | None = None
+        """How the job has ended."""
+        self.stopped_with: str | None = None
+        """The savepoint with which the user has stopped the job."""
+        self.drained = False
+        """Whether the job has ended before the end of its input, as its user wanted."""
+        self._around = around
+        self._send = send
+        self._deploy = deploy
+        self._stop = stop
+        self._requests: dict[int, SavepointRequested] = {}
+        self.events: deque[JobEvent] = deque()
+        """Outcomes that the job master has not handled yet."""
+        self.spark: deque[Deploy | StopAttempt] = deque()
+        self.storage: deque[StorageEffect] = deque()
+        self.pool = SeededPool(around.random)
+        circumstances = around.circumstances
+        sinks = [sink for vertex in checkpoint_vertices(graph) for sink in vertex.sinks]
+        rate = 0.0 if healed else circumstances.commit_failure_rate
+        self._sinks = {id: OutsideSink(id, around.outside, around.random, rate) for id in sinks}
+        self._lanes = ResultLanes(self._sinks, self.events.append, self.pool)
+        self.master = JobMaster(
+            self.job_id,
+            graph,
+            settings_of(circumstances, healed),
+            _restarts(circumstances, around.random, healed),
+            around.clock.now_ms(),
+            origin,
+            held_back=frozenset(self._sinks),
+        )
+
+    def start(self) -> None:
+        """Begin the first attempt."""
+        self._carry_out(self.master.start())
+
+    def handle(self, event: JobEvent) -> None:
+        """The job master handles an event; its effects are queued, or reach slots at once."""
+        self._carry_out(self.master.handle(event, self._around.clock.now_ms()))
+
+    def handle_next(self) -> None:
+        """The job master hears of an outcome."""
+        event = self.events.popleft()
+        self._around.trace.add("job master", f"hears {_line_of(event)}")
+        self.handle(event)
+
+    def request(self, request: SavepointRequested) -> None:
+        """The user asks for a savepoint."""
+        what = "drains the job into" if request.drain else "stops the job with" if request.stop else "asks for"
+        self._around.trace.add("user", f"{what} {request.directory}")
+        self._requests[request.request] = request
+        self.handle(request)
+
+    def heal(self) -> None:
+        """Nothing fails any more, and everything has the time that it needs."""
+        for sink in self._sinks.values():
+            sink.failure_rate = 0
+        settings = settings_of(self._around.circumstances, healed=True)
+        self.master.settings = settings
+        self.master.coordinator.settings = self.master.coordinator.schedule.settings = settings.checkpoints
+
+    def collect(self, checkpoint_id: int) -> None:
+        """Results that count with a checkpoint whose manifest is stored, though the job master does not know it yet."""
+        for result in self.master.attempt.results.release(checkpoint_id):
+            self._around.outside.collect(result.sink, result.subtask, result.values.value)
+
+    # What other threads do on Spark.
+
+    def spark_does_next(self) -> None:
+        """Spark starts or stops queries."""
+        effect = self.spark.popleft()
+        self._around.trace.add("spark", f"{type(effect).__name__}({effect.attempt})")
+        if isinstance(effect, Deploy):
+            self._deploy(effect)
+        else:
+            self._stop()
+            self.events.append(AttemptStopped(effect.attempt))
+
+    def query_failed(self, error: BaseException) -> None:
+        """Spark has ended the query of the present attempt."""
+        self.events.append(QueryFailed(self.master.attempt.number, error))
+
+    def storage_does_next(self) -> None:
+        """The storage carries an operation out."""
+        effect = self.storage.popleft()
+        error = ""
+        try:
+            carry_out(effect, self._around.storage)
+        except (OSError, CheckpointError) as failure:
+            error = str(failure)
+        self._around.trace.add("storage", type(effect).__name__, error)
+        self.events.append(StorageEnded(effect.operation, error))
+
+    def results_do_next(self) -> None:
+        """A lane makes its next call."""
+        self._around.trace.add("results", "a lane goes on")
+        self.pool.run_one()
+
+    # Effects.
+
+    def _carry_out(self, effects: list[JobEffect]) -> None:
+        for effect in effects:
+            if isinstance(effect, SendToSlot):
+                self._send(effect.slot, effect.message)
+            elif isinstance(effect, (Deploy, StopAttempt)):
+                self.spark.append(effect)
+            elif isinstance(effect, StorageEffect):
+                self.storage.append(effect)
+            elif isinstance(effect, Deliver):
+                # At once, without a lane: here somebody sees what is collected in the moment in which it counts.
+                self._around.outside.collect(effect.sink, effect.subtask, effect.values.value)
+            elif isinstance(effect, Reply):
+                self._reply(effect)
+            elif isinstance(effect, Finish):
+                self._around.trace.add("job master", f"the job is {effect.status.name}")
+                self.finish = effect
+            else:
+                _ON_RESULTS[type(effect)](self._lanes, effect)
+
+    def _reply(self, reply: Reply) -> None:
+        request = self._requests.pop(reply.request)
+        self._around.trace.add("user", f"{request.directory}: {reply.error or 'complete'}")
+        if reply.error is None and (request.stop or request.drain):
+            self._around.outside.complete(self._around.storage.savepoints[request.directory])
+            self.stopped_with = request.directory
+            self.drained = request.drain
+
+
+_ON_RESULTS: dict[type, Callable[[ResultLanes, Any], None]] = {
+    RestartResults: ResultLanes.restart,
+    CloseResults: ResultLanes.close,
+    Commit: ResultLanes.commit,
+    AbortCommittables: ResultLanes.abort,
+}
+
+
+def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
+    """The settings of a simulated job."""
+    checkpoints = CheckpointSettings(
+        circumstances.checkpoint_interval_ms if circumstances.checkpointing else None,
+        _HEALED_TIMEOUT_MS if healed else circumstances.checkpoint_timeout_ms,
+        circumstances.pause_ms,
+        circumstances.concurrent_max,
+        failures_tolerated=1_000_000,
+        retained=circumstances.retained,
+    )
+    return JobSettings(checkpoints, ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
+
+
+def _restarts(circumstances: Circumstances, random: Random, healed: bool) -> RestartStrategy:
+    """Bounded, all of them: a program whose function always raises must come to its end."""
+    if not circumstances.checkpointing:
+        return NoRestart()
+    strategies: list[Callable[[], RestartStrategy]] = [
+        partial(FixedDelay, 3, 100),
+        partial(FailureRate, 2, 10_000_000, 10),
+        partial(ExponentialDelay, 50, 10_000, 2.0, 60_000, 4, 0.1, random.random),
+    ]
+    return strategies[circumstances.restart_strategy]() if not healed else FixedDelay(2, 10)
+
+
+def _line_of(event: JobEvent) -> str:
+    if isinstance(event, StorageEnded):
+        return f"StorageEnded({event.operation}{', ' + event.error if event.error else ''})"
+    return type(event).__name__

@@ -1,0 +1,58 @@
+# ruff: noqa: D102 - the methods of a ResultSink are documented there
+"""The driver's end of results in the simulator: sinks that publish to the world outside, on a pool without threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.simulator.outside import Outside
+
+
+class SeededPool:
+    """Calls wait until the scheduler picks one; those of different lanes in any order. All are lost with the driver."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._calls: list[Callable[[], None]] = []
+
+    def submit(self, call: Callable[[], None], /) -> None:
+        """To be made some time later."""
+        self._calls.append(call)
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Nothing to release."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a call is to be made."""
+        return bool(self._calls)
+
+    def run_one(self) -> None:
+        """Make one of them."""
+        self._calls.pop(self._random.randrange(len(self._calls)))()
+
+
+class OutsideSink(ResultSink):
+    """One sink of a simulated job. `failure_rate`: how likely it is that a commit fails."""
+
+    exactly_once = True
+
+    def __init__(self, id: int, outside: Outside, random: Random, failure_rate: float) -> None:
+        self.failure_rate = failure_rate
+        self._id = id
+        self._outside = outside
+        self._random = random
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        self._outside.collect(self._id, subtask, values)
+
+    def commit(self, subtask: int, values: list[Any]) -> None:
+        if self._random.random() < self.failure_rate:
+            raise OSError("the world outside is away")
+        self._outside.commit(self._id, subtask, values)
+
+    def abort(self, subtask: int, values: list[Any]) -> None:
+        self._outside.abort(values)

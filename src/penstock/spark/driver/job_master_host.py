@@ -1,0 +1,246 @@
+"""Hosts a job master on Spark's driver: its thread, its port, and the threads that carry out its effects.
+
+The control server's thread hands events to the job master and sends its messages; it never waits for Spark, for a
+store or for a sink. Those have threads of their own (query_thread.py, storage_thread.py, jobmaster/results/lanes.py),
+whose outcomes come back as events.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from penstock.checkpoint.effects import AbortCommittables, Commit, StorageEffect
+from penstock.checkpoint.report import CheckpointReport
+from penstock.checkpoint.storage_operations import CheckpointStorage
+from penstock.common.errors import JobError, PenstockError
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.effects import (
+    CloseResults,
+    Deliver,
+    Deploy,
+    Finish,
+    JobEffect,
+    Reply,
+    RestartResults,
+    SendToSlot,
+    SlotId,
+    StopAttempt,
+)
+from penstock.jobmaster.events import CancelRequested, HostFailed, JobEvent, Reported, SavepointRequested, Tick
+from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.metrics import JobMetrics
+from penstock.jobmaster.results.lanes import ResultLanes
+from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.rpc.messages import Command, FromSlot, Heartbeat, ToJobMaster, ToTask
+from penstock.rpc.server import ControlServer
+from penstock.spark.driver.commands import answer_command
+from penstock.spark.driver.query_thread import QueryThread, Start
+from penstock.spark.driver.storage_thread import StorageThread
+
+_RESULT_THREADS_MAX = 4
+
+_log = logging.getLogger(__name__)
+
+NewSavepoint = Callable[[str | None], str]
+"""A new directory for a savepoint, below the given one or the configured one. Raises PenstockError if there is none."""
+
+
+class JobMasterHost:
+    """One job on Spark. `over` is set when it has ended and everything of it is released."""
+
+    def __init__(
+        self,
+        master: JobMaster,
+        server: ControlServer,
+        sinks: Mapping[int, ResultSink],
+        storage: CheckpointStorage,
+        start_queries: Start,
+        new_savepoint: NewSavepoint,
+        show_spark_stack: bool = False,
+    ) -> None:
+        self.metrics = JobMetrics(master.graph)
+        self.over = threading.Event()
+        self.on_end: Callable[[], None] = lambda: None
+        """Called by the control thread when the job has ended."""
+        self.after_storage: Callable[[], None] = lambda: None
+        """Called by the storage's thread when it has done everything: the last step of the job."""
+        self._master = master
+        self._server = server
+        self._new_savepoint = new_savepoint
+        self._storage = StorageThread(storage, self.post)
+        self._queries = QueryThread(start_queries, self.post, show_spark_stack)
+        pool = ThreadPoolExecutor(_RESULT_THREADS_MAX, thread_name_prefix="penstock-results")
+        self._lanes = ResultLanes(sinks, self.post, pool)
+        self._identities: dict[tuple[int, SlotId], bytes] = {}
+        self._unsent: dict[tuple[int, SlotId], list[ToTask]] = {}
+        """Messages for slots that have not registered yet."""
+        self._requests: dict[int, Future[str]] = {}
+        self._request_numbers = itertools.count()
+        self._fault: BaseException | None = None
+
+    # Any thread.
+
+    def start(self) -> None:
+        """Begin the job. Raises SourceError or CheckpointError if it can't begin; `over` is set at its end."""
+        effects = self._master.start()
+        self._server.start(self._on_message, lambda: self._handle(Tick()))
+        self._server.call_soon(lambda: self._carry_out(effects))
+
+    def post(self, event: JobEvent) -> bool:
+        """Hand an event to the job master. False: the job has ended."""
+        return self._server.call_soon(lambda: self._handle(event))
+
+    @property
+    def status(self) -> JobStatus:
+        """Where the job is. Terminal when everything of it is released."""
+        status = self._master.status if self._fault is None else JobStatus.FAILED
+        return status if not status.is_terminal_state() or self.over.is_set() else JobStatus.RUNNING
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the job ended, if it did not succeed."""
+        return self._fault or self._master.error
+
+    def checkpoint_reports(self) -> list[CheckpointReport]:
+        """The newest completed checkpoints, oldest first."""
+        return list(self._master.coordinator.history)
+
+    def cancel(self) -> None:
+        """Ask all tasks to stop; those that do not in time are killed with their workers."""
+        self.post(CancelRequested())
+
+    def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
+        """Take a savepoint below a directory, or below the configured one. The future is given its path.
+
+        `stop`: the job stops with it; `drain`: event time goes to its end first.
+        """
+        answer: Future[str] = Future()
+
+        def request() -> None:
+            try:
+                path = self._new_savepoint(directory)
+            except PenstockError as error:
+                answer.set_exception(error)
+                return
+            number = next(self._request_numbers)
+            self._requests[number] = answer
+            if not self.post(SavepointRequested(number, path, stop, drain)):
+                self._answer(Reply(number, error=JobError("the job has ended")))
+
+        if self.over.is_set():
+            answer.set_exception(JobError("the job has ended"))
+        else:
+            # A place that nothing opens is reported before any task writes; to look may take as long as the store does.
+            self._storage.call(request)
+        return answer
+
+    # The control server's thread.
+
+    def _on_message(self, identity: bytes, message: ToJobMaster) -> None:
+        if isinstance(message, Command):
+            answer_command(self, message, lambda answer: self._server.send(identity, answer), self._server.call)
+        else:
+            self._on_report(identity, message)
+
+    def _on_report(self, identity: bytes, message: FromSlot) -> None:
+        key = (message.attempt, (message.level, message.index))
+        if message.attempt == self._master.attempt.number:
+            if isinstance(message.report, Heartbeat):
+                self.metrics.update(message.report.reports)
+            if self._identities.get(key) != identity:
+                self._identities[key] = identity
+                for waiting in self._unsent.pop(key, []):
+                    self._server.send(identity, waiting)
+        self._handle(Reported(message))
+
+    def _handle(self, event: JobEvent) -> None:
+        try:
+            effects = self._master.handle(event, _now_ms())
+        except Exception as error:
+            effects = self._after_fault(_with_journal(error, self._master))
+        self._carry_out(effects)
+
+    def _after_fault(self, error: Exception) -> list[JobEffect]:
+        """A fault of the job master's own: the job fails with it. If not even that works it ends here."""
+        try:
+            return self._master.handle(HostFailed(error), _now_ms())
+        except Exception:
+            _log.exception("the job master can't go on")
+            self._fault = error
+            return [StopAttempt(self._master.attempt.number), CloseResults(error), Finish(JobStatus.FAILED, error)]
+
+    def _carry_out(self, effects: list[JobEffect]) -> None:
+        for effect in effects:
+            if isinstance(effect, StorageEffect):
+                self._storage.carry_out(effect)
+            else:
+                _CARRY_OUT[type(effect)](self, effect)
+
+    def _send(self, effect: SendToSlot) -> None:
+        key = (effect.message.attempt, effect.slot)
+        identity = self._identities.get(key)
+        if identity is None:
+            self._unsent.setdefault(key, []).append(effect.message)
+        else:
+            self._server.send(identity, effect.message)
+
+    def _restart_results(self, effect: RestartResults) -> None:
+        self._identities.clear()
+        self._unsent.clear()
+        self._lanes.restart(effect)
+
+    def _answer(self, effect: Reply) -> None:
+        answer = self._requests.pop(effect.request, None)
+        if answer is None:
+            return
+        if effect.error is None:
+            answer.set_result(effect.path)
+        else:
+            answer.set_exception(effect.error)
+
+    def _finish(self, effect: Finish) -> None:
+        self.on_end()
+        for number in list(self._requests):
+            self._answer(Reply(number, error=JobError("the job has ended")))
+        # From here on a request is refused by the thread that makes it: see `post`.
+        self._server.stop()
+        self._queries.end()
+
+        def released() -> None:
+            self.after_storage()
+            self.over.set()
+
+        self._storage.call(released)
+        self._storage.end()
+
+
+_CARRY_OUT: dict[type, Callable[[JobMasterHost, Any], None]] = {
+    Deploy: lambda host, effect: host._queries.put(effect),
+    StopAttempt: lambda host, effect: host._queries.put(effect),
+    SendToSlot: JobMasterHost._send,
+    Deliver: lambda host, effect: host._lanes.deliver(effect),
+    RestartResults: JobMasterHost._restart_results,
+    CloseResults: lambda host, effect: host._lanes.close(effect),
+    Commit: lambda host, effect: host._lanes.commit(effect),
+    AbortCommittables: lambda host, effect: host._lanes.abort(effect),
+    Reply: JobMasterHost._answer,
+    Finish: JobMasterHost._finish,
+}
+
+
+def _with_journal(error: Exception, master: JobMaster) -> Exception:
+    if isinstance(error, PenstockError):
+        return error
+    failure = JobError(f"{type(error).__name__}: {error}\nThe job master's last events:\n{master.journal}")
+    failure.__cause__ = error
+    return failure
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,284 @@
+"""The job master: events in, effects out."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from tests.unit.jobmaster.played_job import SETTINGS, Job, sent
+
+from penstock.checkpoint.effects import (
+    Commit,
+    DeleteClaimed,
+    RetainOnly,
+    StoreManifest,
+)
+from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.errors import (
+    JobCancelledError,
+    JobError,
+    NotEnoughSlotsError,
+    ProgramError,
+    TaskLostError,
+)
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.effects import (
+    Finish,
+    JobEffect,
+    Reply,
+    StopAttempt,
+)
+from penstock.jobmaster.events import (
+    CancelRequested,
+    CommitEnded,
+    SavepointRequested,
+    Tick,
+)
+from penstock.jobmaster.settings import JobSettings
+from penstock.rpc.messages import Heartbeat, Register, SlotFailed
+from penstock.runtime.task.events import (
+    Cancel,
+    CheckpointComplete,
+    Close,
+    DataEnded,
+    Drain,
+    Finished,
+    TriggerCheckpoint,
+)
+
+# The life of a job.
+
+
+def test_a_job_that_ends_by_itself() -> None:
+    """A job would end before its last output is committed, or never."""
+    job = Job()
+    job.commits = False
+    job.runs()
+    assert TriggerCheckpoint in sent(job.of_tasks(lambda v: DataEnded(v, 0)))
+    effects = job.acknowledges(1, "file")
+    assert Close not in sent(effects), "not before its commits are done"
+    assert Close in sent(job.handle(CommitEnded(job.open_commits[0].operation)))
+    job.of_tasks(lambda v: Finished(v, 0, False))
+    assert job.finish == Finish(JobStatus.FINISHED, None)
+    assert job.master.status is JobStatus.FINISHED
+
+
+def test_without_checkpoints_the_tasks_are_closed_at_once() -> None:
+    """A job without checkpoints would wait for one at its end."""
+    job = Job(JobSettings()).runs()
+    assert Close in sent(job.of_tasks(lambda v: DataEnded(v, 0)))
+    job.of_tasks(lambda v: Finished(v, 0, False))
+    assert job.finish == Finish(JobStatus.FINISHED, None)
+
+
+def test_a_last_checkpoint_that_fails_is_tried_again() -> None:
+    """What came after the last checkpoint that completed would never be committed."""
+    job = Job(dataclasses.replace(SETTINGS, checkpoints=dataclasses.replace(SETTINGS.checkpoints, timeout_ms=500)))
+    job.runs().of_tasks(lambda v: DataEnded(v, 0))
+    effects = job.waits(500)
+    assert TriggerCheckpoint in sent(effects)
+    assert Close in sent(job.acknowledges(2))
+
+
+def test_cancel_ends_tasks_and_says_who_was_killed() -> None:
+    """A job could not be stopped, or its user would not know that a worker was killed."""
+    job = Job().runs()
+    assert sent(job.handle(CancelRequested())) == {Cancel}
+    first, *_ = job.graph.vertices
+    job.report(first.level, Finished(first.id, 0, True))
+    job.waits(SETTINGS.cancellation_timeout_ms)
+    assert isinstance(job.finish and job.finish.error, JobCancelledError)
+    assert "level 1 slot 0" in str(job.finish and job.finish.error)
+
+
+def test_cancel_while_it_waits_for_its_restart() -> None:
+    """A cancelled job would start once more."""
+    job = Job().runs()
+    job.fails(TaskLostError("a worker"))
+    job.handle(CancelRequested())
+    assert job.finish and job.finish.status is JobStatus.CANCELED
+    assert not job.waits(10_000)
+
+
+def test_programs_that_are_wrong_are_not_restarted() -> None:
+    """A wrong program would be deployed for ever."""
+    job = Job().runs()
+    job.fails(ProgramError("two operators with one uid"))
+    assert job.finish and isinstance(job.finish.error, ProgramError)
+
+
+def test_restarts_end_with_the_strategy() -> None:
+    """A job that can't run would be tried for ever."""
+    job = Job(attempts=1).runs()
+    job.fails(TaskLostError("once"))
+    job.restarts().runs()
+    job.fails(TaskLostError("twice"))
+    assert job.finish and "twice" in str(job.finish.error)
+
+
+def test_a_restart_waits_for_slots_without_counting() -> None:
+    """An executor that is replaced after minutes would cost the job all its restarts."""
+    job = Job(attempts=1).runs()
+    job.fails(TaskLostError("an executor"))
+    job.restarts()
+    for _ in range(5):
+        job.fails(NotEnoughSlotsError("too few"))
+        assert job.master.status is JobStatus.RESTARTING
+        job.waits(SETTINGS.slots_retry_ms)
+    job.now_ms += SETTINGS.slot_request_timeout_ms
+    job.fails(NotEnoughSlotsError("too few"))
+    assert job.finish and job.finish.status is JobStatus.FAILED
+
+
+def test_slots_that_never_register() -> None:
+    """A job would wait for ever for an executor that can't reach its driver."""
+    job = Job()
+    job.waits(SETTINGS.registration_timeout_ms + 1)
+    assert isinstance(job.master.attempt.error, TaskLostError)
+    assert "have not registered: level 0 slot 0" in str(job.master.attempt.error)
+
+
+def test_a_silent_slot_is_lost() -> None:
+    """A worker that hangs would hold the job up for ever."""
+    job = Job().runs()
+    job.waits(40_000)
+    job.report(1, Heartbeat([]))
+    job.waits(10_001)
+    assert "no heartbeat from level 0 slot 0" in str(job.master.attempt.error)
+
+
+def test_a_slot_that_registers_twice_has_lost_its_state() -> None:
+    """Spark started it again with nothing: its records would be counted from zero."""
+    job = Job().runs()
+    job.report(1, Register("host", 2))
+    assert "was lost and started again by Spark" in str(job.master.attempt.error)
+
+
+def test_tasks_of_a_failed_attempt_have_time_to_close() -> None:
+    """Connections of users' functions would stay open; or a function that hangs would hold the restart up for ever."""
+    job = Job().runs()
+    effects = job.report(1, SlotFailed("UserFunctionError", "it raised"))
+    assert sent(effects) == {Cancel} and not any(isinstance(effect, StopAttempt) for effect in effects)
+    assert any(isinstance(effect, StopAttempt) for effect in job.waits(SETTINGS.failure_grace_ms))
+    assert job.master.status is JobStatus.RESTARTING
+
+
+# Savepoints.
+
+
+def test_a_savepoint_is_answered_with_its_path() -> None:
+    """Its user would wait for ever."""
+    job = Job().runs()
+    job.handle(SavepointRequested(5, "/sp"))
+    effects = job.acknowledges(1)
+    assert Reply(5, "/sp") in effects and job.master.status is JobStatus.RUNNING
+
+
+def test_a_job_stops_with_a_savepoint() -> None:
+    """What was written last would never be seen, or the job would emit more after it."""
+    job = Job().runs()
+    job.takes_checkpoint()
+    job.handle(SavepointRequested(5, "/sp", stop=True))
+    effects = job.acknowledges(2, "file")
+    order = [type(effect) for effect in effects if isinstance(effect, (StoreManifest, RetainOnly, Commit, Reply))]
+    assert order == [StoreManifest, RetainOnly, Commit, Reply]
+    assert Close in sent(effects)
+    job.of_tasks(lambda v: Finished(v, 0, False))
+    assert job.finish == Finish(JobStatus.FINISHED, None)
+
+
+def test_a_job_that_fails_while_it_stops_has_stopped() -> None:
+    """It would be restarted from before its savepoint, and write everything since a second time."""
+    job = Job().runs()
+    job.takes_checkpoint()
+    job.handle(SavepointRequested(5, "/sp", stop=True))
+    job.acknowledges(2, "file")
+    job.fails(TaskLostError("a worker"))
+    assert job.finish == Finish(JobStatus.FINISHED, None)
+
+
+def test_a_drain_ends_the_sources_first() -> None:
+    """Windows would not fire before a job that is not to go on."""
+    job = Job().runs()
+    assert sent(job.handle(SavepointRequested(5, "/sp", stop=True, drain=True))) == {Drain}
+    job.of_tasks(lambda v: DataEnded(v, 0))
+    effects = job.acknowledges(1)
+    assert Reply(5, "/sp") in effects and Close in sent(effects)
+
+
+def test_a_drain_whose_savepoint_fails_restarts_the_job() -> None:
+    """What has fired can't be taken back: without a restart the job would stand still for ever."""
+    job = Job().runs()
+    job.handle(SavepointRequested(5, "/sp", stop=True, drain=True))
+    job.of_tasks(lambda v: DataEnded(v, 0))
+    job.stores = False
+    job.acknowledges(1)
+    job.store("the disk is full")
+    assert "savepoint after the drain failed" in str(job.master.attempt.error)
+    assert any(isinstance(effect, Reply) and effect.error for effect in job.effects)
+
+
+def test_savepoints_of_jobs_that_do_not_run_are_refused() -> None:
+    """Their users would wait for ever."""
+    job = Job()
+    assert isinstance(_error(job.handle(SavepointRequested(1, "/sp"))), JobError)
+    job.runs().handle(SavepointRequested(2, "/sp", stop=True, drain=True))
+    assert isinstance(_error(job.handle(SavepointRequested(3, "/other"))), JobError)
+    effects = job.fails(TaskLostError("a worker"))
+    assert "before the savepoint" in str(_error(effects))
+    job.handle(CancelRequested())
+    assert job.finish
+    assert isinstance(_error(job.handle(SavepointRequested(4, "/sp"))), JobError)
+
+
+def _error(effects: list[JobEffect]) -> BaseException | None:
+    return next(effect.error for effect in effects if isinstance(effect, Reply))
+
+
+# What stays in the storage.
+
+
+@pytest.mark.parametrize(
+    ("retention", "dropped"),
+    [
+        (ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS, True),
+        (ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION, True),
+        (ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION, False),
+    ],
+)
+def test_checkpoints_of_a_cancelled_job(retention: ExternalizedCheckpointRetention, dropped: bool) -> None:
+    """A store would fill up with checkpoints that nobody wants, or the one that is wanted would be gone."""
+    job = Job(dataclasses.replace(SETTINGS, checkpoint_retention=retention)).runs()
+    job.takes_checkpoint()
+    job.handle(CancelRequested())
+    effects = job.of_tasks(lambda v: Finished(v, 0, True))
+    assert [effect.retained for effect in effects if isinstance(effect, RetainOnly)][1:] == ([[]] if dropped else [])
+
+
+def test_a_claimed_run_goes_when_the_job_has_a_checkpoint_of_its_own() -> None:
+    """A job that looks for the latest checkpoint later would repeat the work of this one."""
+    job = Job(claimed="/earlier").runs()
+    assert not any(isinstance(effect, DeleteClaimed) for effect in job.effects)
+    effects = [*job.takes_checkpoint(), *job.takes_checkpoint()]
+    assert [effect.directory for effect in effects if isinstance(effect, DeleteClaimed)] == ["/earlier"]
+
+
+def test_a_store_that_hangs_delays_checkpoints_and_nothing_else() -> None:
+    """A job would be taken for dead, or could not be cancelled, because its store is away for a minute."""
+    job = Job(dataclasses.replace(SETTINGS, checkpoints=dataclasses.replace(SETTINGS.checkpoints, interval_ms=100)))
+    job.runs().stores = False
+    job.waits(100)
+    job.acknowledges(1)
+    for _ in range(60):
+        job.now_ms += 1_000
+        for level in range(2):
+            job.report(level, Heartbeat([]))
+        job.handle(Tick())
+    assert job.master.status is JobStatus.RUNNING and len(job.operations) == 1
+    assert CheckpointComplete not in sent(job.effects)
+    assert sent(job.handle(CancelRequested())) == {Cancel}
+    job.of_tasks(lambda v: Finished(v, 0, True))
+    assert any(isinstance(effect, StopAttempt) for effect in job.effects)
+    while job.operations:
+        job.store()
+    assert job.finish and job.finish.status is JobStatus.CANCELED

@@ -1,0 +1,229 @@
+"""The job master between two attempts: what is restored, committed again, dropped, and what never mixes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, plan
+
+from penstock.checkpoint.effects import (
+    AbortCommittables,
+    Commit,
+)
+from penstock.common.errors import (
+    CheckpointError,
+    DamagedCheckpointError,
+    JobError,
+    SourceError,
+    TaskLostError,
+)
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.checkpoint_vertices import vertex_of_sinks
+from penstock.jobmaster.effects import (
+    Deploy,
+    RestartResults,
+    StopAttempt,
+)
+from penstock.jobmaster.events import (
+    AttemptStopped,
+    CancelRequested,
+    CommitEnded,
+    DeliveryFailed,
+    HostFailed,
+    QueryFailed,
+    Tick,
+)
+from penstock.runtime.task.events import (
+    Acknowledge,
+    RequestSplit,
+    Result,
+)
+from penstock.runtime.task.opaque import Opaque
+
+# What must not be mixed up between attempts.
+
+
+def test_a_new_attempt_waits_until_the_tasks_of_the_old_one_are_gone() -> None:
+    """Two attempts would write to the same sinks at once."""
+    job = Job().runs()
+    effects = job.master.handle(QueryFailed(0, TaskLostError("a worker")), job.now_ms)
+    assert effects[-1] == StopAttempt(0)
+    assert not any(isinstance(effect, Deploy) for effect in job.waits(60_000))
+    job.handle(AttemptStopped(0))
+    job.restarts()
+
+
+def test_a_new_attempt_waits_for_the_storage() -> None:
+    """What is still to be deleted could meet files of the new attempt; a manifest could be stored behind its back."""
+    job = Job().runs()
+    job.stores = False
+    number = job.begins_checkpoint()
+    job.acknowledges(number, "file")
+    job.fails(TaskLostError("a worker"))
+    assert not any(isinstance(effect, Deploy) for effect in job.waits(60_000))
+    job.store()
+    assert job.completed == [number], "it was complete, so the job goes on from it"
+    assert not any(isinstance(effect, AbortCommittables) for effect in job.effects)
+    while job.operations:
+        job.store()
+    job.restarts()
+
+
+def test_reports_of_an_earlier_attempt_are_dropped() -> None:
+    """A late acknowledgement would complete a checkpoint of two worlds."""
+    job = Job().runs()
+    job.fails(TaskLostError("a worker"))
+    job.restarts().runs()
+    number = job.begins_checkpoint()
+    for vertex in job.graph.vertices:
+        job.report(vertex.level, Acknowledge(vertex.id, 0, number), attempt=0)
+    assert job.completed == []
+
+
+def test_what_arrives_between_two_attempts_counts_for_neither() -> None:
+    """What a lost attempt has written would be published with what the next one writes in its place."""
+    job = Job().runs()
+    number = job.begins_checkpoint()
+    job.fails(TaskLostError("a worker"))
+    assert not job.acknowledges(number, "hidden file")
+    job.restarts().runs()
+    effects = job.takes_checkpoint("file")
+    assert [effect.committables for effect in effects if isinstance(effect, Commit)] == [["file"]]
+
+
+def test_a_query_that_fails_after_it_was_stopped_is_no_failure() -> None:
+    """A cancelled job would be reported as failed."""
+    job = Job().runs()
+    job.handle(CancelRequested())
+    job.master.handle(Tick(), job.now_ms + SETTINGS.cancellation_timeout_ms)
+    job.fails(TaskLostError("Spark says what it was told"))
+    job.handle(AttemptStopped(0))
+    assert job.finish and job.finish.status is JobStatus.CANCELED
+
+
+# Recovery.
+
+
+def test_results_that_do_not_count_yet_are_held_back() -> None:
+    """A collected record would come twice after a restart."""
+    job = Job().runs()
+    vertex = vertex_of_sinks(job.graph)[job.sink]
+    level = job.graph.vertices[vertex].level
+    assert not job.report(level, Result(vertex, 0, job.sink, Opaque([1, 2]), 0))
+    number = job.begins_checkpoint()
+    job.report(level, Result(vertex, 0, job.sink, Opaque([3]), number))
+    assert delivered(job.acknowledges(number)) == [1, 2]
+    job.fails(TaskLostError("a worker"))
+    assert any(isinstance(effect, RestartResults) for effect in job.waits(100))
+    job.runs()
+    assert delivered(job.takes_checkpoint()) == [], "3 comes again from the new attempt"
+
+
+def test_a_restart_commits_again_what_its_checkpoint_names() -> None:
+    """Output whose commit was under way when the worker died would never be seen."""
+    job = Job().runs()
+    job.commits = False
+    job.takes_checkpoint("file")
+    job.fails(TaskLostError("a worker"))
+    job.restarts()
+    again = [effect for effect in job.open_commits if effect.again]
+    assert [effect.committables for effect in again] == [["file"]]
+
+
+def test_a_commit_that_fails_fails_the_attempt_it_belongs_to() -> None:
+    """Output would be missing though the job goes on; or an old error would fail the job that has repaired it."""
+    job = Job().runs()
+    job.commits = False
+    job.takes_checkpoint("file")
+    late = job.open_commits.pop()
+    job.fails(TaskLostError("a worker"))
+    job.restarts().runs()
+    job.handle(CommitEnded(late.operation, OSError("the store is away")))
+    assert job.master.status is JobStatus.RUNNING, "it was handed out again"
+    job.handle(CommitEnded(job.open_commits[-1].operation, OSError("the store is away")))
+    assert "the store is away" in str(job.master.attempt.error)
+
+
+def test_a_damaged_checkpoint_is_left_for_the_one_before_once() -> None:
+    """Cancelled while it waits to restart, it would fall back once more and delete a good checkpoint."""
+    job = Job().runs()
+    for _ in range(3):
+        job.takes_checkpoint()
+    job.fails(TaskLostError("a worker"))
+    job.restarts()
+    job.fails(DamagedCheckpointError("a file is missing"))
+    assert job.completed == [1, 2]
+    job.handle(CancelRequested())
+    assert job.completed == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "runs"), [(CheckpointError("timeout"), False), (DamagedCheckpointError("of a running attempt"), True)]
+)
+def test_a_store_that_is_away_damages_nothing(error: Exception, runs: bool) -> None:
+    """A moment without network would cost the newest checkpoint, and all since would come out again."""
+    job = Job().runs()
+    for _ in range(2):
+        job.takes_checkpoint()
+    job.fails(TaskLostError("a worker"))
+    job.restarts()
+    if runs:
+        job.runs()
+    job.fails(error)
+    assert job.completed == [1, 2] and job.master.status is JobStatus.RESTARTING
+
+
+def test_an_attempt_that_can_not_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of the attempt before would be reported in its place, and be taken for damage."""
+    job = Job().runs()
+    for _ in range(2):
+        job.takes_checkpoint()
+    job.fails(TaskLostError("a worker"))
+
+    def away(*_: Any) -> None:
+        raise SourceError("the bucket is away")
+
+    monkeypatch.setattr(type(job.graph.sources[0].source), "restore_enumerator", away)
+    job.waits(100)
+    assert "the bucket is away" in str(job.master.attempt.error)
+    assert job.completed == [1, 2] and job.master.status is JobStatus.RESTARTING
+
+
+def test_an_enumerator_that_fails_fails_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that raises would stop the thread that decides about the job; one that can't be closed its restart."""
+    enumerator = type(plan().sources[0].source.create_enumerator(_Nobody()))
+
+    def gone(*_: Any) -> None:
+        raise SourceError("it is gone")
+
+    monkeypatch.setattr(enumerator, "handle_split_request", gone)
+    monkeypatch.setattr(enumerator, "close", gone)
+    job = Job().runs()
+    job.report(0, RequestSplit(0, 0))
+    assert "it is gone" in str(job.master.attempt.error)
+    job.fails(TaskLostError("Spark stops"))
+    assert job.master.status is JobStatus.RESTARTING
+
+
+class _Nobody:
+    parallelism = 1
+
+    def now_ms(self) -> int:
+        return 0
+
+
+def test_results_that_can_not_be_delivered_fail_the_job() -> None:
+    """A job would go on printing into a closed pipe."""
+    job = Job().runs()
+    job.handle(DeliveryFailed(7, OSError("of no attempt that is known")))
+    assert job.master.status is JobStatus.RUNNING
+    job.handle(DeliveryFailed(0, OSError("broken pipe")))
+    assert "broken pipe" in str(job.master.attempt.error)
+
+
+def test_a_fault_of_the_host_fails_the_job() -> None:
+    """A job would hang after a fault of ours."""
+    job = Job().runs()
+    job.handle(HostFailed(JobError("a fault")))
+    assert job.master.attempt.status is JobStatus.FAILING
