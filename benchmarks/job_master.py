@@ -1,7 +1,7 @@
 """The job master with many slots: its CPU while they send heartbeats, and how long a start and an end take. Part of 14.
 
-The job master is the real one, hosted as on Spark's driver, behind its real port. The slots are played by another process, each with a connection
-of its own and the messages that a slot sends; there is no Spark.
+The job master is the real one, hosted as on Spark's driver, behind its real port. The slots are played by another process, each
+with a connection of its own and the messages that a slot sends; there is no Spark.
 """
 
 from __future__ import annotations
