@@ -21,12 +21,12 @@ import pyarrow as pa
 from benchmarks.chunk_source import ChunkSource
 from benchmarks.keyed_count import Count, counted, numbers_by_key
 from benchmarks.yardstick import count_keys
+from penstock.api.sink import Sink, SinkContext, SinkWriter
 from penstock.common import WatermarkStrategy
 from penstock.connectors.base.ranges import RangeSplit
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.stream_execution_environment import plan_only
 from penstock.plan.pickling import dump_level, load_level
-from penstock.runtime.sink import Sink, SinkContext, SinkWriter
 from penstock.runtime.task.events import AssignSplits
 from penstock.runtime.task.slot import Slot
 from penstock.spark.rows import buffers_of, to_batch

@@ -25,9 +25,9 @@ from penstock.jobmaster.backends import stored_state_of
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.results.takers import ResultTaker
 from penstock.plan.job_graph import JobGraph
+from penstock.plan.static_splits import assign_statically
 from penstock.rpc.messages import TaskReport
 from penstock.runtime.network.set_aside import AlignmentLimits
-from penstock.runtime.source import assign_statically
 from penstock.spark.driver.batched_job import run_batched
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.session import control_host, session_for, session_is_local

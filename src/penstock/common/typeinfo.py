@@ -29,6 +29,7 @@ from penstock.common.composite_types import (
     RowTypeInfo,
     TupleTypeInfo,
 )
+from penstock.common.door import publish
 from penstock.common.type_hints import from_function, from_hint
 
 __all__ = [
@@ -178,3 +179,6 @@ class Types:
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
         """A list."""
         return ListTypeInfo(element_type_info)
+
+
+publish(__name__, __all__)

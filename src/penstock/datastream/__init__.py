@@ -1,6 +1,10 @@
 """The DataStream API, by PyFlink's names."""
 
 from penstock.common.job_client import JobClient
+
+# These two are imported for what they publish: the paths in pickles must not depend on what a program imports.
+from penstock.datastream import state as state
+from penstock.datastream import window as window
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointed_functions import (
     CheckpointedFunction,

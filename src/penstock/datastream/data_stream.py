@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from penstock.api.output_tag import OutputTag
+from penstock.api.sink import Sink
 from penstock.common.execution_config import ExecutionConfig
-from penstock.common.output_tag import OutputTag
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
@@ -35,7 +36,6 @@ from penstock.runtime.network.partitioners import (
 from penstock.runtime.operators.process import ProcessOperator
 from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperator
-from penstock.runtime.sink import Sink
 
 if TYPE_CHECKING:
     from penstock.datastream.collected import CloseableIterator

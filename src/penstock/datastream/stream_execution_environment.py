@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from penstock.api.sink import Sink
+from penstock.api.source import Boundedness, Source
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import PenstockError, ProgramError
@@ -26,8 +28,6 @@ from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.plan.transformations import OperatorTransformation, SourceTransformation, Transformation
 from penstock.runtime.operators.sink import CollectOperator, SinkOperator
-from penstock.runtime.sink import Sink
-from penstock.runtime.source import Boundedness, Source
 
 T = TypeVar("T")
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock.common.output_tag import OutputTag
+from penstock.api.output_tag import OutputTag
+from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
+from penstock.api.windows.trigger import Trigger
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.datastream.arguments import as_function, output_type_of
@@ -23,11 +25,9 @@ from penstock.datastream.functions import (
     WindowFunction,
 )
 from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.windows.assigner import MergingWindowAssigner, WindowAssigner
 from penstock.runtime.windows.choice import window_operator
 from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
 from penstock.runtime.windows.evaluation import Apply, ApplyToAll, Evaluation, Process, ProcessAll
-from penstock.runtime.windows.trigger import Trigger
 
 if TYPE_CHECKING:
     from typing import Self

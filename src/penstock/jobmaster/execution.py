@@ -17,9 +17,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.api.source import Source, SplitEnumerator
 from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
-from penstock.runtime.source import Source, SplitEnumerator
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, Drain, Event, NoMoreSplits
 
 _log = logging.getLogger(__name__)

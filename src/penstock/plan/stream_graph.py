@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from penstock.api.output_tag import OutputTag
+from penstock.api.source import Boundedness
 from penstock.common.errors import ProgramError
-from penstock.common.output_tag import OutputTag
 from penstock.plan.transformations import (
     OperatorTransformation,
     PartitionTransformation,
@@ -18,7 +19,6 @@ from penstock.plan.transformations import (
 from penstock.runtime.network.partitioners import ForwardPartitioner, Partitioner, RebalancePartitioner
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.source import SourceOperator
-from penstock.runtime.source import Boundedness
 from penstock.state.key_groups import MAX_PARALLELISM_BOUND, default_max_parallelism
 
 

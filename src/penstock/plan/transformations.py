@@ -9,11 +9,11 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.common.output_tag import OutputTag
+from penstock.api.output_tag import OutputTag
+from penstock.api.source import Source
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.network.partitioners import Partitioner
 from penstock.runtime.operators.operator import Operator
-from penstock.runtime.source import Source
 
 
 class Chaining(enum.Enum):

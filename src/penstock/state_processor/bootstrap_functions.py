@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from penstock.datastream.base_functions import Function
-from penstock.datastream.checkpointed_functions import CheckpointedFunction
-from penstock.runtime.time.timers import TimerService
+from penstock.api.functions.checkpointed import CheckpointedFunction
+from penstock.api.functions.function import Function
+from penstock.api.timers import TimerService
 
 K = TypeVar("K")
 IN = TypeVar("IN")

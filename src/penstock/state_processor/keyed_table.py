@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from penstock.api.state.descriptors import WINDOW_PREFIX
 from penstock.checkpoint.manifest import OperatorPart
 from penstock.common.errors import StateNotFoundError
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
 from penstock.runtime.windows.sliced_window_operator import ENDED_TABLE, SLICES_TABLE, WAITING_TABLE
 from penstock.runtime.windows.window_operator import CONTENTS_TABLE
-from penstock.state.descriptors import WINDOW_PREFIX
 from penstock.state.files import read_keyed
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import key_group_of, key_group_range

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
+from penstock.api.state.descriptors import StateDescriptor
 from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import PenstockError, ProgramError, UserFunctionError
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.runtime.task.context import shortened, user_traceback
-from penstock.state.descriptors import StateDescriptor
 from penstock.state.files import write_columns
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import KeyGroups, key_group_of, subtask_of

@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from penstock.api.functions.function import Function
 from penstock.checkpoint.manifest import Manifest, OperatorPart
 from penstock.common.errors import StateNotFoundError
-from penstock.datastream.base_functions import Function
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
 from penstock.runtime.task.budget import Budget

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyarrow import fs
 
+from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from penstock.checkpoint.manifest import Manifest, OperatorPart
 from penstock.checkpoint.storage import absolute, file_system_of
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError
 from penstock.common.typeinfo import TypeInformation
-from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from penstock.state.handles import Redistribution
 from penstock.state.key_groups import MAX_PARALLELISM_BOUND
 from penstock.state_processor.bootstrap import Bootstrap

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Self
 
+from penstock.api.output_tag import OutputTag
+from penstock.api.state.descriptors import StateDescriptor
+from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.output_tag import OutputTag
 from penstock.common.types import Row
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -26,8 +28,6 @@ from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
-from penstock.runtime.time.timers import TimeDomain
-from penstock.state.descriptors import StateDescriptor
 from penstock.state.key_groups import KeyGroups
 from penstock.testing.harness_watch import Watch, WatchedBackend
 

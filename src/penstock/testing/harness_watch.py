@@ -11,11 +11,11 @@ import pickle
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
+from penstock.api.state.descriptors import StateDescriptor
+from penstock.api.state.state import ListState, MapState, ReducingState, ValueState
 from penstock.common.errors import PenstockError
 from penstock.runtime.task.context import shortened
-from penstock.state.descriptors import StateDescriptor
 from penstock.state.heap import HeapKeyedBackend
-from penstock.state.interfaces import ListState, MapState, ReducingState, ValueState
 
 _IMMUTABLE = (type(None), bool, int, float, complex, str, bytes)
 _EMITTED_KEPT = 1000

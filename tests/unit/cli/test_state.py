@@ -12,10 +12,10 @@ import pytest
 from tests.unit.state_processor.conftest import Snapshots, write_snapshot
 from typer.testing import CliRunner
 
+from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.cli.main import app
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
-from penstock.state.descriptors import ValueStateDescriptor
 from penstock.state_processor import SavepointWriter
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from penstock.api.source import Boundedness, Nothing, Records
 from penstock.connectors.base.collection import CollectionSource
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.number_sequence import NumberSequenceSource
-from penstock.runtime.source import Boundedness, Nothing, Records
 from penstock.testing.conformance.source import SourceRun, check_source, read_all
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.api.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from penstock.common import Types
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
 from penstock.runtime.operators.stateless import MapOperator
-from penstock.runtime.task.context import RuntimeContext, SubtaskInfo, shortened, user_traceback
+from penstock.runtime.task.context import StreamingRuntimeContext, SubtaskInfo, shortened, user_traceback
 from penstock.runtime.task.counters import OperatorCounters
-from penstock.runtime.task.metrics import MetricGroup
-from penstock.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from penstock.runtime.task.metrics import OperatorMetricGroup
 
 
 def failure(rig, operator, *values) -> str:
@@ -108,7 +108,7 @@ def test_an_error_is_explained_once(rig) -> None:
 def test_what_a_function_may_ask_of_its_context() -> None:
     """PyFlink programs ask these; a wrong number would split their work wrongly."""
     info = SubtaskInfo("job", 3, "Map -> Filter", 1, 4, 128, attempt=2, job_parameters={"mode": "fast"})
-    context = RuntimeContext(info, MetricGroup(OperatorCounters("m")))
+    context = StreamingRuntimeContext(info, OperatorMetricGroup(OperatorCounters("m")))
     assert context.get_task_name() == "Map -> Filter"
     assert context.get_task_name_with_subtasks() == "Map -> Filter (2/4)"
     assert context.get_number_of_parallel_subtasks() == 4

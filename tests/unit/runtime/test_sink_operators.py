@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.api.sink import Sink, SinkWriter
 from penstock.common.errors import UserFunctionError
 from penstock.runtime.operators.sink import WRITER, CollectOperator, SinkOperator
-from penstock.runtime.sink import Sink, SinkWriter
 from penstock.state.handles import Redistribution
 
 

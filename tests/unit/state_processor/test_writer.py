@@ -11,6 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.state_processor.conftest import COUNT, MAX_PARALLELISM, NAMES, TOTALS, Snapshots
 
+from penstock.api.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from penstock.api.windows.window import TimeWindow
 from penstock.checkpoint.coordinator import VertexOutline
 from penstock.checkpoint.manifest import located
 from penstock.checkpoint.restore import assign, enumerator_states
@@ -18,14 +26,6 @@ from penstock.checkpoint.storage import SavepointStorage, read_manifest
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError, UserFunctionError
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
-from penstock.runtime.windows.window import TimeWindow
-from penstock.state.descriptors import (
-    ListStateDescriptor,
-    MapStateDescriptor,
-    StateDescriptor,
-    StateTtlConfig,
-    ValueStateDescriptor,
-)
 from penstock.state.files import read_items, restore_keyed
 from penstock.state.heap import HeapKeyedBackend
 from penstock.state.key_groups import key_group_of, key_group_range

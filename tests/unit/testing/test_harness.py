@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.api.output_tag import OutputTag
 from penstock.common import Time, Types
 from penstock.common.errors import UserFunctionError
-from penstock.common.output_tag import OutputTag
 from penstock.datastream import (
     FilterFunction,
     FlatMapFunction,

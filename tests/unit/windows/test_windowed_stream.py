@@ -8,7 +8,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from penstock.common.output_tag import OutputTag
+from penstock.api.output_tag import OutputTag
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
 from penstock.datastream.functions import (

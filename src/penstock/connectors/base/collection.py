@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.connectors.base.ranges import RangeSplit, contiguous
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
-from penstock.runtime.source import Boundedness, EnumeratorContext, ReaderContext, Source
 
 T = TypeVar("T")
 

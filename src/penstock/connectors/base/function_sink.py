@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from penstock.runtime.sink import Sink, SinkContext, SinkWriter
+from penstock.api.sink import Sink, SinkContext, SinkWriter
 
 
 class FunctionSinkContext:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.connectors.base.ranges import RangeSplit, contiguous
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
-from penstock.runtime.source import Boundedness, EnumeratorContext, ReaderContext, Source
 
 
 class NumberSequenceSource(Source[int]):

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from penstock.runtime.source import EnumeratorContext, SplitEnumerator
+from penstock.api.source import EnumeratorContext, SplitEnumerator
 
 
 class FixedSplitEnumerator(SplitEnumerator):

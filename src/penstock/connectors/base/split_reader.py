@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from penstock.runtime.source import (
+from penstock.api.source import (
     END_OF_INPUT,
     EndOfInput,
     Nothing,

@@ -17,8 +17,8 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
+from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.connectors.base.function_sink import FunctionSinkContext
-from penstock.runtime.sink import Committer, Sink, SinkContext, SinkWriter
 
 T = TypeVar("T")
 Transaction = TypeVar("Transaction")

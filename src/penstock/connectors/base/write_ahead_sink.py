@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from penstock.runtime.sink import Sink, SinkContext, SinkWriter
+from penstock.api.sink import Sink, SinkContext, SinkWriter
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from penstock.api.source import END_OF_INPUT, EndOfInput, Nothing, ReaderContext, Records, SourceReader
 from penstock.common.errors import SourceError
 from penstock.connectors.socket.connection import Connection
 from penstock.connectors.socket.delimited_text import DelimitedText
 from penstock.connectors.socket.write_ahead_log import WriteAheadLog
-from penstock.runtime.source import END_OF_INPUT, EndOfInput, Nothing, ReaderContext, Records, SourceReader
 
 POLL_MS = 10
 RETRY_MS = 500

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.typeinfo import Types
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.socket.reader import Address, SocketSplit, SocketTextReader
-from penstock.runtime.source import Boundedness, EnumeratorContext, ReaderContext, Source
 
 
 class SocketTextSource(Source[str]):

@@ -4,6 +4,7 @@ Left out of PyFlink's module: FileCompactStrategy and FileCompactor (they wrap J
 replaced it by FileSink), FileSplitAssignerProvider (locality means Hadoop hosts; splits go to whoever asks).
 """
 
+from penstock.common.door import publish
 from penstock.connectors.files.sink import (
     BucketAssigner,
     DefaultRollingPolicy,
@@ -33,3 +34,5 @@ __all__ = [
     "RollingPolicy",
     "StreamFormat",
 ]
+
+publish(__name__, __all__)

@@ -1,5 +1,6 @@
 """CSV files. To write records without a header: `penstock.common.serialization.Encoder.csv_encoder()`."""
 
+from penstock.common.door import publish
 from penstock.connectors.files.formats.csv_format import CsvFormat
 from penstock.connectors.files.formats.csv_schema import CsvReaderFormat, CsvSchema, CsvSchemaBuilder
 from penstock.connectors.files.sink.csv_writer import CsvWriterFactory
@@ -17,3 +18,6 @@ class CsvBulkWriters:
         Records are dicts, Rows, tuples, or objects with attributes. Raises ValueError if the schema has no columns.
         """
         return CsvWriterFactory(schema)
+
+
+publish(__name__, __all__)

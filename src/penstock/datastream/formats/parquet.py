@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow
 
+from penstock.common.door import publish
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.connectors.files.sink.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory
@@ -71,3 +72,6 @@ class ParquetBulkWriters:
             row_group_records=row_group_records,
             row_group_bytes=row_group_bytes,
         )
+
+
+publish(__name__, __all__)

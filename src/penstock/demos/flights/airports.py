@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from penstock.common.output_tag import OutputTag
+from penstock.api.output_tag import OutputTag
 from penstock.common.time import Time
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction

@@ -7,12 +7,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput, WatermarkStrategy
-from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
-from penstock.connectors.base.split_reader import Chunk, SplitReader
-from penstock.demos.flights.flights import FEEDS, Reports, read_reports
-from penstock.demos.flights.records import HOUR_MS, MINUTE_MS, Report
-from penstock.runtime.source import (
+from penstock.api.source import (
     Boundedness,
     EndOfInput,
     EnumeratorContext,
@@ -22,6 +17,11 @@ from penstock.runtime.source import (
     Source,
     SplitEnumerator,
 )
+from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput, WatermarkStrategy
+from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
+from penstock.connectors.base.split_reader import Chunk, SplitReader
+from penstock.demos.flights.flights import FEEDS, Reports, read_reports
+from penstock.demos.flights.records import HOUR_MS, MINUTE_MS, Report
 
 
 class Feed(msgspec.Struct, frozen=True):

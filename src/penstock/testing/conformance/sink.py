@@ -12,8 +12,8 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+from penstock.api.sink import Committer, Sink, SinkWriter
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.runtime.sink import Committer, Sink, SinkWriter
 from penstock.testing.conformance.source import assert_same_records
 
 MakeSink = Callable[[], Sink[Any]]

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.runtime.source import (
+from penstock.api.source import (
     END_OF_INPUT,
     Boundedness,
     Nothing,
@@ -21,8 +21,8 @@ from penstock.runtime.source import (
     Source,
     SourceReader,
     SplitEnumerator,
-    assign_statically,
 )
+from penstock.plan.static_splits import assign_statically
 
 MakeSource = Callable[[], Source[Any]]
 _POLLS_MAX = 1_000_000

@@ -6,11 +6,11 @@ from typing import Any
 
 from pyarrow import fs
 
+from penstock.api.sink import SinkContext
 from penstock.common.serialization import BulkWriterFactory
 from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile
 from penstock.connectors.files.sink.rolling import RollingPolicy
 from penstock.connectors.files.sink.writer import FileWriter
-from penstock.runtime.sink import SinkContext
 
 
 class BulkPart(PartFile):

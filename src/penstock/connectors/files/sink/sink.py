@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from pyarrow import fs
 
+from penstock.api.sink import Sink, SinkContext
 from penstock.common.errors import ProgramError
 from penstock.common.file_systems import absolute
 from penstock.common.serialization import BulkWriterFactory, Encoder
@@ -20,7 +21,6 @@ from penstock.connectors.files.sink.part import OutputFileConfig
 from penstock.connectors.files.sink.rolling import OnCheckpointRollingPolicy, RollingPolicy
 from penstock.connectors.files.sink.row_writer import RowFileWriter
 from penstock.connectors.files.sink.writer import FileWriter
-from penstock.runtime.sink import Sink, SinkContext
 
 MakeWriter = Callable[[SinkContext, str, Any, RollingPolicy, OutputFileConfig], FileWriter[Any]]
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from penstock.api.source import EnumeratorContext
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.source.listing import list_files
 from penstock.connectors.files.source.split import FileSplit, cut, whole
-from penstock.runtime.source import EnumeratorContext
 
 
 class FileEnumeratorState(msgspec.Struct, frozen=True):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from penstock.api.source import ReaderContext
 from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.source.split import FileSplit
-from penstock.runtime.source import ReaderContext
 
 T = TypeVar("T")
 

@@ -6,6 +6,7 @@ import enum
 import os
 from typing import Any
 
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.file_systems import absolute
 from penstock.common.time import Duration, to_milliseconds
 from penstock.connectors.files.formats.format import BulkFormat, FileFormat, StreamFormat
@@ -13,7 +14,6 @@ from penstock.connectors.files.source.enumerator import FileEnumerator, FileEnum
 from penstock.connectors.files.source.listing import list_files
 from penstock.connectors.files.source.reader import FileSourceReader
 from penstock.connectors.files.source.split import DEFAULT_SPLIT_BYTES
-from penstock.runtime.source import Boundedness, EnumeratorContext, ReaderContext, Source
 
 
 class FileEnumeratorProvider(enum.Enum):

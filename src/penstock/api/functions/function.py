@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from penstock.runtime.task.context import RuntimeContext
+from penstock.api.runtime_context import RuntimeContext
 
 
 class Function(ABC):  # noqa: B024 - its methods do nothing unless overridden, and it is not to be made by itself

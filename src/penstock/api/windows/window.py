@@ -5,12 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from penstock.common.constants import MAX_TIMESTAMP
-
-if TYPE_CHECKING:
-    from penstock.runtime.windows.assigner import MergeCallback
 
 
 class Window(ABC):
@@ -21,6 +18,17 @@ class Window(ABC):
     @abstractmethod
     def max_timestamp(self) -> int:
         """The largest timestamp (ms) that still belongs here; results of the window carry it."""
+
+
+W = TypeVar("W", bound=Window)
+
+
+class MergeCallback(ABC, Generic[W]):
+    """Told by `merge_windows` which windows become one."""
+
+    @abstractmethod
+    def merge(self, to_be_merged: Iterable[W], merge_result: W) -> None:
+        """`to_be_merged` become `merge_result`."""
 
 
 class TimeWindow(tuple[int, int], Window):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from penstock.api.state.descriptors import ReducingStateDescriptor
+from penstock.api.windows.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from penstock.api.windows.window import TimeWindow, Window
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import Types
-from penstock.runtime.windows.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
-from penstock.runtime.windows.window import TimeWindow, Window
-from penstock.state.descriptors import ReducingStateDescriptor
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)

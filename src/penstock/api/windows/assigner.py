@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
+from penstock.api.runtime_context import RuntimeContext
+from penstock.api.windows.trigger import Trigger
+from penstock.api.windows.window import MergeCallback, Window
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.serializer import TypeSerializer
-from penstock.runtime.windows.window import Window
-
-if TYPE_CHECKING:
-    from penstock.runtime.task.context import RuntimeContext
-    from penstock.runtime.windows.trigger import Trigger
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)
@@ -57,14 +55,7 @@ class WindowAssigner(ABC, Generic[T, W]):
         """Whether windows end by the watermark rather than by the clock."""
 
 
-class MergeCallback(ABC, Generic[W]):
-    """Told by `merge_windows` which windows become one."""
-
-    @abstractmethod
-    def merge(self, to_be_merged: Iterable[W], merge_result: W) -> None:
-        """`to_be_merged` become `merge_result`."""
-
-
+# Inside of the class below the plain name is that of its attribute.
 _Callback: TypeAlias = MergeCallback
 
 

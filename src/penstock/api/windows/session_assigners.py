@@ -15,18 +15,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
-from penstock.common.serializer import TypeSerializer
-from penstock.common.time import TimeLength, to_milliseconds
-from penstock.runtime.windows.assigner import (
-    MergeCallback,
+from penstock.api.windows.assigner import (
     MergingWindowAssigner,
     WindowAssignerContext,
     require_timestamp,
 )
-from penstock.runtime.windows.serializers import TimeWindowSerializer
-from penstock.runtime.windows.trigger import Trigger
-from penstock.runtime.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
-from penstock.runtime.windows.window import TimeWindow
+from penstock.api.windows.serializers import TimeWindowSerializer
+from penstock.api.windows.trigger import Trigger
+from penstock.api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
+from penstock.api.windows.window import MergeCallback, TimeWindow
+from penstock.common.serializer import TypeSerializer
+from penstock.common.time import TimeLength, to_milliseconds
 
 T = TypeVar("T")
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, TypeVar
 
+from penstock.api.state.descriptors import ValueStateDescriptor
+from penstock.api.windows.assigner import WindowAssigner, WindowAssignerContext
+from penstock.api.windows.serializers import CountWindowSerializer
+from penstock.api.windows.trigger import Trigger
+from penstock.api.windows.triggers import CountTrigger, PurgingTrigger, positive_count
+from penstock.api.windows.window import CountWindow
 from penstock.common.serializer import TypeSerializer
 from penstock.common.typeinfo import Types
-from penstock.runtime.windows.assigner import WindowAssigner, WindowAssignerContext
-from penstock.runtime.windows.serializers import CountWindowSerializer
-from penstock.runtime.windows.trigger import Trigger
-from penstock.runtime.windows.triggers import CountTrigger, PurgingTrigger, positive_count
-from penstock.runtime.windows.window import CountWindow
-from penstock.state.descriptors import ValueStateDescriptor
 
 T = TypeVar("T")
 

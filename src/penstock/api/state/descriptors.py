@@ -8,18 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation, Types
-from penstock.state.ttl import StateTtlConfig
-
-__all__ = [
-    "AggregatingStateDescriptor",
-    "ListStateDescriptor",
-    "MapStateDescriptor",
-    "ReducingStateDescriptor",
-    "StateDescriptor",
-    "StateTtlConfig",
-    "ValueStateDescriptor",
-]
 
 WINDOW_PREFIX = "window/"
 OWN_NAMES = (WINDOW_PREFIX, "(")
@@ -105,8 +95,8 @@ class ReducingStateDescriptor(StateDescriptor):
 
     def __init__(self, name: str, reduce_function: Any, type_info: TypeInformation | None = None) -> None:
         super().__init__(name, _type_or_pickled(type_info))
-        # By its methods, not by its class: that one lives in a layer above this. `open` tells it from callables that
-        # happen to have a `reduce`, as numpy's do.
+        # Recognized by its methods: any object with a `reduce` is accepted. `open` tells a function of ours from
+        # callables that happen to have a `reduce`, such as numpy's ufuncs.
         has_reduce = callable(getattr(reduce_function, "reduce", None)) and not isinstance(reduce_function, type)
         if has_reduce and (hasattr(reduce_function, "open") or not callable(reduce_function)):
             self._reduce_function = reduce_function

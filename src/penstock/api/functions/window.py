@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Generic, TypeAlias, TypeVar
 
-from penstock.datastream.base_functions import Function
-from penstock.state.interfaces import KeyedStateStore
+from penstock.api.functions.function import Function
+from penstock.api.state.state import KeyedStateStore
 
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")

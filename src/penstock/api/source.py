@@ -10,8 +10,8 @@ the work, as in Flink's FLIP-27:
 Positions are splits too: `SourceReader.snapshot_state` returns the splits still to be read, each at the place where
 reading is to go on. So a split has to be an immutable, picklable object that carries its own position.
 
-In batched mode there is no JobManager to ask while tasks run: the enumerator is drained before the job starts
-(`assign_statically`), so that a task which runs twice reads the same splits.
+In batched mode no enumerator answers while tasks run: it is drained before the job starts, so that a task which runs
+twice reads the same splits.
 """
 
 from __future__ import annotations
@@ -203,45 +203,3 @@ class Source(ABC, Generic[T]):
     def get_produced_type(self) -> Any:
         """TypeInformation of the records where it is known, else None."""
         return None
-
-
-class _StaticContext:
-    """An EnumeratorContext that only writes down who gets what."""
-
-    def __init__(self, parallelism: int, now_ms: int) -> None:
-        self.parallelism = parallelism
-        self._now_ms = now_ms
-        self.assigned: list[list[Any]] = [[] for _ in range(parallelism)]
-        self.served = [False] * parallelism
-
-    def now_ms(self) -> int:
-        return self._now_ms
-
-    def assign_split(self, split: Any, subtask: int) -> None:
-        self.assigned[subtask].append(split)
-
-    def signal_no_more_splits(self, subtask: int) -> None:
-        self.served[subtask] = True
-
-
-def assign_statically(source: Source[Any], parallelism: int, now_ms: int) -> list[list[Any]]:
-    """All splits of a bounded source, per subtask: readers are played as if each asked in turn until told to stop.
-
-    Raises ValueError if the source assigns nothing and never says that there are no more splits.
-    """
-    context = _StaticContext(parallelism, now_ms)
-    enumerator = source.create_enumerator(context)
-    try:
-        enumerator.start()
-        while not all(context.served):
-            before = sum(map(len, context.assigned)), sum(context.served)
-            for subtask in range(parallelism):
-                if not context.served[subtask]:
-                    enumerator.handle_split_request(subtask)
-            if (sum(map(len, context.assigned)), sum(context.served)) == before:
-                raise ValueError(
-                    f"{type(source).__name__} calls itself bounded but does not end: it answers no request"
-                )
-    finally:
-        enumerator.close()
-    return context.assigned

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from penstock.runtime.windows.window import Window
-from penstock.state.descriptors import StateDescriptor
-
-if TYPE_CHECKING:
-    from penstock.runtime.task.metrics import MetricGroup
+from penstock.api.metrics import MetricGroup
+from penstock.api.state.descriptors import StateDescriptor
+from penstock.api.windows.window import Window
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from penstock.datastream.base_functions import Function
-from penstock.runtime.time.timers import TimeDomain, TimerService
+from penstock.api.functions.function import Function
+from penstock.api.timers import TimeDomain, TimerService
 
 IN = TypeVar("IN")
 IN1 = TypeVar("IN1")

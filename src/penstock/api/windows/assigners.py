@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, TypeVar
 
+from penstock.api.windows.assigner import WindowAssigner, WindowAssignerContext, require_timestamp
+from penstock.api.windows.serializers import GlobalWindowSerializer, TimeWindowSerializer
+from penstock.api.windows.trigger import Trigger
+from penstock.api.windows.triggers import EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
+from penstock.api.windows.window import GlobalWindow, TimeWindow
 from penstock.common.serializer import TypeSerializer
 from penstock.common.time import TimeLength, to_milliseconds
-from penstock.runtime.windows.assigner import WindowAssigner, WindowAssignerContext, require_timestamp
-from penstock.runtime.windows.serializers import GlobalWindowSerializer, TimeWindowSerializer
-from penstock.runtime.windows.trigger import Trigger
-from penstock.runtime.windows.triggers import EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
-from penstock.runtime.windows.window import GlobalWindow, TimeWindow
 
 T = TypeVar("T")
 

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from penstock.datastream.base_functions import Function
-from penstock.runtime.time.timers import TimeDomain, TimerService
-from penstock.state.descriptors import MapStateDescriptor
-from penstock.state.interfaces import BroadcastState, ReadOnlyBroadcastState
+from penstock.api.functions.function import Function
+from penstock.api.state.descriptors import MapStateDescriptor
+from penstock.api.state.state import BroadcastState, ReadOnlyBroadcastState
+from penstock.api.timers import TimeDomain, TimerService
 
 IN1 = TypeVar("IN1")
 IN2 = TypeVar("IN2")
