@@ -18,12 +18,12 @@ import zmq
 
 from benchmarks.latency import through_exchanges
 from benchmarks.measurement import tell
+from penstock.client.plan_executor import PlanExecutor
 from penstock.cluster.job_checkpoints import checkpoints_of
 from penstock.cluster.job_manager import JobManager, slots_of
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.stream_execution_environment import plan_only
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.keys import ControlAddress
 from penstock.rpc.messages import (
@@ -47,12 +47,12 @@ Slots = dict[tuple[int, int], list[int]]
 
 def job_graph(parallelism: int) -> JobGraph:
     """A job with three exchanges."""
-    env = StreamExecutionEnvironment()
+    executor = PlanExecutor()
+    env = StreamExecutionEnvironment(executor=executor)
     env.set_parallelism(parallelism)
     through_exchanges(env, 0, _LEVELS - 1).print()
-    with plan_only() as plans:
-        env.execute("many slots")
-    return plans[0]
+    env.execute("many slots")
+    return executor.graphs[0]
 
 
 def play_slots(address: ControlAddress, slots: Slots, end: Event) -> None:

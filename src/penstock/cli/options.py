@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from penstock.client.executor import PipelineExecutor
 
 Job = Annotated[
     Path,
@@ -75,29 +80,23 @@ def settings_of(
     return result
 
 
-def prepare(
-    parallelism: int | None,
-    settings: list[str] | None,
-    pyflink: bool,
-    from_state: str | None = None,
-    allow_non_restored: bool = False,
-) -> None:
-    """Do what the options ask for, before the program runs. Raises typer.BadParameter for a `-D` without a key."""
-    defaults = settings_of(parallelism, settings, from_state, allow_non_restored)
-    if pyflink:
-        from penstock.common import pyflink_alias
+@contextmanager
+def program_context(
+    defaults: Mapping[str, str], pyflink: bool = False, executor: PipelineExecutor | None = None
+) -> Iterator[None]:
+    """While it is open, environments start from `defaults`, and `executor` runs their jobs.
 
-        pyflink_alias.install()
-    if defaults:
-        set_defaults(defaults)
-
-
-def set_defaults(settings: dict[str, str]) -> None:
-    """Make them the defaults of each environment that the program creates; what the program sets itself wins."""
+    What the program sets itself takes precedence. With `pyflink`, `import pyflink` gives penstock from now on.
+    """
+    # Imported here, not at the top: `penstock --help` is to answer at once.
+    from penstock.client.context_environment import ContextEnvironment, as_context
+    from penstock.common import pyflink_alias
     from penstock.common.configuration import Configuration
-    from penstock.datastream.stream_execution_environment import set_default_configuration
 
+    if pyflink:
+        pyflink_alias.install()
     configuration = Configuration()
-    for key, value in settings.items():
+    for key, value in defaults.items():
         configuration.set_string(key, value)
-    set_default_configuration(configuration)
+    with as_context(ContextEnvironment(configuration, executor)):
+        yield

@@ -10,7 +10,8 @@ from penstock.cli.options import (
     Parallelism,
     PyFlink,
     Settings,
-    prepare,
+    program_context,
+    settings_of,
 )
 from penstock.cli.script import run_script
 
@@ -35,5 +36,5 @@ def run(
       penstock run -s latest -p 8 job.py
       penstock run --pyflink word_count.py
     """
-    prepare(parallelism, settings, pyflink, from_state, allow_non_restored)
-    run_script(job, arguments or [])
+    with program_context(settings_of(parallelism, settings, from_state, allow_non_restored), pyflink):
+        run_script(job, arguments or [])

@@ -54,6 +54,7 @@ GLOBAL_JOB_PARAMETERS = _key("pipeline.global-job-parameters").map_type().defaul
 
 # Execution
 
+TARGET = _key("execution.target").string_type().default_value("local")
 RUNTIME_MODE = (
     _key("execution.runtime-mode").enum_type(RuntimeExecutionMode).default_value(RuntimeExecutionMode.STREAMING)
 )

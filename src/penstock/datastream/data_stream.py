@@ -12,6 +12,7 @@ from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.connectors.base.function_sink import FunctionSink
 from penstock.datastream.arguments import as_function, key_selector_of, output_type_of, partitioner_of
 from penstock.datastream.functions import FilterFunction, FlatMapFunction, MapFunction, ProcessFunction
 from penstock.plan.transformations import (
@@ -289,8 +290,6 @@ class DataStream(OperatorSettings, Generic[T]):
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
         """Call `sink_func` for each value: a callable, or a SinkFunction."""
-        from penstock.connectors.base.function_sink import FunctionSink
-
         return self.environment._add_sink(self._transformation, FunctionSink(sink_func))
 
     @overload

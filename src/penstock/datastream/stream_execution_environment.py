@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from penstock.api.sink import Sink
 from penstock.api.source import Boundedness, Source
+from penstock.client.context_environment import context_environment
+from penstock.client.executor import PipelineExecutor, Submission
+from penstock.client.executor_loader import load_executor
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import PenstockError, ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.job_client import JobClient
 from penstock.common.job_execution_result import JobExecutionResult
-from penstock.common.job_id import JobID
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.connectors.base.collection import CollectionSource
+from penstock.connectors.socket import SocketTextSource
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.collected import CloseableIterator
@@ -31,38 +35,26 @@ from penstock.runtime.operators.sink import CollectOperator, SinkOperator
 
 T = TypeVar("T")
 
-_defaults = Configuration()
-_plans: list[JobGraph] | None = None
-
-
-def set_default_configuration(configuration: Configuration) -> None:
-    """What environments start from: the settings of the command line. The program's own win over them."""
-    global _defaults
-    _defaults = configuration
-
-
-@contextmanager
-def plan_only() -> Iterator[list[JobGraph]]:
-    """While it is open, `execute` and its like add their job graph to the list instead of running it."""
-    global _plans
-    before, _plans = _plans, []
-    try:
-        yield _plans
-    finally:
-        _plans = before
-
 
 class StreamExecutionEnvironment:
     """Makes streams and runs them.
 
     Settings are taken from the command line (`penstock run -D key=value`), then from `configuration`, then from the
-    methods here. Keys are Flink's; those that begin with `spark.` go to Spark.
+    methods here. Keys are Flink's; those that begin with `spark.` go to Spark. Jobs are run by `executor`, by default
+    the one that `execution.target` names.
     """
 
-    def __init__(self, configuration: Configuration | None = None, spark: Any = None) -> None:
-        self._configuration = Configuration(_defaults)
+    def __init__(
+        self,
+        configuration: Configuration | None = None,
+        spark: Any = None,
+        *,
+        executor: PipelineExecutor | None = None,
+    ) -> None:
+        self._configuration = Configuration(context_environment().configuration)
         if configuration is not None:
             self.configure(configuration)
+        self._executor = executor
         self._spark = spark
         self._sinks: list[Transformation] = []
         self._takers: dict[int, ResultTaker] = {}
@@ -202,8 +194,6 @@ class StreamExecutionEnvironment:
 
     def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
         """A stream of the values of `collection`, in order, from one subtask."""
-        from penstock.connectors.base.collection import CollectionSource
-
         source = CollectionSource(list(collection))
         strategy = WatermarkStrategy.no_watermarks()
         stream: DataStream[T] = self.from_source(source, strategy, "Collection Source", type_info)
@@ -216,8 +206,6 @@ class StreamExecutionEnvironment:
         limit). With checkpoints a text is handed on when one that holds it is complete, and then exactly once:
         see SocketTextSource. Raises TypeError or ValueError for arguments that can't be. In Java: `socketTextStream`.
         """
-        from penstock.connectors.socket import SocketTextSource
-
         source = SocketTextSource(host, port, delimiter, max_retry)
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Socket Stream")
         return _by_one_subtask(stream, "a socket is read by one subtask")
@@ -231,7 +219,7 @@ class StreamExecutionEnvironment:
         """
         client = self.execute_async(job_name)
         try:
-            return client.get_job_execution_result().result()  # type: ignore[no-any-return]
+            return client.get_job_execution_result().result()
         except KeyboardInterrupt:
             client.cancel().result()
             raise
@@ -239,16 +227,12 @@ class StreamExecutionEnvironment:
             # What the error says is all there is to know: the way it took through futures is none of the user's.
             raise error.with_traceback(None) from None
 
-    def execute_async(self, job_name: str | None = None) -> Any:
+    def execute_async(self, job_name: str | None = None) -> JobClient:
         """Start the program and return a JobClient at once."""
         graph = self._job_graph(job_name)
         takers, self._takers, self._sinks = self._takers, {}, []
-        if _plans is not None:
-            _plans.append(graph)
-            return _NothingRan(takers)
-        from penstock.client.submission import submit
-
-        return submit(graph, takers, self._configuration, self._python_files, self._spark)
+        executor = self._executor or context_environment().executor or load_executor(self._configuration)
+        return executor.execute(Submission(graph, takers, self._configuration, self._python_files, self._spark))
 
     def get_execution_plan(self) -> str:
         """The program as JSON: nodes with parallelism, predecessors and ship strategies, as Flink has it."""
@@ -341,21 +325,3 @@ class _PrintLater(PrintTaker):
     def take(self, subtask: int, values: list[Any]) -> None:
         self._parallel = (self._transformation.parallelism or self._environment.get_parallelism()) > 1
         super().take(subtask, values)
-
-
-class _NothingRan:
-    """What stands for a JobClient while only plans are asked for."""
-
-    def __init__(self, takers: dict[int, ResultTaker]) -> None:
-        for taker in takers.values():
-            if isinstance(taker, CollectTaker):
-                taker.succeeded()
-
-    def get_job_execution_result(self) -> _NothingRan:
-        return self
-
-    def cancel(self) -> _NothingRan:
-        return self
-
-    def result(self) -> JobExecutionResult:
-        return JobExecutionResult(JobID.generate(), 0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.client.plan_executor import PlanExecutor
 from penstock.cluster.job_checkpoints import JobCheckpoints
 from penstock.cluster.job_manager import JobManager
 from penstock.common.configuration import Configuration
@@ -16,7 +17,6 @@ from penstock.common.errors import CheckpointError, DamagedCheckpointError, Sour
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.stream_execution_environment import plan_only
 from penstock.jobmaster.outlines import sink_state_ids
 from penstock.jobmaster.results.takers import ResultTaker
 from penstock.rpc.messages import CheckpointAcknowledged, Register, Results
@@ -50,13 +50,13 @@ class Job:
     """A running job. Calls to its server's thread are done at once, and so are those to its results' thread."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        environment = StreamExecutionEnvironment.get_execution_environment()
+        executor = PlanExecutor()
+        environment = StreamExecutionEnvironment(executor=executor)
         environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
         environment.set_parallelism(1)
         environment.from_collection([1, 2, 3]).key_by(lambda n: n % 2).reduce(lambda a, b: a + b).print()
-        with plan_only() as plans:
-            environment.execute("job")
-        (self.graph,) = plans
+        environment.execute("job")
+        (self.graph,) = executor.graphs
         configuration = Configuration()
         for key, value in {
             "execution.checkpointing.interval": "1h",
