@@ -49,7 +49,7 @@ def demo(
     bound = _minutes(out_of_orderness)
     from rich.console import Console
 
-    from penstock.demos.flights.demo import run_demo
+    from penstock_examples.flights.demo import run_demo
 
     try:
         run_demo(Console(highlight=False), _BATCHED[mode], parallelism, bound, events, kill)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import traceback
@@ -15,7 +16,8 @@ import typer
 import penstock
 from penstock.common.errors import JobCancelledError, JobError, PenstockError
 
-_PENSTOCK = str(Path(penstock.__file__).parent)
+# With the separator at the end: beside the package lies that of the examples, whose name begins like ours.
+_PENSTOCK = f"{Path(penstock.__file__).parent}{os.sep}"
 # Frames between our caller and the first line of the script.
 _STARTERS = (__file__, runpy.run_path.__code__.co_filename)
 

@@ -13,6 +13,7 @@ from penstock.runtime.operators.stateless import MapOperator
 from penstock.runtime.task.context import StreamingRuntimeContext, SubtaskInfo, shortened, user_traceback
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.runtime.task.metrics import OperatorMetricGroup
+from penstock_examples.flights.disorder import disorder
 
 
 def failure(rig, operator, *values) -> str:
@@ -103,6 +104,13 @@ def test_an_error_is_explained_once(rig) -> None:
     context = rig(MapOperator("m", UserFunction(str, "map"))).context
     told = context.user_error(ValueError("x"), "map")
     assert context.user_error(told, "process_element") is told
+
+
+def test_code_of_an_example_is_a_users_code(rig) -> None:
+    """Who starts from an example and breaks it would read a traceback of all the engine's lines."""
+    text = failure(rig, MapOperator("m", UserFunction(disorder, "map")), None)
+    assert "penstock_examples" in text and "in disorder" in text
+    assert "stateless.py" not in text
 
 
 def test_what_a_function_may_ask_of_its_context() -> None:

@@ -4,6 +4,7 @@ from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.api.source import (
     END_OF_INPUT,
     Boundedness,
+    EndOfInput,
     EnumeratorContext,
     Nothing,
     ReaderContext,
@@ -28,6 +29,7 @@ __all__ = [
     "ChunkedSplitReader",
     "Committer",
     "DeliveryGuarantee",
+    "EndOfInput",
     "EnumeratorContext",
     "FixedSplitEnumerator",
     "Nothing",

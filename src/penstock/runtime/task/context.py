@@ -139,7 +139,7 @@ _PACKAGE_DIRECTORY = __file__.rsplit("runtime", 1)[0]
 
 
 def _is_ours(filename: str) -> bool:
-    return filename.startswith(_PACKAGE_DIRECTORY) and "/demos/" not in filename
+    return filename.startswith(_PACKAGE_DIRECTORY)
 
 
 class StreamingRuntimeContext(RuntimeContext):

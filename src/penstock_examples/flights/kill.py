@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from penstock.common.job_status import JobStatus
-from penstock.demos.flights.job import SOURCE
+from penstock_examples.flights.job import SOURCE
 
 _PART = 1 / 3
 _POLL_S = 0.02

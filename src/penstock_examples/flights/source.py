@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.api.source import (
+from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput, WatermarkStrategy
+from penstock.datastream.connectors.base import (
     Boundedness,
+    Chunk,
     EndOfInput,
     EnumeratorContext,
     Nothing,
@@ -16,12 +18,11 @@ from penstock.api.source import (
     Records,
     Source,
     SplitEnumerator,
+    SplitReader,
 )
-from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput, WatermarkStrategy
-from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
-from penstock.connectors.base.split_reader import Chunk, SplitReader
-from penstock.demos.flights.flights import FEEDS, Reports, read_reports
-from penstock.demos.flights.records import HOUR_MS, MINUTE_MS, Report
+from penstock.datastream.connectors.datagen import RateLimiter, RateLimiterStrategy
+from penstock_examples.flights.flights import FEEDS, Reports, read_reports
+from penstock_examples.flights.records import HOUR_MS, MINUTE_MS, Report
 
 
 class Feed(msgspec.Struct, frozen=True):

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from penstock.api.output_tag import OutputTag
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import KeyedProcessFunction, RuntimeContext
+from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from penstock.demos.flights.records import ARRIVAL, DEPARTURE, HOUR_MS, AircraftLog, KnockOn, Report
+from penstock_examples.flights.records import ARRIVAL, DEPARTURE, HOUR_MS, AircraftLog, KnockOn, Report
 
 REST_MS = 12 * HOUR_MS
 """An aircraft that was to arrive so long before its departure had the night to catch up."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.common.errors import SourceError
-from penstock.demos.flights.records import (
+from penstock_examples.flights.records import (
     ARRIVAL,
     CANCELLED,
     DEPARTED,

@@ -9,13 +9,13 @@ from typing import Any
 from rich.console import Console
 
 from penstock.common.errors import PenstockError
-from penstock.demos.flights.disorder import Disorder, disorder
-from penstock.demos.flights.flights import Reports, read_reports
-from penstock.demos.flights.job import Settings, build, counts_by_feed
-from penstock.demos.flights.kill import Kill
-from penstock.demos.flights.ledger import Ledger
-from penstock.demos.flights.records import MINUTE_MS
-from penstock.demos.flights.report import progress, show_input, show_kill, show_result
+from penstock_examples.flights.disorder import Disorder, disorder
+from penstock_examples.flights.flights import Reports, read_reports
+from penstock_examples.flights.job import Settings, build, counts_by_feed
+from penstock_examples.flights.kill import Kill
+from penstock_examples.flights.ledger import Ledger
+from penstock_examples.flights.records import MINUTE_MS
+from penstock_examples.flights.report import progress, show_input, show_kill, show_result
 
 _CHECKPOINT_INTERVAL_MS = 1_000
 

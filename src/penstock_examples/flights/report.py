@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from penstock.demos.flights.disorder import Disorder
-from penstock.demos.flights.flights import Reports
-from penstock.demos.flights.job import SOURCE, Settings
-from penstock.demos.flights.kill import Kill
-from penstock.demos.flights.ledger import Balance, Ledger
-from penstock.demos.flights.records import (
+from penstock_examples.flights.disorder import Disorder
+from penstock_examples.flights.flights import Reports
+from penstock_examples.flights.job import SOURCE, Settings
+from penstock_examples.flights.kill import Kill
+from penstock_examples.flights.ledger import Balance, Ledger
+from penstock_examples.flights.records import (
     ARRIVAL,
     CANCELLED,
     DEPARTURE,

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from penstock.common.errors import PenstockError
-from penstock.demos.flights.job import KNOCK_ON, LATE_FOR_AIRCRAFT, LATE_FOR_WINDOWS, WINDOW, WITHOUT_AIRCRAFT
-from penstock.demos.flights.records import AircraftLog, AirportWindow, KnockOn
+from penstock_examples.flights.job import KNOCK_ON, LATE_FOR_AIRCRAFT, LATE_FOR_WINDOWS, WINDOW, WITHOUT_AIRCRAFT
+from penstock_examples.flights.records import AircraftLog, AirportWindow, KnockOn
 
 
 class AccountingError(PenstockError):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.datastream.data_stream import DataStream
+from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
-from penstock.demos.flights import aircraft, airports
-from penstock.demos.flights.flights import FEEDS, Reports
-from penstock.demos.flights.source import FlightSource, watermark_strategy
+from penstock_examples.flights import aircraft, airports
+from penstock_examples.flights.flights import FEEDS, Reports
+from penstock_examples.flights.source import FlightSource, watermark_strategy
 
 SOURCE = "flights of 2013"
 

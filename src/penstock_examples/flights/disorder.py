@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.demos.flights.flights import FEEDS, Reports
-from penstock.demos.flights.records import MINUTE_MS
+from penstock_examples.flights.flights import FEEDS, Reports
+from penstock_examples.flights.records import MINUTE_MS
 
 
 class Disorder(NamedTuple):

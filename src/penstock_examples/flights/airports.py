@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from penstock.api.output_tag import OutputTag
 from penstock.common.time import Time
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
+from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.window import SlidingEventTimeWindows, TimeWindow
-from penstock.demos.flights.records import HOUR_MS, AirportWindow, Report
+from penstock_examples.flights.records import HOUR_MS, AirportWindow, Report
 
 SIZE = Time.hours(2)
 SLIDE_MS = HOUR_MS
