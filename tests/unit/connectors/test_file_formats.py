@@ -150,7 +150,7 @@ def test_lines_that_are_not_json_may_be_skipped(tmp_path):
     check_source(lambda: text_source(path, 4, lenient), max_records=1)
     reader = text_source(path, 1000, lenient).create_reader(None)
     counted = []
-    from penstock.connectors.files.source.split import FileSplit
+    from penstock.connectors.files.split import FileSplit
 
     list(reader._format.read(FileSplit(str(path), 0, None, 0), counted.append))
     assert sum(counted) == 3
@@ -224,7 +224,7 @@ def test_a_file_that_vanishes_is_named(tmp_path):
     (tmp_path / "a.txt").write_text("a\n")
     source = text_source(tmp_path)
     reader = source.create_reader(None)
-    from penstock.connectors.files.source.split import FileSplit
+    from penstock.connectors.files.split import FileSplit
 
     reader.no_more_splits()
     reader.add_splits([FileSplit(str(tmp_path / "b.txt"), 0, None, 0)])

@@ -7,7 +7,6 @@ import pytest
 
 from penstock.common.errors import JobError, ProgramError
 from penstock.common.serialization import Encoder
-from penstock.connectors.files.formats.storage import resolve_below
 from penstock.connectors.files.sink import (
     BucketAssigner,
     FileSink,
@@ -17,6 +16,7 @@ from penstock.connectors.files.sink import (
 )
 from penstock.connectors.files.sink.bucket import DateTimeBucketAssigner, strftime_pattern
 from penstock.connectors.files.source.listing import list_files
+from penstock.connectors.files.storage import resolve_below
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 
 MIDNIGHT = 1_356_998_400_000  # 2013-01-01T00:00Z

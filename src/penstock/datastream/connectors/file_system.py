@@ -18,6 +18,8 @@ from penstock.connectors.files.source import (
     FileEnumeratorProvider,
     FileSource,
     FileSourceBuilder,
+    FileSplit,
+    FoundFile,
     StreamFormat,
 )
 
@@ -29,6 +31,8 @@ __all__ = [
     "FileSink",
     "FileSource",
     "FileSourceBuilder",
+    "FileSplit",
+    "FoundFile",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",
     "RollingPolicy",

@@ -1,9 +1,9 @@
 """CSV files. To write records without a header: `penstock.common.serialization.Encoder.csv_encoder()`."""
 
 from penstock.common.door import publish
-from penstock.connectors.files.formats.csv_format import CsvFormat
-from penstock.connectors.files.formats.csv_schema import CsvReaderFormat, CsvSchema, CsvSchemaBuilder
-from penstock.connectors.files.sink.csv_writer import CsvWriterFactory
+from penstock.connectors.files.formats.csv_format import CsvFormat, CsvReaderFormat
+from penstock.connectors.files.formats.csv_writer import CsvWriterFactory
+from penstock.formats.csv_schema import CsvSchema, CsvSchemaBuilder
 
 __all__ = ["CsvBulkWriters", "CsvFormat", "CsvReaderFormat", "CsvSchema", "CsvSchemaBuilder"]
 

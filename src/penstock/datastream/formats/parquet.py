@@ -9,7 +9,7 @@ import pyarrow
 from penstock.common.door import publish
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
-from penstock.connectors.files.sink.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory
+from penstock.connectors.files.formats.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory
 
 __all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFormat"]
 

@@ -7,44 +7,19 @@ costs more than it saves; and it can't tell at which byte a record ended, which 
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from penstock.common.errors import SourceError
-from penstock.connectors.files.formats.conversion import converter
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import UTF8_BOM, BadLineError, LineFormat, LineParser, text_lines
-from penstock.connectors.files.formats.row_values import row_maker
-from penstock.connectors.files.source.split import FoundFile
+from penstock.connectors.files.split import FoundFile
+from penstock.formats.conversion import converter
+from penstock.formats.csv_dialect import CsvDialect
+from penstock.formats.csv_schema import CsvSchema
+from penstock.formats.row_values import row_maker
 
 _UNCLOSED = "unexpected end of data"
-
-
-class CsvDialect(msgspec.Struct, frozen=True):
-    """How fields are told apart. `comments`: lines that start with # are passed over."""
-
-    delimiter: str = ","
-    quote_char: str | None = '"'
-    escape_char: str | None = None
-    comments: bool = False
-
-    def reader(self, text: str) -> Any:
-        """A csv.reader over text whose lines end with LF or CR LF."""
-        lines: Iterable[str] = io.StringIO(text, newline="\n")
-        if self.comments:
-            # An empty line instead, so that line numbers stay right.
-            lines = ("\n" if line.startswith("#") else line for line in lines)
-        return csv.reader(
-            lines,
-            delimiter=self.delimiter,
-            quotechar=self.quote_char,
-            escapechar=self.escape_char,
-            quoting=csv.QUOTE_NONE if self.quote_char is None else csv.QUOTE_MINIMAL,
-            strict=True,
-        )
 
 
 class CsvFormat(LineFormat):
@@ -146,6 +121,18 @@ class CsvFormat(LineFormat):
         if names and len(set(names)) < len(names):
             raise SourceError(f"{path}: two columns of the header have one name: {', '.join(names)}")
         return names or [], body_start + _bytes_of_lines(block, reader.line_num)
+
+
+class CsvReaderFormat(CsvFormat):
+    """CSV files read by a `CsvSchema`: each record is a Row with field names."""
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> CsvFormat:
+        """The format that this schema describes. Raises ValueError if it has no columns."""
+        if not schema.columns:
+            raise ValueError("the CsvSchema has no columns")
+        types = {name: kind for name, kind in schema.columns.items() if kind is not str}
+        return CsvFormat(list(schema.columns), types, as_row=True, **{"header": False, **schema.options})
 
 
 class _Conversion(NamedTuple):

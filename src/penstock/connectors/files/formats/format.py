@@ -1,17 +1,18 @@
 """What a file format has to say: how a file is cut, and how the records of one piece are read.
 
-`StreamFormat` and `BulkFormat` are the two doors of PyFlink's FileSource; a format of one's own extends either.
+A FileSource is built for one of two kinds: RecordFormat or BatchFormat. `StreamFormat` and `BulkFormat` are what users
+see of these: they make the formats that come with penstock, and a user's own format extends either.
 """
 
 from __future__ import annotations
 
 import codecs
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from penstock.connectors.base.split_reader import Chunk
-from penstock.connectors.files.source.split import FileSplit, FoundFile
+from penstock.connectors.files.split import FileSplit, FoundFile
 
 OnError = Literal["fail", "skip"]
 
@@ -40,46 +41,12 @@ class FileFormat(ABC):
         return None
 
 
-class BulkFormat(FileFormat):
-    """Formats that store records in batches, as Parquet does."""
-
-    @staticmethod
-    def parquet_format(
-        columns: Sequence[str] | None = None, *, as_row: bool = False, batch_records: int | None = None
-    ) -> BulkFormat:
-        """Parquet; see `ParquetFormat`."""
-        from penstock.connectors.files.formats.parquet_format import ParquetFormat
-
-        return ParquetFormat(columns, as_row=as_row, batch_records=batch_records)
+class RecordFormat(FileFormat):
+    """A format that stores one record after another, as lines do."""
 
 
-class StreamFormat(FileFormat):
-    """Formats that store one record after another, as lines do."""
-
-    @staticmethod
-    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """Lines of text as str, without their line ends; see `TextLineFormat`."""
-        from penstock.connectors.files.formats.text_format import TextLineFormat
-
-        return TextLineFormat(charset_name)
-
-    @staticmethod
-    def json_lines_format(value_type: Any = Any, *, on_error: OnError = "fail") -> StreamFormat:
-        """One JSON value a line; see `JsonLinesFormat`."""
-        from penstock.connectors.files.formats.json_format import JsonLinesFormat
-
-        return JsonLinesFormat(value_type, on_error=on_error)
-
-    @staticmethod
-    def csv_format(
-        columns: Sequence[str] | None = None,
-        types: Mapping[str, Callable[[str], Any]] | None = None,
-        **options: Any,
-    ) -> StreamFormat:
-        """Comma-separated values; see `CsvFormat` for all options."""
-        from penstock.connectors.files.formats.csv_format import CsvFormat
-
-        return CsvFormat(columns, types, **options)
+class BatchFormat(FileFormat):
+    """A format that stores records in batches, as Parquet does."""
 
 
 def python_charset(charset: str) -> str:

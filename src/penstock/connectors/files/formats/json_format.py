@@ -10,7 +10,7 @@ from penstock.common.errors import SourceError
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser
 from penstock.connectors.files.formats.streams import reading
-from penstock.connectors.files.source.split import FoundFile
+from penstock.connectors.files.split import FoundFile
 
 
 class JsonLinesFormat(LineFormat):

@@ -8,10 +8,10 @@ from typing import Any
 
 from penstock.common.errors import SourceError
 from penstock.connectors.base.split_reader import Chunk
-from penstock.connectors.files.formats.format import OnError, StreamFormat, on_error_policy, python_charset
+from penstock.connectors.files.formats.format import OnError, RecordFormat, on_error_policy, python_charset
 from penstock.connectors.files.formats.lines import BLOCK_BYTES, LineBlocks
 from penstock.connectors.files.formats.streams import has_plain_line_ends, is_compressed, line_number, reading
-from penstock.connectors.files.source.split import FileSplit
+from penstock.connectors.files.split import FileSplit
 
 UTF8_BOM = b"\xef\xbb\xbf"
 _SHOWN_CHARACTERS = 120
@@ -40,7 +40,7 @@ class LineParser(ABC):
         """
 
 
-class LineFormat(StreamFormat):
+class LineFormat(RecordFormat):
     """Reads a split block by block: a chunk is what one block of about 128 KiB holds."""
 
     def __init__(self, charset: str = "UTF-8", on_error: OnError = "fail") -> None:

@@ -11,16 +11,16 @@ from pyarrow import parquet
 
 from penstock.common.errors import SourceError
 from penstock.connectors.base.split_reader import Chunk
-from penstock.connectors.files.formats.format import BulkFormat
-from penstock.connectors.files.formats.row_values import row_maker
+from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.streams import reading_raw
-from penstock.connectors.files.source.split import FileSplit, FoundFile
+from penstock.connectors.files.split import FileSplit, FoundFile
+from penstock.formats.row_values import row_maker
 
 _BATCH_RECORDS = 4096
 _BATCH_BYTES = 1024 * 1024
 
 
-class ParquetFormat(BulkFormat):
+class ParquetFormat(BatchFormat):
     """Each row as a dict from column name to value, or as a Row with field names.
 
     `columns`: only these are read from disk, in this order. `batch_records`: rows decoded at once (default: as many as

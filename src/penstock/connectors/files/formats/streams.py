@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 import pyarrow
 
 from penstock.common.errors import SourceError
-from penstock.connectors.files.formats.storage import resolve
+from penstock.connectors.files.storage import resolve
 
 _ARROW_CODECS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _DISCARD_BYTES = 1024 * 1024

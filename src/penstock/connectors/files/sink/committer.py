@@ -10,8 +10,8 @@ from pyarrow import fs
 
 from penstock.api.sink import Committer
 from penstock.common.errors import JobError
-from penstock.connectors.files.formats.storage import resolve_below
 from penstock.connectors.files.sink.part import PendingFile
+from penstock.connectors.files.storage import resolve_below
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ from penstock.api.sink import Sink, SinkContext
 from penstock.common.errors import ProgramError
 from penstock.common.file_systems import absolute
 from penstock.common.serialization import BulkWriterFactory, Encoder
-from penstock.connectors.files.formats.storage import resolve
 from penstock.connectors.files.sink.bucket import BucketAssigner
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import FileCommitter
@@ -21,6 +20,7 @@ from penstock.connectors.files.sink.part import OutputFileConfig
 from penstock.connectors.files.sink.rolling import OnCheckpointRollingPolicy, RollingPolicy
 from penstock.connectors.files.sink.row_writer import RowFileWriter
 from penstock.connectors.files.sink.writer import FileWriter
+from penstock.connectors.files.storage import resolve
 
 MakeWriter = Callable[[SinkContext, str, Any, RollingPolicy, OutputFileConfig], FileWriter[Any]]
 

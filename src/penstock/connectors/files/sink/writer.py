@@ -13,10 +13,10 @@ from typing import Any, Generic, TypeVar
 from pyarrow import fs
 
 from penstock.api.sink import SinkContext, SinkWriter
-from penstock.connectors.files.formats.storage import resolve, resolve_below
 from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext
 from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile, hidden_name
 from penstock.connectors.files.sink.rolling import RollingPolicy
+from penstock.connectors.files.storage import resolve, resolve_below
 
 Part = TypeVar("Part", bound=PartFile)
 

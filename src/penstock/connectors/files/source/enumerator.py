@@ -10,7 +10,7 @@ from penstock.api.source import EnumeratorContext
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.source.listing import list_files
-from penstock.connectors.files.source.split import FileSplit, cut, whole
+from penstock.connectors.files.split import FileSplit, cut, whole
 
 
 class FileEnumeratorState(msgspec.Struct, frozen=True):

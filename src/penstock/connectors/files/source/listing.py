@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pyarrow import fs
 
 from penstock.common.errors import SourceError
-from penstock.connectors.files.formats.storage import rejoin, resolve
-from penstock.connectors.files.source.split import FoundFile
+from penstock.connectors.files.split import FoundFile
+from penstock.connectors.files.storage import rejoin, resolve
 
 HIDDEN_PREFIXES = (".", "_")
 IN_PROGRESS_SUFFIXES = (".inprogress", ".tmp", ".filepart", "._COPYING_")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from penstock.api.source import ReaderContext
 from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader
 from penstock.connectors.files.formats.format import FileFormat
-from penstock.connectors.files.source.split import FileSplit
+from penstock.connectors.files.split import FileSplit
 
 T = TypeVar("T")
 

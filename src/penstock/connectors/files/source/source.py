@@ -9,11 +9,11 @@ from typing import Any
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.file_systems import absolute
 from penstock.common.time import Duration, to_milliseconds
-from penstock.connectors.files.formats.format import BulkFormat, FileFormat, StreamFormat
+from penstock.connectors.files.formats.format import BatchFormat, FileFormat, RecordFormat
 from penstock.connectors.files.source.enumerator import FileEnumerator, FileEnumeratorState
 from penstock.connectors.files.source.listing import list_files
 from penstock.connectors.files.source.reader import FileSourceReader
-from penstock.connectors.files.source.split import DEFAULT_SPLIT_BYTES
+from penstock.connectors.files.split import DEFAULT_SPLIT_BYTES
 
 
 class FileEnumeratorProvider(enum.Enum):
@@ -55,16 +55,16 @@ class FileSource(Source[Any]):
         self._discovery_interval_ms = discovery_interval_ms
 
     @staticmethod
-    def for_record_stream_format(stream_format: StreamFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+    def for_record_stream_format(stream_format: RecordFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
         """A builder for files of records one after another: text, CSV, JSON lines."""
-        if not isinstance(stream_format, StreamFormat):
+        if not isinstance(stream_format, RecordFormat):
             raise TypeError(f"expected a StreamFormat such as StreamFormat.text_line_format(), got {stream_format!r}")
         return FileSourceBuilder(stream_format, *paths)
 
     @staticmethod
-    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+    def for_bulk_file_format(bulk_format: BatchFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
         """A builder for files of records in batches: Parquet."""
-        if not isinstance(bulk_format, BulkFormat):
+        if not isinstance(bulk_format, BatchFormat):
             raise TypeError(f"expected a BulkFormat such as BulkFormat.parquet_format(), got {bulk_format!r}")
         return FileSourceBuilder(bulk_format, *paths)
 

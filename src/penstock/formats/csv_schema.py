@@ -1,12 +1,12 @@
-"""PyFlink's way to describe CSV files: a schema built column by column, and a reader format made from it."""
+"""How CSV is described: a schema, built column by column as in PyFlink."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from penstock.connectors.files.formats.conversion import converter
-from penstock.connectors.files.formats.csv_format import CsvFormat
+from penstock.formats.conversion import converter
+from penstock.formats.csv_dialect import CsvDialect
 
 
 class CsvSchema:
@@ -25,20 +25,13 @@ class CsvSchema:
         """Number of columns."""
         return len(self.columns)
 
+    @property
+    def dialect(self) -> CsvDialect:
+        """The characters that separate and quote fields."""
+        return CsvDialect(**{name: self.options[name] for name in CsvDialect.__struct_fields__ if name in self.options})
+
     def __repr__(self) -> str:
         return f"CsvSchema({', '.join(self.columns)})"
-
-
-class CsvReaderFormat(CsvFormat):
-    """CSV files read by a `CsvSchema`: each record is a Row with field names."""
-
-    @staticmethod
-    def for_schema(schema: CsvSchema) -> CsvFormat:
-        """The format that this schema describes. Raises ValueError if it has no columns."""
-        if not schema.columns:
-            raise ValueError("the CsvSchema has no columns")
-        types = {name: kind for name, kind in schema.columns.items() if kind is not str}
-        return CsvFormat(list(schema.columns), types, as_row=True, **{"header": False, **schema.options})
 
 
 class CsvSchemaBuilder:

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 from penstock.common.record_fields import fields_of
 from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder
-from penstock.connectors.files.formats.csv_schema import ArrayConverter, CsvSchema
+from penstock.formats.csv_schema import ArrayConverter, CsvSchema
 
 
 class CsvWriterFactory(BulkWriterFactory):
@@ -20,7 +20,7 @@ class CsvWriterFactory(BulkWriterFactory):
     def __init__(self, schema: CsvSchema) -> None:
         if not schema.columns:
             raise ValueError("the CsvSchema has no columns")
-        options = schema.options
+        options, dialect = schema.options, schema.dialect
         self.names = tuple(schema.columns)
         self.header = options.get("header", False)
         self.separators = {
@@ -29,9 +29,9 @@ class CsvWriterFactory(BulkWriterFactory):
             if isinstance(kind, ArrayConverter)
         }
         self.encoder = Encoder.csv_encoder(
-            delimiter=options.get("delimiter", ","),
-            quote_char=options.get("quote_char", '"'),
-            escape_char=options.get("escape_char"),
+            delimiter=dialect.delimiter,
+            quote_char=dialect.quote_char,
+            escape_char=dialect.escape_char,
             null_value=options.get("null_value") or "",
         )
 
