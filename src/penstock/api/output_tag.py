@@ -41,7 +41,7 @@ class OutputTag(Generic[T]):
         return f"OutputTag({self.tag_id!r}, {self.type_info!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By way of __init__, so that a process which only ever receives tags knows that there are some.
+        # By way of __init__, so that `tags_exist` is true also in a process that only receives tags.
         return OutputTag, (self.tag_id, self.type_info)
 
 
@@ -56,7 +56,7 @@ def _type_of(type_info: TypeInformation | list[TypeInformation] | None) -> TypeI
 
 
 def tags_exist() -> bool:
-    """Whether this process has ever seen an OutputTag. As long as not, no emitted value can go to a side output.
+    """Whether this process has ever seen an OutputTag. If not, no emitted value can belong to a side output.
 
     Loops that emit ask once per chunk *after* the user's code has run: a tag may be made or unpickled inside it.
     """

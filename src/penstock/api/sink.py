@@ -1,4 +1,4 @@
-"""How results go out: the interface that every sink stands on.
+"""How results are written: the interface that every sink implements.
 
 A `Sink` is a description, pickled to the workers. Each subtask has a `SinkWriter`. A sink that publishes what it wrote
 in a second step (files renamed, transactions committed) also has a `Committer`: writers hand over *committables* by
@@ -29,11 +29,11 @@ class SinkContext(Protocol):
 
     @property
     def attempt(self) -> str:
-        """Names this run of this subtask, unique over all jobs: part of the name of what is not yet committed."""
+        """Names this attempt of this subtask, unique over all jobs: part of the name of what is not yet committed."""
 
     @property
     def checkpointing(self) -> bool:
-        """Whether the job takes checkpoints, so that the writer will hear of one that is complete."""
+        """Whether the job takes checkpoints: whether the writer is notified of completed ones."""
 
     def now_ms(self) -> int:
         """Processing time in milliseconds."""
@@ -46,7 +46,7 @@ class SinkWriter(ABC, Generic[T]):
     """Writes the records of one subtask. All methods are called from one thread."""
 
     def write_chunk(self, values: list[T], timestamps: list[int] | None) -> None:
-        """Write a chunk, in order. Override it where a whole chunk can be written at once."""
+        """Write a chunk, in order. Override it if a whole chunk can be written at once."""
         if timestamps is None:
             for value in values:
                 self.write(value, None)
@@ -63,24 +63,24 @@ class SinkWriter(ABC, Generic[T]):
         return None
 
     def on_wake(self, now_ms: int) -> None:
-        """The time that `wake_at_ms` named has come."""
+        """The time that `wake_at_ms` returned is reached."""
 
     def flush(self, end_of_input: bool) -> None:
-        """Everything written so far must leave this process's memory now."""
+        """Write everything buffered so far out of this process's memory."""
 
     def prepare_commit(self) -> list[Any]:
         """Picklable committables for what was written since the last call; [] if the sink commits nothing."""
         return []
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        """What the writer must be given back after a failure. Called after `prepare_commit` of the same checkpoint.
+        """What the writer needs to be restored. Called after `prepare_commit` of the same checkpoint.
 
         Picklable items that do not change any more. After a restart each goes to one subtask, by `Sink.restore_writer`.
         """
         return []
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Checkpoint `checkpoint_id` is complete: the job will not go back to an earlier one by itself."""
+        """Checkpoint `checkpoint_id` is complete: no restart restores an earlier one."""
 
     def close(self) -> None:
         """Release what is open. Called once, also after a failure: what was not committed must not become visible."""
@@ -94,7 +94,7 @@ class Committer(ABC):
         """Publish all of these. Committing one that is already committed changes nothing."""
 
     def commit_again(self, committables: Sequence[Any]) -> None:
-        """The job has gone back to the checkpoint that names these: publish those that have not been yet."""
+        """The checkpoint that holds these was restored: publish those that are not published yet."""
         self.commit(committables)
 
     def abort(self, committables: Sequence[Any]) -> None:
@@ -102,19 +102,19 @@ class Committer(ABC):
 
 
 class Sink(ABC, Generic[T]):
-    """Describes where results go. Built by the user, pickled to the workers: holds settings, nothing open."""
+    """Describes where results are written. Built by the user, pickled to the workers: holds settings, nothing open."""
 
     @abstractmethod
     def create_writer(self, context: SinkContext) -> SinkWriter[T]:
         """A writer for one subtask."""
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> SinkWriter[T]:
-        """A writer for a subtask that is given back items of `SinkWriter.snapshot_state`, of one writer or several."""
-        raise NotImplementedError(f"{type(self).__name__} cannot go on from a snapshot")
+        """A writer for a subtask that continues from items of `SinkWriter.snapshot_state`, of one writer or several."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be restored from a snapshot: implement restore_writer")
 
     def create_committer(self) -> Committer | None:
         """A committer, or None if nothing needs a commit."""
         return None
 
     def validate(self) -> None:
-        """Raise what can be known before anything runs. Called at submission."""
+        """Raise errors that can be known before anything runs. Called at submission."""

@@ -22,7 +22,7 @@ class TimerService(ABC):
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """The event time of this subtask: the lowest value there is until the first watermark."""
+        """The event time of this subtask: the lowest possible value until the first watermark."""
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int) -> None:
@@ -34,8 +34,8 @@ class TimerService(ABC):
 
     @abstractmethod
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Forget that timer of the current key, if there is one."""
+        """Delete that timer of the current key, if there is one."""
 
     @abstractmethod
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Forget that timer of the current key, if there is one."""
+        """Delete that timer of the current key, if there is one."""

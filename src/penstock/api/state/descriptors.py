@@ -1,4 +1,4 @@
-"""Names and types of states: what a function asks its context with. Without a type, values are pickled.
+"""Names and types of states, by which a function gets them from its context. Without a type, values are pickled.
 
 Source: Flink docs, "Working with State", State Descriptors.
 """
@@ -13,12 +13,12 @@ from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation,
 
 WINDOW_PREFIX = "window/"
 OWN_NAMES = (WINDOW_PREFIX, "(")
-"""How names begin that are not for users: state of windows, and what operators keep themselves."""
+"""Prefixes reserved for state of windows and of operators."""
 _AGGREGATE_METHODS = ("create_accumulator", "add", "get_result", "merge")
 
 
 class StateDescriptor:
-    """Name and type of a state. Raises ValueError for a name that can't be one, TypeError if it is none."""
+    """Name and type of a state. Raises ValueError for a name that is empty or reserved, TypeError if it is no str."""
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
         if not isinstance(name, str):
@@ -26,7 +26,7 @@ class StateDescriptor:
         if not name:
             raise ValueError("the name of a state must not be empty")
         if name.startswith(OWN_NAMES):
-            raise ValueError(f"the name {name!r} begins as those of penstock's own states do: {' or '.join(OWN_NAMES)}")
+            raise ValueError(f"the name {name!r} has a reserved prefix: {' or '.join(OWN_NAMES)}")
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None

@@ -50,7 +50,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abstractmethod
     def get(self) -> OUT | None:
-        """What has become of the values added, or None if there were none (a list state: nothing to go through)."""
+        """What the values added amount to; None if there were none (a list state: an empty iterable)."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
@@ -58,7 +58,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """One whose contents under two keys or windows can be merged into one."""
+    """A state whose contents of several windows can be merged into one."""
 
 
 class ReducingState(MergingState[T, T]):
@@ -78,7 +78,7 @@ class ListState(MergingState[T, Iterable[T]]):
 
     @abstractmethod
     def update(self, values: list[T]) -> None:
-        """Store these values in the place of those stored."""
+        """Replace what is stored by these values."""
 
     @abstractmethod
     def add_all(self, values: list[T]) -> None:
@@ -153,7 +153,7 @@ class MapState(_WritableMap[K, V]):
 
 
 class ReadOnlyBroadcastState(_ReadableMap[K, V]):
-    """Broadcast state as the side of a connected stream sees it that is not broadcast. Don't change its values."""
+    """Broadcast state as the side that is not broadcast sees it. Its values must not be changed."""
 
 
 class BroadcastState(_WritableMap[K, V], ReadOnlyBroadcastState[K, V]):
@@ -164,7 +164,7 @@ class BroadcastState(_WritableMap[K, V], ReadOnlyBroadcastState[K, V]):
 
 
 class KeyedStateStore(ABC):
-    """Where functions on keyed streams get their states. Two calls with one name give the same state."""
+    """Gives functions on keyed streams their states. Two calls with one name give the same state."""
 
     @abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
@@ -188,16 +188,16 @@ class KeyedStateStore(ABC):
 
 
 class OperatorStateStore(ABC):
-    """Where functions get states that belong to the subtask, not to a key. Names differ in what a rescale does."""
+    """Gives functions states that belong to the subtask, not to a key. They differ in what a rescale does."""
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """A dict that all subtasks hold alike; after a rescale each has it whole."""
+        """A dict that all subtasks hold alike; after a rescale each holds all of it."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list of the subtask's own; a rescale deals out the elements of all lists in turn."""
+        """A list of the subtask; a rescale distributes the elements of all lists round robin."""
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list of the subtask's own; after a restore each subtask gets the elements of all lists."""
+        """A list of the subtask; after a restore each subtask gets the elements of all lists."""

@@ -1,4 +1,4 @@
-"""Time to live: after what time state that is not used goes away. Source: Flink docs, "Working with State", TTL."""
+"""Time to live: after what time unused state expires. Source: Flink docs, "Working with State", TTL."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class _UpdateType(enum.Enum):
     Disabled = 0
     """State does not expire."""
     OnCreateAndWrite = 1
-    """The time starts anew with each write."""
+    """Each write restarts the time."""
     OnReadAndWrite = 2
-    """The time starts anew with each write and each read."""
+    """Each write and each read restarts the time."""
 
 
 class _StateVisibility(enum.Enum):
@@ -89,7 +89,7 @@ class _CleanupStrategies:
 
     @property
     def cleans_up(self) -> bool:
-        """Whether expired state is removed though nobody reads it."""
+        """Whether expired state is removed without being read."""
         return self._is_cleanup_in_background or bool(self._strategies)
 
     def in_full_snapshot(self) -> bool:
@@ -97,7 +97,7 @@ class _CleanupStrategies:
         return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
     def get_incremental_cleanup_strategy(self) -> _CleanupStrategies.IncrementalCleanupStrategy | None:
-        """Settings of the incremental clean-up, or None: there is none."""
+        """Settings of the incremental clean-up; None if it is off."""
         strategy = self._strategies.get(self.Strategies.INCREMENTAL_CLEANUP)
         if isinstance(strategy, self.IncrementalCleanupStrategy):
             return strategy
@@ -106,7 +106,7 @@ class _CleanupStrategies:
     def get_rocksdb_compact_filter_cleanup_strategy(
         self,
     ) -> _CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
-        """Settings of RocksDB's clean-up, or None: there is none."""
+        """Settings of RocksDB's clean-up; None if it is off."""
         strategy = self._strategies.get(self.Strategies.ROCKSDB_COMPACTION_FILTER)
         if isinstance(strategy, self.RocksdbCompactFilterCleanupStrategy):
             return strategy
@@ -114,7 +114,7 @@ class _CleanupStrategies:
 
 
 class StateTtlConfig:
-    """After what time unused state goes away, and how. Made by `StateTtlConfig.new_builder(Time.hours(1))`."""
+    """When unused state expires, and how it is removed. Made by `StateTtlConfig.new_builder(Time.hours(1))`."""
 
     UpdateType = _UpdateType
     StateVisibility = _StateVisibility
@@ -144,7 +144,7 @@ class StateTtlConfig:
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> _UpdateType:
-        """What starts the time anew."""
+        """What restarts the time."""
         return self._update_type
 
     def get_state_visibility(self) -> _StateVisibility:
@@ -174,7 +174,7 @@ class StateTtlConfig:
         )
 
     class Builder:
-        """Collects the settings. Default: the time starts anew with writes, expired state is never returned."""
+        """Collects the settings. Default: writes restart the time, expired state is never returned."""
 
         def __init__(self, ttl: TimeLength) -> None:
             self._ttl = ttl
@@ -185,16 +185,16 @@ class StateTtlConfig:
             self._strategies: dict[_CleanupStrategies.Strategies, _CleanupStrategies.CleanupStrategy] = {}
 
         def set_update_type(self, update_type: _UpdateType) -> StateTtlConfig.Builder:
-            """Set what starts the time anew."""
+            """Set what restarts the time."""
             self._update_type = update_type
             return self
 
         def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
-            """Start the time anew with each write."""
+            """Restart the time with each write."""
             return self.set_update_type(_UpdateType.OnCreateAndWrite)
 
         def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
-            """Start the time anew with each write and each read."""
+            """Restart the time with each write and each read."""
             return self.set_update_type(_UpdateType.OnReadAndWrite)
 
         def set_state_visibility(self, state_visibility: _StateVisibility) -> StateTtlConfig.Builder:

@@ -1,4 +1,4 @@
-"""What a window assigner is: the windows of a record. Source: Flink docs, "Windows", Window Assigners."""
+"""What a window assigner is: it assigns a record to windows. Source: Flink docs, "Windows", Window Assigners."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WindowAssignerContext(ABC):
 
     @abstractmethod
     def get_runtime_context(self) -> RuntimeContext:
-        """Where states of the record's key are to be had."""
+        """Gives the states of the record's key."""
 
 
 # Inside of the classes below the plain names are those of their attributes.
@@ -34,17 +34,17 @@ _AssignerContext: TypeAlias = WindowAssignerContext
 
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """Gives each record its windows: none, one or several."""
+    """Assigns each record to windows: none, one or several."""
 
     WindowAssignerContext = WindowAssignerContext
 
     @abstractmethod
     def assign_windows(self, element: T, timestamp: int, context: _AssignerContext) -> Collection[W]:
-        """The windows of `element`. `timestamp` (ms) is the lowest there is if the record has none."""
+        """The windows of `element`. `timestamp` (ms) is the lowest possible one if the record has none."""
 
     @abstractmethod
     def get_default_trigger(self, env: Any) -> Trigger[T, W]:
-        """The trigger of windows for which the program names no other."""
+        """The trigger of windows for which the program sets none."""
 
     @abstractmethod
     def get_window_serializer(self) -> TypeSerializer[W]:
@@ -60,13 +60,13 @@ _Callback: TypeAlias = MergeCallback
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
-    """One whose windows grow together, such as sessions."""
+    """An assigner whose windows may be merged, such as sessions."""
 
     MergeCallback = MergeCallback
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: _Callback[W]) -> None:
-        """Tell `callback` which of a key's windows, if any, become one."""
+        """Call `callback` for each set of a key's windows that become one."""
 
 
 def require_timestamp(timestamp: int) -> None:

@@ -1,7 +1,7 @@
 """Windows of a number of records of a key. Source: PyFlink's `count_window`.
 
 Unlike those of Flink in Java, sliding ones give a result only when they are full: with size 3 and slide 2 after the
-3rd, 5th, 7th … record. Once full, a window is purged: no record will come to it any more.
+3rd, 5th, 7th … record. Once full, a window is purged: no further record is assigned to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Session windows: they end when a key has had no record for the length of a gap. Two that touch grow together.
+"""Session windows: they end when a key has had no record for the length of a gap. Two that touch are merged.
 
     gap 10, records at 0, 8, 30        sessions [0, 18) and [30, 40)
 
@@ -130,7 +130,7 @@ class EventTimeSessionWindows(_StaticGap, _EventTimeSessions[T]):
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows[Any]:
-        """Sessions whose gap hangs on the record."""
+        """Sessions whose gap depends on the record."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
@@ -144,7 +144,7 @@ class ProcessingTimeSessionWindows(_StaticGap, _ProcessingTimeSessions[T]):
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
-        """Sessions whose gap hangs on the record."""
+        """Sessions whose gap depends on the record."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
@@ -153,7 +153,7 @@ class DynamicEventTimeSessionWindows(_DynamicGap, _EventTimeSessions[T]):
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows[Any]:
-        """Sessions whose gap hangs on the record."""
+        """Sessions whose gap depends on the record."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
@@ -162,5 +162,5 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTimeSessions[T
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
-        """Sessions whose gap hangs on the record."""
+        """Sessions whose gap depends on the record."""
         return DynamicProcessingTimeSessionWindows(extractor)

@@ -1,4 +1,4 @@
-"""What a trigger is: it says when a window gives its result. Source: Flink docs, "Windows", Triggers."""
+"""What a trigger is: it decides when a window emits its result. Source: Flink docs, "Windows", Triggers."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class TriggerResult(enum.Enum):
     CONTINUE = (False, False)
     """Nothing."""
     FIRE_AND_PURGE = (True, True)
-    """It gives its result and its contents go."""
+    """It emits its result and its contents are dropped."""
     FIRE = (True, False)
-    """It gives its result and keeps its contents."""
+    """It emits its result and keeps its contents."""
     PURGE = (False, True)
-    """Its contents go, without a result."""
+    """Its contents are dropped, without a result."""
 
     def is_fire(self) -> bool:
-        """Whether the window gives its result."""
+        """Whether the window emits its result."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Whether its contents go."""
+        """Whether its contents are dropped."""
         return self.value[1]
 
 
@@ -52,7 +52,7 @@ class TriggerContext(ABC):
 
     @abstractmethod
     def register_processing_time_timer(self, time: int) -> None:
-        """Call `on_processing_time` for this window once the clock passes `time`."""
+        """Call `on_processing_time` for this window once the clock reaches `time`."""
 
     @abstractmethod
     def register_event_time_timer(self, time: int) -> None:
@@ -60,7 +60,7 @@ class TriggerContext(ABC):
 
     @abstractmethod
     def delete_processing_time_timer(self, time: int) -> None:
-        """Forget that timer of this window, if there is one."""
+        """Delete that timer of this window, if there is one."""
 
     @abstractmethod
     def delete_event_time_timer(self, time: int) -> None:
@@ -68,17 +68,17 @@ class TriggerContext(ABC):
 
     @abstractmethod
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        """State of the trigger's own, of this key and window."""
+        """State of the trigger, of this key and window."""
 
 
 class OnMergeContext(TriggerContext):
-    """What `on_merge` is given; the window is the one that has come of the merge."""
+    """What `on_merge` is given; the window is the result of the merge."""
 
     @abstractmethod
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
         """Merge that state of all windows merged into that of the new one.
 
-        Raises ProgramError if the state is none that can be merged (reducing, aggregating, list).
+        Raises ProgramError unless the state can be merged: reducing, aggregating and list state can.
         """
 
 
@@ -88,7 +88,7 @@ _OnMergeContext: TypeAlias = OnMergeContext
 
 
 class Trigger(ABC, Generic[T, W]):
-    """Says when windows give their results. Keeps nothing in itself: one object serves all keys and windows."""
+    """Decides when windows emit their results. Holds no state itself: one object serves all keys and windows."""
 
     TriggerContext = TriggerContext
     OnMergeContext = OnMergeContext
@@ -106,16 +106,16 @@ class Trigger(ABC, Generic[T, W]):
         """An event-time timer of the window is due."""
 
     def can_merge(self) -> bool:
-        """Whether `on_merge` is there, so that windows may merge."""
+        """Whether `on_merge` is implemented, so that windows may merge."""
         return False
 
     @abstractmethod
     def on_merge(self, window: W, ctx: _OnMergeContext) -> None:
-        """Windows have become `window`."""
+        """Windows were merged into `window`."""
 
     @abstractmethod
     def clear(self, window: W, ctx: _TriggerContext) -> None:
-        """The window goes away: delete its timers and state."""
+        """The window is removed: delete its timers and state."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

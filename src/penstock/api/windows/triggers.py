@@ -1,4 +1,4 @@
-"""The triggers there are. Source: Flink docs, "Windows", Built-in and Custom Triggers."""
+"""The triggers that come with penstock. Source: Flink docs, "Windows", Built-in and Custom Triggers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ W = TypeVar("W", bound=Window)
 
 
 def positive_count(what: str, count: Any) -> int:
-    """`count`, if it is a number of records. Raises TypeError or ValueError if it is none."""
+    """`count`, checked to be a number of records. Raises TypeError or ValueError otherwise."""
     if not isinstance(count, int) or isinstance(count, bool):
         raise TypeError(f"{what} is a number of records, got {count!r}")
     if count <= 0:
@@ -74,7 +74,7 @@ class EventTimeTrigger(_Silent[T, TimeWindow]):
             ctx.register_event_time_timer(window.max_timestamp())
 
     def clear(self, window: TimeWindow, ctx: TriggerContext) -> None:
-        """Forgets the end."""
+        """Deletes the timer for the end."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
@@ -105,7 +105,7 @@ class ProcessingTimeTrigger(_Silent[T, TimeWindow]):
             ctx.register_processing_time_timer(window.max_timestamp())
 
     def clear(self, window: TimeWindow, ctx: TriggerContext) -> None:
-        """Forgets the end."""
+        """Deletes the timer for the end."""
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
@@ -126,7 +126,7 @@ class _Continuous(_Silent[T, TimeWindow]):
     def _schedule(self, time: int, window: TimeWindow, ctx: TriggerContext) -> int:
         """Keep the next time to fire: an interval after `time`, or the end of the window if that comes before."""
         at, end = time + self.interval, window.max_timestamp()
-        # The clock may be past the end of a window that ends by the watermark: then it goes on by intervals. A timer
+        # The clock may be past the end of a window that ends by the watermark: then it continues by intervals. A timer
         # for the end, now past, would be due at once, again and again.
         if time < end < at:
             at = end
@@ -152,7 +152,7 @@ class ContinuousEventTimeTrigger(_Continuous[T]):
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
-        """Fires if it was for this moment that it waited."""
+        """Fires if the timer is the one it waits for."""
         if time == window.max_timestamp():
             return TriggerResult.FIRE
         state = ctx.get_partitioned_state(self._next)
@@ -170,7 +170,7 @@ class ContinuousEventTimeTrigger(_Continuous[T]):
             ctx.register_event_time_timer(at)
 
     def clear(self, window: TimeWindow, ctx: TriggerContext) -> None:
-        """Forgets what it waits for."""
+        """Deletes its timers and state."""
         ctx.delete_event_time_timer(window.max_timestamp())
         state = ctx.get_partitioned_state(self._next)
         at = state.get()
@@ -195,7 +195,7 @@ class ContinuousProcessingTimeTrigger(_Continuous[T]):
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
-        """Fires if it was for this moment that it waited."""
+        """Fires if the timer is the one it waits for."""
         state = ctx.get_partitioned_state(self._next)
         if state.get() != time:
             return TriggerResult.CONTINUE
@@ -211,7 +211,7 @@ class ContinuousProcessingTimeTrigger(_Continuous[T]):
             ctx.register_processing_time_timer(at)
 
     def clear(self, window: TimeWindow, ctx: TriggerContext) -> None:
-        """Forgets what it waits for."""
+        """Deletes its timers and state."""
         state = ctx.get_partitioned_state(self._next)
         at = state.get()
         if at is not None:
@@ -232,7 +232,7 @@ class CountTrigger(_Silent[T, W]):
         return CountTrigger(window_size)
 
     def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerContext) -> TriggerResult:
-        """Counts; fires when the count is reached, and begins anew."""
+        """Counts; fires when the count is reached, and starts at 0 again."""
         count = ctx.get_partitioned_state(self._count)
         count.add(1)
         if count.get() < self._window_size:
@@ -249,7 +249,7 @@ class CountTrigger(_Silent[T, W]):
         ctx.merge_partitioned_state(self._count)
 
     def clear(self, window: W, ctx: TriggerContext) -> None:
-        """Forgets the count."""
+        """Clears the count."""
         ctx.get_partitioned_state(self._count).clear()
 
     def __repr__(self) -> str:
@@ -261,7 +261,7 @@ def _add(a: int, b: int) -> int:
 
 
 class PurgingTrigger(Trigger[T, W]):
-    """Like another trigger, but what has fired is purged."""
+    """Fires when another trigger does, and purges the window each time."""
 
     def __init__(self, nested_trigger: Trigger[T, W]) -> None:
         if not isinstance(nested_trigger, Trigger):
@@ -270,7 +270,7 @@ class PurgingTrigger(Trigger[T, W]):
 
     @staticmethod
     def of(nested_trigger: Trigger[Any, Any]) -> PurgingTrigger[Any, Any]:
-        """Like `nested_trigger`. Raises TypeError if it is none."""
+        """Fires when `nested_trigger` does. Raises TypeError if it is no trigger."""
         return PurgingTrigger(nested_trigger)
 
     def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerContext) -> TriggerResult:
@@ -306,4 +306,4 @@ def _purging(result: TriggerResult) -> TriggerResult:
 
 
 class NeverTrigger(_Silent[T, W]):
-    """Never fires: what the global window has unless the program names another."""
+    """Never fires: the default trigger of the global window."""

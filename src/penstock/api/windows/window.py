@@ -1,4 +1,4 @@
-"""Windows: the buckets into which records of a key are put. Source: Flink docs, "Windows"."""
+"""Windows: the buckets into which the records of a key are grouped. Source: Flink docs, "Windows"."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ W = TypeVar("W", bound=Window)
 
 
 class MergeCallback(ABC, Generic[W]):
-    """Told by `merge_windows` which windows become one."""
+    """Called by `merge_windows` for each set of windows that become one."""
 
     @abstractmethod
     def merge(self, to_be_merged: Iterable[W], merge_result: W) -> None:
@@ -75,7 +75,7 @@ class TimeWindow(tuple[int, int], Window):
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergeCallback[TimeWindow]) -> None:
-        """Tell `callback` of each set of two windows or more that overlap or touch, and of their cover."""
+        """Call `callback` for each set of two windows or more that overlap or touch, with their cover."""
         group: set[TimeWindow] = set()
         cover: TimeWindow | None = None
         for window in sorted(windows):
@@ -91,7 +91,7 @@ class TimeWindow(tuple[int, int], Window):
 
 
 class CountWindow(Window):
-    """A window of a number of records, told apart by `id`: 0 is the first of its key."""
+    """A window of a number of records. `id` counts the windows of a key, from 0."""
 
     __slots__ = ("id",)
 
