@@ -1,4 +1,4 @@
-"""Files as a source: paths, formats, splits."""
+"""File source: paths, formats, splits."""
 
 from penstock.connectors.files.formats.csv_format import CsvFormat
 from penstock.connectors.files.formats.csv_schema import CsvReaderFormat, CsvSchema, CsvSchemaBuilder
