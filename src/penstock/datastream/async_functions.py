@@ -1,4 +1,4 @@
-"""Functions that wait for something outside, many records at a time. Source: Flink docs, "Asynchronous I/O"."""
+"""Asynchronous functions, with many calls in flight. Source: Flink docs, "Asynchronous I/O"."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ OUT = TypeVar("OUT")
 
 
 class AsyncFunction(Function, Generic[IN, OUT]):
-    """Results that have to be waited for."""
+    """Computes results asynchronously."""
 
     @abstractmethod
     async def async_invoke(self, value: IN) -> list[OUT]:
-        """The results for `value`. What it raises fails the job, unless a retry strategy says to try again."""
+        """Return the results for `value`. An exception fails the job unless the retry strategy retries the call."""
 
     def timeout(self, value: IN) -> list[OUT]:
-        """The results for a record that took too long. Raises TimeoutError unless overridden."""
-        raise TimeoutError(f"the asynchronous call for {value!r:.200} has timed out")
+        """Return the results for a record whose call timed out. The default raises TimeoutError."""
+        raise TimeoutError(f"the asynchronous call for {value!r:.200} timed out")
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """Which outcomes are to be tried again."""
+    """Decides which outcomes are retried."""
 
     @abstractmethod
     def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
-        """Tells whether results are to be tried again; None: no results are."""
+        """Return a predicate of results to retry, or None to retry none."""
 
     @abstractmethod
     def exception_predicate(self) -> Callable[[Exception], bool] | None:
-        """Tells whether an exception is to be tried again; None: no exception is."""
+        """Return a predicate of exceptions to retry, or None to retry none."""
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """Whether and when a call is tried again. One strategy serves many calls at once: it keeps no count itself."""
+    """Decides whether and when a call is retried. One strategy serves many concurrent calls, so it has no counters."""
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether there may be another try; `current_attempts` counts from 1 before the first retry."""
+        """Return whether another attempt is allowed; `current_attempts` is 1 before the first retry."""
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Milliseconds to wait before the next try."""
+        """Return the milliseconds to wait before the next attempt."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Which outcomes are to be tried again."""
+        """Return the predicate of outcomes to retry."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Any]:
-        """Never try again."""
+        """Return a strategy without retries."""
         from penstock.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 
         return NO_RETRY_STRATEGY
@@ -67,7 +67,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: Callable[[list[OUT]], bool] | None = None,
         exception_predicate: Callable[[Exception], bool] | None = None,
     ) -> AsyncRetryStrategy[OUT]:
-        """Try again up to `max_attempts` times, always after the same time. Raises ValueError unless both are > 0."""
+        """Retry up to `max_attempts` times with a fixed delay. Raises ValueError unless both are above 0."""
         from penstock.datastream.async_retry_strategies import FixedDelayRetryStrategy
 
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
@@ -81,9 +81,9 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: Callable[[list[OUT]], bool] | None = None,
         exception_predicate: Callable[[Exception], bool] | None = None,
     ) -> AsyncRetryStrategy[OUT]:
-        """Try again up to `max_attempts` times, after `initial_delay` ms, then `multiplier` times as long each time.
+        """Retry up to `max_attempts` times, after `initial_delay` ms, multiplied by `multiplier` each time.
 
-        No wait is longer than `max_retry_delay` ms. Raises ValueError unless all four are > 0.
+        The delay is at most `max_retry_delay` ms. Raises ValueError unless all four are above 0.
         """
         from penstock.datastream.async_retry_strategies import ExponentialBackoffDelayRetryStrategy
 
@@ -93,10 +93,10 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
 
 class AsyncFunctionDescriptor:
-    """An asynchronous function with everything said about its execution."""
+    """An asynchronous function with its execution settings."""
 
     class OutputMode(enum.Enum):
-        """Whether results keep the order of the records they belong to."""
+        """Whether results are emitted in the order of their records."""
 
         ORDERED = 0
         UNORDERED = 1

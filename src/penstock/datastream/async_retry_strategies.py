@@ -1,4 +1,4 @@
-"""When an asynchronous call is tried again. Source: Flink docs, "Asynchronous I/O", Retry Support."""
+"""Retry strategies of asynchronous calls. Source: Flink docs, "Asynchronous I/O", Retry Support."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUT = TypeVar("OUT")
 
 
 class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
-    """Two functions that tell which outcomes are tried again."""
+    """A pair of predicates for outcomes to retry."""
 
     def __init__(
         self,
@@ -30,32 +30,32 @@ class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
         self._exception_predicate = exception_predicate
 
     def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
-        """Tells whether results are tried again."""
+        """Return the predicate of results to retry."""
         return self._result_predicate
 
     def exception_predicate(self) -> Callable[[Exception], bool] | None:
-        """Tells whether an exception is tried again."""
+        """Return the predicate of exceptions to retry."""
         return self._exception_predicate
 
 
 class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """Nothing is tried again."""
+    """Never retries."""
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """-1: there is no next try."""
+        """Return -1: there is no next attempt."""
         return -1
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """No outcome is tried again."""
+        """Return predicates that match nothing."""
         return RetryPredicate(None, None)
 
 
 class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """A number of tries, always the same time apart. Raises ValueError unless both are above 0."""
+    """A number of attempts with a fixed delay. Raises ValueError unless both are above 0."""
 
     def __init__(
         self,
@@ -69,20 +69,20 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
-        """As long as there were no more tries than allowed."""
+        """Return whether the number of attempts is within the limit."""
         return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Always the same."""
+        """Return the fixed delay."""
         return self._backoff_time_millis
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Which outcomes are tried again."""
+        """Return the predicate of outcomes to retry."""
         return self._predicate
 
 
 class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """A number of tries, ever longer apart. Raises ValueError unless all figures are above 0."""
+    """A number of attempts with growing delays. Raises ValueError unless all arguments are above 0."""
 
     def __init__(
         self,
@@ -100,12 +100,12 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
-        """As long as there were no more tries than allowed."""
+        """Return whether the number of attempts is within the limit."""
         return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """The first wait, times the multiplier for each try after the first; at most the longest wait allowed."""
-        # From the number of tries alone: calls that are under way at once must not lengthen each other's waits.
+        """Return the initial delay, multiplied once per attempt after the first, up to the maximum delay."""
+        # Computed from the number of attempts alone: concurrent calls must not lengthen each other's delays.
         wait: float = self._initial_delay
         for _ in range(1, current_attempts):
             wait *= self._multiplier
@@ -114,7 +114,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
         return int(min(wait, self._max_retry_delay))
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Which outcomes are tried again."""
+        """Return the predicate of outcomes to retry."""
         return self._predicate
 
 

@@ -1,6 +1,6 @@
-"""Functions that keep state of their subtask, and functions that want to hear of checkpoints, by Flink's Java names.
+"""Functions with operator state, and functions notified of checkpoints, with Flink's Java names.
 
-Any function of a map, flat_map, filter, reduce or process may be one as well. Source: Flink docs, "Working with
+Functions of map, flat_map, filter, reduce and process may implement these as well. Source: Flink docs, "Working with
 State", Using Operator State.
 """
 
@@ -19,20 +19,20 @@ __all__ = [
 
 
 class CheckpointedFunction(ABC):
-    """Keeps operator state: lists that are dealt out anew when the job is rescaled, or dicts that all subtasks hold."""
+    """Has operator state: lists, redistributed when the job is rescaled, or dicts, replicated to all subtasks."""
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Called before `open`: the place to ask for states, which hold already what was restored."""
+        """Called before `open`. Obtain states here; restored state is already in them."""
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """A barrier has come: put into the states what is to be kept. It is copied when this returns."""
+        """Called at a barrier: write to the states what must be retained. They are copied when this returns."""
 
 
 class CheckpointListener(ABC):
-    """Hears of checkpoints."""
+    """Is notified of completed checkpoints."""
 
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Checkpoint `checkpoint_id` is complete: what was done before it will not be done again. May not be called."""
+        """Checkpoint `checkpoint_id` is complete: records before it are not reprocessed. The call is not guaranteed."""

@@ -1,4 +1,4 @@
-"""Names of side outputs, under PyFlink's module path."""
+"""Tags of side outputs, at PyFlink's module path."""
 
 from penstock.common.output_tag import OutputTag
 

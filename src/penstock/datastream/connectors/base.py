@@ -1,4 +1,4 @@
-"""What every source and every sink extends. docs/connectors.md shows how to write one."""
+"""Base classes of sources and sinks. docs/connectors.md shows how to write one."""
 
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator, SharedSplitEnumerator
