@@ -1,4 +1,4 @@
-"""Names of side outputs."""
+"""Tags of side outputs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _tags_exist = False
 
 
 class OutputTag(Generic[T]):
-    """Names a side output and the type of its records. Tags with one id are equal, whatever their types say.
+    """Identifies a side output and the type of its records. Tags with equal ids are equal, whatever their types.
 
-    A function emits to it by `yield tag, value`; `DataStream.get_side_output(tag)` reads it. `type_info` may be a list
-    of TypeInformation, which means a row of these; without it values are pickled. Raises ValueError if `tag_id` is
-    empty, TypeError if `type_info` is no type. Source: Flink docs, "Side Outputs".
+    A function emits to it with `yield tag, value`; `DataStream.get_side_output(tag)` reads it. `type_info` may be a
+    list of TypeInformation, which means a row of these; without it, values are pickled. Raises ValueError if `tag_id`
+    is empty, TypeError if `type_info` is not a type. Source: Flink docs, "Side Outputs".
     """
 
     __slots__ = ("tag_id", "type_info")
@@ -41,7 +41,7 @@ class OutputTag(Generic[T]):
         return f"OutputTag({self.tag_id!r}, {self.type_info!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By way of __init__, so that `tags_exist` is true also in a process that only receives tags.
+        # Unpickle through __init__, so that a process that only receives tags also registers that tags exist.
         return OutputTag, (self.tag_id, self.type_info)
 
 
@@ -56,8 +56,8 @@ def _type_of(type_info: TypeInformation | list[TypeInformation] | None) -> TypeI
 
 
 def tags_exist() -> bool:
-    """Whether this process has ever seen an OutputTag. If not, no emitted value can belong to a side output.
+    """Whether this process has ever created an OutputTag. If not, no emitted value can be for a side output.
 
-    Loops that emit ask once per chunk *after* the user's code has run: a tag may be made or unpickled inside it.
+    Loops that emit ask once per chunk *after* the user's code has run, because it may create or unpickle a tag.
     """
     return _tags_exist

@@ -1,4 +1,4 @@
-"""The DataStream API, by PyFlink's names."""
+"""The DataStream API, with PyFlink's names."""
 
 from penstock.common.job_client import JobClient
 

@@ -1,4 +1,4 @@
-"""What checkpoints promise, under PyFlink's module path."""
+"""Consistency modes of checkpoints, at PyFlink's module path."""
 
 from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.door import publish

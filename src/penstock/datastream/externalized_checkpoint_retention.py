@@ -1,4 +1,4 @@
-"""What becomes of the checkpoints of a cancelled job, under PyFlink's module path."""
+"""Retention of checkpoints after cancellation, at PyFlink's module path."""
 
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.door import publish

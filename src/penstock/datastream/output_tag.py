@@ -1,4 +1,4 @@
-"""Names of side outputs, under PyFlink's module path."""
+"""Tags of side outputs, at PyFlink's module path."""
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.door import publish

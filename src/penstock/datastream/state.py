@@ -1,4 +1,4 @@
-"""State of functions: its interfaces and descriptors, under PyFlink's module path."""
+"""Interfaces and descriptors of state, at PyFlink's module path."""
 
 from penstock.api.state.descriptors import (
     AggregatingStateDescriptor,

@@ -1,4 +1,4 @@
-"""The two kinds of time, under PyFlink's module path."""
+"""Time domains, at PyFlink's module path."""
 
 from penstock.api.timers import TimeDomain
 from penstock.common.door import publish

@@ -1,4 +1,4 @@
-"""What a process function may ask of time, under PyFlink's module path."""
+"""The timer service, at PyFlink's module path."""
 
 from penstock.api.timers import TimerService
 from penstock.common.door import publish

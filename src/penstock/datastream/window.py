@@ -1,4 +1,4 @@
-"""Windows, assigners and triggers, under PyFlink's module path. Source: Flink docs, "Windows"."""
+"""Windows, assigners and triggers, at PyFlink's module path. Source: Flink docs, "Windows"."""
 
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
 from penstock.api.windows.assigners import (

@@ -1,4 +1,4 @@
-"""From records to columns: what a columnar format needs of dicts, Rows, tuples and objects."""
+"""Conversion of records (dicts, Rows, tuples, objects) to columns for columnar formats."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _BATCHES_IN_BUFFER = 16
 
 
 class Columns:
-    """The columns that records are written to, and how a field becomes a value of its column.
+    """The columns to write, and the conversion of each field to a value of its column.
 
     `record_type` is a RowTypeInfo (`Types.ROW_NAMED`), a dataclass or NamedTuple with type hints, or a pyarrow.Schema.
-    Raises TypeError for anything else, and for a field whose type has no column: what is pickled. Picklable.
+    Raises TypeError for anything else, and for a field whose type has no column type (pickled types). Picklable.
     """
 
     def __init__(self, record_type: RowTypeInfo | pyarrow.Schema | type[Any]) -> None:
@@ -41,16 +41,16 @@ class Columns:
             self.converters = [kind.to_internal_type if kind.need_conversion() else None for kind in types]
         self.names = tuple(self.schema.names)
         if not self.names:
-            raise TypeError(f"records need one field or more, {record_type!r} has none")
+            raise TypeError(f"records need at least one field, {record_type!r} has none")
 
     def of(self, records: Sequence[Any]) -> list[Sequence[Any]]:
-        """The values of each column. A dict without a key has None there; other records must have all fields."""
+        """Return the values of each column. A key missing from a dict is None; other records must have all fields."""
         if all(type(record) is dict for record in records):
             return [[record.get(name) for record in records] for name in self.names]
         return list(zip(*(fields_of(record, self.names) for record in records), strict=True))
 
     def batch(self, columns: Sequence[Sequence[Any]]) -> pyarrow.RecordBatch:
-        """Values as Arrow has them. Raises TypeError that names the column if a value does not fit it."""
+        """Convert values to Arrow. Raises TypeError that names the column if a value does not match its type."""
         arrays = []
         for field, convert, values in zip(self.schema, self.converters, columns, strict=True):
             try:
@@ -59,17 +59,17 @@ class Columns:
             except Exception as error:
                 raise TypeError(f"column {field.name!r} ({field.type}): {error}") from error
             if not field.nullable and arrays[-1].null_count:
-                raise TypeError(f"column {field.name!r} ({field.type}): its schema allows no None")
+                raise TypeError(f"column {field.name!r} ({field.type}): the schema does not allow None")
         return pyarrow.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 class ColumnBuffer:
-    """Records that wait to be written together. They become Arrow's a few at a time, so that their size is known."""
+    """Records to be written together. They are converted to Arrow in small batches, so that their size is known."""
 
     def __init__(self, columns: Columns, bytes_max: int) -> None:
         self.records = 0
         self.bytes = 0
-        """Of what has become Arrow's: all but the last few."""
+        """Size of the records converted so far: all but the last few."""
         self._columns = columns
         self._batch_bytes = max(1, bytes_max // _BATCHES_IN_BUFFER)
         self._batch_records = 16
@@ -77,7 +77,7 @@ class ColumnBuffer:
         self._values: list[list[Any]] = [[] for _ in columns.names]
 
     def add(self, records: Sequence[Any]) -> None:
-        """Take records, in order."""
+        """Append records, in order."""
         for start in range(0, len(records), _BATCH_RECORDS_MAX):
             for column, values in zip(
                 self._values, self._columns.of(records[start : start + _BATCH_RECORDS_MAX]), strict=True
@@ -88,7 +88,7 @@ class ColumnBuffer:
         self.records += len(records)
 
     def take(self) -> pyarrow.Table:
-        """All that is here; the buffer is empty then."""
+        """Return all records and clear the buffer."""
         self._convert()
         table = pyarrow.Table.from_batches(self._batches, self._columns.schema)
         self._batches = []
@@ -110,13 +110,13 @@ def _arrow_schema(row_type: RowTypeInfo) -> pyarrow.Schema:
     for name, kind in zip(row_type.get_field_names(), row_type.get_field_types(), strict=True):
         arrow_type = kind.to_arrow()
         if arrow_type is None:
-            raise TypeError(f"field {name!r} is of the type {kind!r}, for which there is no column: declare its type")
+            raise TypeError(f"field {name!r} has the type {kind!r}, which has no column type: declare another type")
         fields.append(pyarrow.field(name, arrow_type))
     return pyarrow.schema(fields)
 
 
 def _plain(value: Any) -> Any:
-    """Rows and dataclasses inside a value as dicts, which is what Arrow takes for structs."""
+    """Convert Rows and dataclasses inside a value to dicts, which Arrow accepts as structs."""
     if isinstance(value, Row):
         value = value.as_dict()
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -1,4 +1,4 @@
-"""From the text of a field to a value of the type that the program named."""
+"""Converts the text of a field to a value of its declared type."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def converter(kind: Any) -> Callable[[str], Any]:
-    """The function that reads a value of type `kind`; a function of one's own is taken as it is.
+    """Return the function that parses a value of type `kind`; a function passed as `kind` is returned unchanged.
 
-    Dates and times are ISO 8601; booleans are true, false, 1 or 0 in any case. Raises TypeError for what is no type
-    and no function. A basic type of `Types` counts as the Python type of its values.
+    Dates and times are ISO 8601; booleans are true, false, 1 or 0, ignoring case. A basic type of `Types` stands for
+    the Python type of its values. Raises TypeError for anything that is neither a type nor a function.
     """
     if isinstance(kind, TypeInformation):
         kind = _PYTHON_TYPES.get(kind, kind)

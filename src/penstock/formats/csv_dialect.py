@@ -11,7 +11,7 @@ import msgspec
 
 
 class CsvDialect(msgspec.Struct, frozen=True):
-    """How fields are separated and quoted. `comments`: lines that start with # are skipped."""
+    """The characters that delimit fields. `comments`: lines that start with # are skipped."""
 
     delimiter: str = ","
     quote_char: str | None = '"'
@@ -19,10 +19,10 @@ class CsvDialect(msgspec.Struct, frozen=True):
     comments: bool = False
 
     def reader(self, text: str) -> Any:
-        """A csv.reader over text whose lines end with LF or CR LF."""
+        """Return a csv.reader over text whose lines end with LF or CR LF."""
         lines: Iterable[str] = io.StringIO(text, newline="\n")
         if self.comments:
-            # An empty line instead, so that line numbers stay right.
+            # Replaced by an empty line rather than removed, so that line numbers stay correct.
             lines = ("\n" if line.startswith("#") else line for line in lines)
         return csv.reader(
             lines,

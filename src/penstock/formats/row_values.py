@@ -1,4 +1,4 @@
-"""How the fields of a record become one value: a dict, or a Row."""
+"""Combines the fields of a record into one value: a dict or a Row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.common.types import Row
 
 
 def row_maker(names: Sequence[str], as_row: bool) -> Callable[[Sequence[Any]], Any]:
-    """A function from field values, in the order of `names`, to a dict (or a Row) of them."""
+    """Return a function from field values, in the order of `names`, to a dict (or a Row)."""
     if not as_row:
         return lambda values: dict(zip(names, values, strict=True))
     factory = Row(*names)

@@ -1,4 +1,4 @@
-"""Savepoints and checkpoints as data: read, changed and made, by the names of Flink's State Processor API."""
+"""Savepoints and checkpoints as data: read, modify and create them, with the names of Flink's State Processor API."""
 
 from penstock.state_processor.bootstrap_functions import (
     BroadcastStateBootstrapFunction,

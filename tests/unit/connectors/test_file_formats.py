@@ -163,7 +163,7 @@ def test_json_lines_of_a_type(tmp_path):
     typed = StreamFormat.json_lines_format(Flight)
     assert read_all(text_source(path, 1000, typed), 1) == [Flight("JFK", 5), Flight("EWR")]
     path.write_text('{"origin": 7}\n')
-    with pytest.raises(SourceError, match=r"line 1 .*not of the type wanted"):
+    with pytest.raises(SourceError, match=r"line 1 .*does not have the expected type"):
         read_all(text_source(path, 1000, typed), 1)
 
 
@@ -215,7 +215,7 @@ def test_parquet_columns(tmp_path):
 def test_what_is_no_parquet_is_refused_before_it_runs(tmp_path):
     """The job would start, and fail in every task."""
     (tmp_path / "a.parquet").write_text("PAR? no, text")
-    with pytest.raises(SourceError, match=r"a\.parquet: this is no Parquet file"):
+    with pytest.raises(SourceError, match=r"a\.parquet: this is not a Parquet file"):
         parquet_source(tmp_path).validate()
 
 
@@ -228,7 +228,7 @@ def test_a_file_that_vanishes_is_named(tmp_path):
 
     reader.no_more_splits()
     reader.add_splits([FileSplit(str(tmp_path / "b.txt"), 0, None, 0)])
-    with pytest.raises(SourceError, match=r"b\.txt: the file is gone"):
+    with pytest.raises(SourceError, match=r"b\.txt: the file has been deleted"):
         reader.poll(10)
 
 
@@ -238,7 +238,7 @@ def test_wrong_formats_are_refused():
         FileSource.for_record_stream_format(BulkFormat.parquet_format(), "x")
     with pytest.raises(TypeError, match="expected a BulkFormat"):
         FileSource.for_bulk_file_format(TEXT, "x")
-    with pytest.raises(ValueError, match="one path or more"):
+    with pytest.raises(ValueError, match="at least one path"):
         FileSource.for_record_stream_format(TEXT)
     with pytest.raises(ValueError, match="unknown charset 'klingon'"):
         StreamFormat.text_line_format("klingon")

@@ -108,7 +108,7 @@ def test_parallelism_above_the_maximum_is_refused(env) -> None:
     numbers(env).map(str).name("m").set_parallelism(9).set_max_parallelism(8).print()
     with pytest.raises(ProgramError, match="'m' has parallelism 9 and maximum parallelism 8"):
         graph(env)
-    with pytest.raises(ProgramError, match="nor that above 32768"):
+    with pytest.raises(ProgramError, match="<= maximum parallelism <= 32768"):
         graph(StreamExecutionEnvironmentWith(max_parallelism=40_000))
 
 

@@ -1,4 +1,4 @@
-"""Functions that wait for something outside, many records at a time. Source: Flink docs, "Asynchronous I/O"."""
+"""Asynchronous functions, with many calls in flight. Source: Flink docs, "Asynchronous I/O"."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ OUT = TypeVar("OUT")
 
 
 class AsyncFunction(Function, Generic[IN, OUT]):
-    """Results that have to be waited for."""
+    """Computes results asynchronously."""
 
     @abstractmethod
     async def async_invoke(self, value: IN) -> list[OUT]:
-        """The results for `value`. What it raises fails the job, unless a retry strategy says to try again."""
+        """Return the results for `value`. An exception fails the job unless the retry strategy retries the call."""
 
     def timeout(self, value: IN) -> list[OUT]:
-        """The results for a record that took too long. Raises TimeoutError unless overridden."""
-        raise TimeoutError(f"the asynchronous call for {value!r:.200} has timed out")
+        """Return the results for a record whose call timed out. The default raises TimeoutError."""
+        raise TimeoutError(f"the asynchronous call for {value!r:.200} timed out")
 
 
 class AsyncFunctionDescriptor:
-    """An asynchronous function with everything said about its execution."""
+    """An asynchronous function with its execution settings."""
 
     class OutputMode(enum.Enum):
-        """Whether results keep the order of the records they belong to."""
+        """Whether results are emitted in the order of their records."""
 
         ORDERED = 0
         UNORDERED = 1

@@ -1,4 +1,4 @@
-"""Functions of a stream connected with a broadcast one. Source: Flink docs, "The Broadcast State Pattern"."""
+"""Functions of a stream connected to a broadcast stream. Source: Flink docs, "The Broadcast State Pattern"."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = TypeVar("KEY")
 
 
 class _BaseContext(ABC):
-    """What may be asked on both sides. Valid only until the function has returned."""
+    """Context common to both inputs. Valid only until the function returns."""
 
     @abstractmethod
     def timestamp(self) -> int | None:
@@ -26,35 +26,35 @@ class _BaseContext(ABC):
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The wall clock, in milliseconds since the epoch."""
+        """Processing time, in milliseconds since the epoch."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """The event time of the subtask, in milliseconds."""
+        """Current watermark of the subtask, in milliseconds."""
 
 
 class _WritingContext(_BaseContext):
-    """What may be asked on the broadcast side."""
+    """Context of the broadcast input."""
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """A broadcast state, to read and change."""
+        """Return a broadcast state for reading and writing."""
 
 
 class _ReadOnlyContext(_BaseContext):
-    """What may be asked on the other side."""
+    """Context of the other input."""
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """A broadcast state, to read only."""
+        """Return a broadcast state for reading only."""
 
 
 class _KeyedReadOnlyContext(_ReadOnlyContext):
-    """What may be asked on the other side if it is keyed."""
+    """Context of the other input if it is keyed."""
 
     @abstractmethod
     def timer_service(self) -> TimerService:
-        """Time, and timers."""
+        """Timer service: current time, and registration of timers."""
 
     @abstractmethod
     def get_current_key(self) -> Any:
@@ -62,15 +62,15 @@ class _KeyedReadOnlyContext(_ReadOnlyContext):
 
 
 class _OnTimerContext(_KeyedReadOnlyContext):
-    """What may be asked when a timer fires."""
+    """Context of a firing timer."""
 
     @abstractmethod
     def time_domain(self) -> TimeDomain:
-        """Which time the timer belongs to."""
+        """Time domain of the timer."""
 
 
 class BaseBroadcastProcessFunction(Function):
-    """What the two broadcast process functions have in common: their contexts."""
+    """Base class of the broadcast process functions: their contexts."""
 
     BaseContext: TypeAlias = _BaseContext
     Context: TypeAlias = _WritingContext
@@ -78,31 +78,31 @@ class BaseBroadcastProcessFunction(Function):
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
-    """Any number of results for each record of a stream and of the broadcast stream connected with it."""
+    """Returns any number of results for each record of a stream and of a connected broadcast stream."""
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: _ReadOnlyContext) -> Iterable[OUT] | None:
-        """The results for a record of the stream that is not broadcast."""
+        """Return the results for a record of the non-broadcast stream."""
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: _WritingContext) -> Iterable[OUT] | None:
-        """The results for a broadcast record. Every subtask gets it and must change its state in the same way."""
+        """Return the results for a broadcast record. Each subtask receives it and must update its state identically."""
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
-    """The same for a keyed stream, which has keyed state and timers, too."""
+    """A BroadcastProcessFunction of a keyed stream, with keyed state and timers."""
 
     ReadOnlyContext: TypeAlias = _KeyedReadOnlyContext
     OnTimerContext: TypeAlias = _OnTimerContext
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: _KeyedReadOnlyContext) -> Iterable[OUT] | None:
-        """The results for a record of the keyed stream."""
+        """Return the results for a record of the keyed stream."""
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: _WritingContext) -> Iterable[OUT] | None:
-        """The results for a broadcast record. Every subtask gets it and must change its state in the same way."""
+        """Return the results for a broadcast record. Each subtask receives it and must update its state identically."""
 
     def on_timer(self, timestamp: int, ctx: _OnTimerContext) -> Iterable[OUT] | None:
-        """The results for a timer, set for `timestamp` (ms), that is due."""
+        """Return the results for a timer registered for `timestamp` (ms) that fires."""
         return None

@@ -1,6 +1,6 @@
-"""Functions that keep operator state, and functions that are notified of checkpoints, by Flink's Java names.
+"""Functions with operator state, and functions notified of checkpoints, with Flink's Java names.
 
-A function of a map, flat_map, filter, reduce or process may implement these as well. Source: Flink docs, "Working with
+Functions of map, flat_map, filter, reduce and process may implement these as well. Source: Flink docs, "Working with
 State", Using Operator State.
 """
 
@@ -40,23 +40,20 @@ class FunctionSnapshotContext(ABC):
 
 
 class CheckpointedFunction(ABC):
-    """Keeps operator state: lists that are redistributed when the job is rescaled, or dicts that all subtasks hold."""
+    """Has operator state: lists, redistributed when the job is rescaled, or dicts, replicated to all subtasks."""
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Called before `open`. Get the states here; they hold already what was restored."""
+        """Called before `open`. Obtain states here; restored state is already in them."""
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Put into the states what the snapshot is to hold. They are copied when this returns."""
+        """Called at a barrier: write to the states what must be retained. They are copied when this returns."""
 
 
 class CheckpointListener(ABC):
-    """Is notified of checkpoints."""
+    """Is notified of completed checkpoints."""
 
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Checkpoint `checkpoint_id` is complete: what was processed before it is not processed again.
-
-        Not every completed checkpoint is notified: after a failure a notification may be missing.
-        """
+        """Checkpoint `checkpoint_id` is complete: records before it are not reprocessed. The call is not guaranteed."""

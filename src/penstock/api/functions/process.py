@@ -1,4 +1,4 @@
-"""Process functions: records, time, timers and state at once. Source: Flink docs, "Process Function"."""
+"""Process functions: access to records, time, timers and state. Source: Flink docs, "Process Function"."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ KEY = TypeVar("KEY")
 
 
 class _Context(ABC):
-    """What a process function may ask about the record it is given. Valid only until the function has returned."""
+    """Context of the current record. Valid only until the function returns."""
 
     @abstractmethod
     def timer_service(self) -> TimerService:
-        """Time, and timers."""
+        """Timer service: current time, and registration of timers."""
 
     @abstractmethod
     def timestamp(self) -> int | None:
@@ -29,7 +29,7 @@ class _Context(ABC):
 
 
 class _KeyedContext(_Context):
-    """The same for keyed streams."""
+    """Context of the current record of a keyed stream."""
 
     @abstractmethod
     def get_current_key(self) -> Any:
@@ -37,66 +37,66 @@ class _KeyedContext(_Context):
 
 
 class _OnTimerContext(_KeyedContext):
-    """What may be asked when a timer fires."""
+    """Context of a firing timer."""
 
     @abstractmethod
     def time_domain(self) -> TimeDomain:
-        """Which time the timer belongs to."""
+        """Time domain of the timer."""
 
 
 class ProcessFunction(Function, Generic[IN, OUT]):
-    """Any number of results for each record, with a look at time. Timers need a key: KeyedProcessFunction."""
+    """Returns any number of results for each record, with access to time. Timers require a KeyedProcessFunction."""
 
     Context: TypeAlias = _Context
 
     @abstractmethod
     def process_element(self, value: IN, ctx: _Context) -> Iterable[OUT] | None:
-        """The results for `value`; None is none."""
+        """Return the results for `value`; None means none."""
 
 
 class KeyedProcessFunction(Function, Generic[KEY, IN, OUT]):
-    """Any number of results for each record and each timer of a keyed stream."""
+    """Returns any number of results for each record and each timer of a keyed stream."""
 
     Context: TypeAlias = _KeyedContext
     OnTimerContext: TypeAlias = _OnTimerContext
 
     @abstractmethod
     def process_element(self, value: IN, ctx: _KeyedContext) -> Iterable[OUT] | None:
-        """The results for `value`; None is none."""
+        """Return the results for `value`; None means none."""
 
     def on_timer(self, timestamp: int, ctx: _OnTimerContext) -> Iterable[OUT] | None:
-        """The results for a timer, set for `timestamp` (ms), that is due."""
+        """Return the results for a timer registered for `timestamp` (ms) that fires."""
         return None
 
 
 class CoProcessFunction(Function, Generic[IN1, IN2, OUT]):
-    """Any number of results for each record of two connected streams."""
+    """Returns any number of results for each record of two connected streams."""
 
     Context: TypeAlias = _Context
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: _Context) -> Iterable[OUT] | None:
-        """The results for a record of the first stream."""
+        """Return the results for a record of the first stream."""
 
     @abstractmethod
     def process_element2(self, value: IN2, ctx: _Context) -> Iterable[OUT] | None:
-        """The results for a record of the second stream."""
+        """Return the results for a record of the second stream."""
 
 
 class KeyedCoProcessFunction(Function, Generic[KEY, IN1, IN2, OUT]):
-    """Any number of results for each record and timer of two streams connected by key; they share states."""
+    """Returns any number of results for each record and timer of two streams connected by key, which share state."""
 
     Context: TypeAlias = _KeyedContext
     OnTimerContext: TypeAlias = _OnTimerContext
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: _KeyedContext) -> Iterable[OUT] | None:
-        """The results for a record of the first stream."""
+        """Return the results for a record of the first stream."""
 
     @abstractmethod
     def process_element2(self, value: IN2, ctx: _KeyedContext) -> Iterable[OUT] | None:
-        """The results for a record of the second stream."""
+        """Return the results for a record of the second stream."""
 
     def on_timer(self, timestamp: int, ctx: _OnTimerContext) -> Iterable[OUT] | None:
-        """The results for a timer, set for `timestamp` (ms), that is due."""
+        """Return the results for a timer registered for `timestamp` (ms) that fires."""
         return None

@@ -1,4 +1,4 @@
-"""When an asynchronous call is tried again. Source: Flink docs, "Asynchronous I/O", Retry Support."""
+"""Retry strategies of asynchronous calls. Source: Flink docs, "Asynchronous I/O", Retry Support."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ OUT = TypeVar("OUT")
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """Which outcomes are to be tried again."""
+    """Decides which outcomes are retried."""
 
     @abstractmethod
     def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
-        """Tells whether results are to be tried again; None: no results are."""
+        """Return a predicate of results to retry, or None to retry none."""
 
     @abstractmethod
     def exception_predicate(self) -> Callable[[Exception], bool] | None:
-        """Tells whether an exception is to be tried again; None: no exception is."""
+        """Return a predicate of exceptions to retry, or None to retry none."""
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """Whether and when a call is tried again. One strategy serves many calls at once: it keeps no count itself."""
+    """Decides whether and when a call is retried. One strategy serves many concurrent calls, so it has no counters."""
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether there may be another try; `current_attempts` counts from 1 before the first retry."""
+        """Return whether another attempt is allowed; `current_attempts` is 1 before the first retry."""
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Milliseconds to wait before the next try."""
+        """Return the milliseconds to wait before the next attempt."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Which outcomes are to be tried again."""
+        """Return the predicate of outcomes to retry."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Any]:
-        """Never try again."""
+        """Return a strategy without retries."""
         return NO_RETRY_STRATEGY
 
     @staticmethod
@@ -48,7 +48,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: Callable[[list[OUT]], bool] | None = None,
         exception_predicate: Callable[[Exception], bool] | None = None,
     ) -> AsyncRetryStrategy[OUT]:
-        """Try again up to `max_attempts` times, always after the same time. Raises ValueError unless both are > 0."""
+        """Retry up to `max_attempts` times with a fixed delay. Raises ValueError unless both are above 0."""
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
 
     @staticmethod
@@ -60,9 +60,9 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: Callable[[list[OUT]], bool] | None = None,
         exception_predicate: Callable[[Exception], bool] | None = None,
     ) -> AsyncRetryStrategy[OUT]:
-        """Try again up to `max_attempts` times, after `initial_delay` ms, then `multiplier` times as long each time.
+        """Retry up to `max_attempts` times, after `initial_delay` ms, multiplied by `multiplier` each time.
 
-        No wait is longer than `max_retry_delay` ms. Raises ValueError unless all four are > 0.
+        The delay is at most `max_retry_delay` ms. Raises ValueError unless all four are above 0.
         """
         return ExponentialBackoffDelayRetryStrategy(
             max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
@@ -70,7 +70,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
 
 class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
-    """Two functions that tell which outcomes are tried again."""
+    """A pair of predicates for outcomes to retry."""
 
     def __init__(
         self,
@@ -81,32 +81,32 @@ class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
         self._exception_predicate = exception_predicate
 
     def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
-        """Tells whether results are tried again."""
+        """Return the predicate of results to retry."""
         return self._result_predicate
 
     def exception_predicate(self) -> Callable[[Exception], bool] | None:
-        """Tells whether an exception is tried again."""
+        """Return the predicate of exceptions to retry."""
         return self._exception_predicate
 
 
 class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """Nothing is tried again."""
+    """Never retries."""
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """-1: there is no next try."""
+        """Return -1: there is no next attempt."""
         return -1
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """No outcome is tried again."""
+        """Return predicates that match nothing."""
         return RetryPredicate(None, None)
 
 
 class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """A number of tries, always the same time apart. Raises ValueError unless both are above 0."""
+    """A number of attempts with a fixed delay. Raises ValueError unless both are above 0."""
 
     def __init__(
         self,
@@ -120,20 +120,20 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
-        """As long as there were no more tries than allowed."""
+        """Return whether the number of attempts is within the limit."""
         return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Always the same."""
+        """Return the fixed delay."""
         return self._backoff_time_millis
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Which outcomes are tried again."""
+        """Return the predicate of outcomes to retry."""
         return self._predicate
 
 
 class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """A number of tries, ever longer apart. Raises ValueError unless all figures are above 0."""
+    """A number of attempts with growing delays. Raises ValueError unless all arguments are above 0."""
 
     def __init__(
         self,
@@ -151,12 +151,12 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
-        """As long as there were no more tries than allowed."""
+        """Return whether the number of attempts is within the limit."""
         return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """The first wait, times the multiplier for each try after the first; at most the longest wait allowed."""
-        # From the number of tries alone: calls that are under way at once must not lengthen each other's waits.
+        """Return the initial delay, multiplied once per attempt after the first, up to the maximum delay."""
+        # Computed from the number of attempts alone: concurrent calls must not lengthen each other's delays.
         wait: float = self._initial_delay
         for _ in range(1, current_attempts):
             wait *= self._multiplier
@@ -165,7 +165,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
         return int(min(wait, self._max_retry_delay))
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Which outcomes are tried again."""
+        """Return the predicate of outcomes to retry."""
         return self._predicate
 
 

@@ -1,4 +1,4 @@
-"""Functions of windows: called with the records of a window when it fires. Source: Flink docs, "Windows"."""
+"""Window functions, called with the records of a window when it fires. Source: Flink docs, "Windows"."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ W2 = TypeVar("W2")
 
 
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Results for a window of a keyed stream."""
+    """Computes the results of a window of a keyed stream."""
 
     @abstractmethod
     def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
-        """The results for the records of `key` in `window`, which come in the order of their arrival."""
+        """Return the results for the records of `key` in `window`; `inputs` are in arrival order."""
 
 
 class AllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Results for a window over all records."""
+    """Computes the results of a non-keyed window."""
 
     @abstractmethod
     def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
-        """The results for the records in `window`."""
+        """Return the results for the records in `window`."""
 
 
 class _AllWindowContext(ABC, Generic[W2]):
-    """What may be asked about the window that fires."""
+    """Context of the firing window."""
 
     @abstractmethod
     def window(self) -> W2:
@@ -41,62 +41,62 @@ class _AllWindowContext(ABC, Generic[W2]):
 
     @abstractmethod
     def window_state(self) -> KeyedStateStore:
-        """States of this key in this window. What is stored there must be removed in `clear`."""
+        """State of this key in this window. Remove it in `clear`."""
 
     @abstractmethod
     def global_state(self) -> KeyedStateStore:
-        """States of this key in all windows."""
+        """State of this key, shared by its windows."""
 
 
 class _WindowContext(_AllWindowContext[W2]):
-    """The same for keyed streams."""
+    """Context of the firing window of a keyed stream."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The wall clock, in milliseconds since the epoch."""
+        """Processing time, in milliseconds since the epoch."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """The event time of the subtask, in milliseconds."""
+        """Current watermark of the subtask, in milliseconds."""
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Results for a window of a keyed stream, with a look at time and state."""
+    """Computes the results of a window of a keyed stream, with access to time and state."""
 
     Context: TypeAlias = _WindowContext
 
     @abstractmethod
     def process(self, key: KEY, context: _WindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:
-        """The results for the records of `key` in the window; called each time it fires."""
+        """Return the results for the records of `key` in the window; called each time it fires."""
 
     def clear(self, context: _WindowContext[W]) -> None:
-        """The window goes away: remove what was stored in its state."""
+        """Called when the window is purged: remove its state."""
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Results for a window over all records, with a look at state."""
+    """Computes the results of a non-keyed window, with access to state."""
 
     Context: TypeAlias = _AllWindowContext
 
     @abstractmethod
     def process(self, context: _AllWindowContext[W], elements: Iterable[IN]) -> Iterable[OUT]:
-        """The results for the records in the window; called each time it fires."""
+        """Return the results for the records in the window; called each time it fires."""
 
     def clear(self, context: _AllWindowContext[W]) -> None:
-        """The window goes away: remove what was stored in its state."""
+        """Called when the window is purged: remove its state."""
 
 
 class PassThroughWindowFunction(WindowFunction[IN, IN, KEY, W]):
-    """The records themselves."""
+    """Returns the records unchanged."""
 
     def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[IN]:
-        """The records as they are."""
+        """Return the records."""
         return inputs
 
 
 class PassThroughAllWindowFunction(AllWindowFunction[IN, IN, W]):
-    """The records themselves."""
+    """Returns the records unchanged."""
 
     def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[IN]:
-        """The records as they are."""
+        """Return the records."""
         return inputs

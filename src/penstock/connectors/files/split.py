@@ -1,4 +1,4 @@
-"""A part of a file, and how files are cut."""
+"""File splits, and how files are cut into them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
 
 
 class FoundFile(msgspec.Struct, frozen=True, gc=False):
-    """A file to be read: its path as the program would write it (a URL keeps its scheme), its size in bytes."""
+    """An input file: its path as in the program (a URL keeps its scheme), its size in bytes."""
 
     path: str
     size: int
 
 
 class FileSplit(msgspec.Struct, frozen=True, gc=False):
-    """Bytes `start` … `end - 1` of a file (to its end if `end` is None), and how far they have been read.
+    """Bytes `start` … `end - 1` of a file (to its end if `end` is None), and the read position.
 
-    `offset`: byte at which reading goes on, `start` at first; of the decompressed bytes if the file is compressed.
-    `skip`: records to pass over from there.
+    `offset`: byte at which reading continues, initially `start`; counted after decompression in compressed files.
+    `skip`: number of records to skip from there.
     """
 
     path: str
@@ -33,21 +33,21 @@ class FileSplit(msgspec.Struct, frozen=True, gc=False):
         return f"{self.path}:{self.start}-{'' if self.end is None else self.end}"
 
     def at(self, offset: int) -> FileSplit:
-        """This split, to be read on at byte `offset`."""
+        """Return this split positioned at byte `offset`."""
         return FileSplit(self.path, self.start, self.end, offset)
 
     def skipping(self, records: int) -> FileSplit:
-        """This split, `records` further than now."""
+        """Return this split with `records` more records to skip."""
         return FileSplit(self.path, self.start, self.end, self.offset, self.skip + records)
 
 
 def whole(file: FoundFile) -> FileSplit:
-    """All of a file as one split."""
+    """Return the whole file as one split."""
     return FileSplit(file.path, 0, None, 0)
 
 
 def cut(file: FoundFile, split_bytes: int) -> list[FileSplit]:
-    """A file in pieces of `split_bytes`; the last one may be up to half as long again, rather than a tiny rest."""
+    """Cut a file into splits of `split_bytes`; the last one may be up to half as long again, to avoid a tiny one."""
     splits = []
     start = 0
     while file.size - start > split_bytes * 3 // 2:

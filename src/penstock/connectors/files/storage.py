@@ -1,4 +1,4 @@
-"""Paths of files that are read or written by connectors, and the file systems behind them."""
+"""Resolves paths of connectors to file systems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def resolve(path: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path and the path inside it. Raises ProgramError for a scheme that nothing here opens."""
+    """Return the file system of a path and the path inside it. Raises ProgramError for an unsupported scheme."""
     try:
         return file_system_of(path)
     except ValueError as error:
@@ -20,17 +20,17 @@ def resolve(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def resolve_below(base: str, path: str) -> tuple[fs.FileSystem, str]:
-    """The same for a path that was made by appending names to `base`, which may hold what means something in a URL."""
+    """Resolve a path that was built by appending names to `base`; the names may contain characters special in URLs."""
     name = path.removeprefix(base.rstrip("/") + "/")
     if name == path:
-        # Of a job that wrote somewhere else.
+        # The path was written by a job with another base path.
         return resolve(path)
     file_system, root = resolve(base)
     return file_system, f"{root.rstrip('/')}/{name}"
 
 
 def rejoin(path: str, root: str, inner: str) -> str:
-    """The full path of something found inside a root.
+    """Return the full path of a file found inside a root.
 
     `path` resolves to `root`, and `inner` was found at or below it.
     """

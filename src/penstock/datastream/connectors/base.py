@@ -1,4 +1,4 @@
-"""What every source and every sink extends. docs/connectors.md shows how to write one."""
+"""Base classes of sources and sinks. docs/connectors.md shows how to write one."""
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.api.source import (

@@ -1,4 +1,4 @@
-"""A source that computes its records from their numbers."""
+"""A source that computes its records from their sequence numbers."""
 
 from penstock.common.door import publish
 from penstock.connectors.base.data_generator import DataGeneratorSource

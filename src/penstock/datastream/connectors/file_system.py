@@ -1,7 +1,8 @@
-"""Files as source and sink.
+"""File source and file sink.
 
-Left out of PyFlink's module: FileCompactStrategy and FileCompactor (they wrap Java classes), StreamingFileSink (Flink
-replaced it by FileSink), FileSplitAssignerProvider (locality means Hadoop hosts; splits go to whoever asks).
+Omitted from PyFlink's module: FileCompactStrategy and FileCompactor (they wrap Java classes), StreamingFileSink
+(replaced by FileSink in Flink), FileSplitAssignerProvider (locality refers to Hadoop hosts; here any reader gets the
+next split).
 """
 
 from penstock.common.door import publish

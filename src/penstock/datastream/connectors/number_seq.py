@@ -1,4 +1,4 @@
-"""A source of consecutive whole numbers."""
+"""A source of consecutive integers."""
 
 from penstock.common.door import publish
 from penstock.connectors.base.number_sequence import NumberSequenceSource

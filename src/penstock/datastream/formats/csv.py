@@ -9,11 +9,11 @@ __all__ = ["CsvBulkWriters", "CsvFormat", "CsvReaderFormat", "CsvSchema", "CsvSc
 
 
 class CsvBulkWriters:
-    """What `FileSink.for_bulk_format` takes to write CSV."""
+    """Writer factories of CSV files for `FileSink.for_bulk_format`."""
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvWriterFactory:
-        """Files of the schema's columns, with a header if `set_use_header` was called.
+        """Write the schema's columns, with a header if `set_use_header` was called.
 
         Records are dicts, Rows, tuples, or objects with attributes. Raises ValueError if the schema has no columns.
         """

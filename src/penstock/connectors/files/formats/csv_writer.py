@@ -1,4 +1,4 @@
-"""CSV files that a CsvSchema describes, with a header if it says so."""
+"""CSV files as described by a CsvSchema, with a header if the schema has one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from penstock.formats.csv_schema import ArrayConverter, CsvSchema
 
 
 class CsvWriterFactory(BulkWriterFactory):
-    """Makes writers of CSV files. Records are dicts, Rows, tuples, or objects with attributes.
+    """Creates writers of CSV files. Records are dicts, Rows, tuples, or objects with attributes.
 
-    What a schema says of reading only (comments, a row to skip) has no meaning here. Raises ValueError if it has no
-    columns.
+    Settings of the schema that concern reading only (comments, a row to skip) are ignored. Raises ValueError if the
+    schema has no columns.
     """
 
     def __init__(self, schema: CsvSchema) -> None:
@@ -36,12 +36,12 @@ class CsvWriterFactory(BulkWriterFactory):
         )
 
     def create(self, stream: IO[bytes]) -> CsvWriter:
-        """A writer onto an empty file."""
+        """Create a writer to an empty file."""
         return CsvWriter(stream, self)
 
 
 class CsvWriter(BulkWriter):
-    """Writes each chunk as it comes."""
+    """Writes each chunk immediately."""
 
     def __init__(self, stream: IO[bytes], settings: CsvWriterFactory) -> None:
         self._stream = stream
@@ -57,10 +57,10 @@ class CsvWriter(BulkWriter):
         self._stream.write(b"".join([encode(self._fields(element)) for element in elements]))
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no data is buffered here."""
 
     def finish(self) -> None:
-        """The file has no end of its own."""
+        """Do nothing: CSV has no footer."""
 
     def _fields(self, record: Any) -> Sequence[Any]:
         fields = list(fields_of(record, self._settings.names))

@@ -1,4 +1,4 @@
-"""What a file format has to say: how a file is cut, and how the records of one piece are read.
+"""The contract of file formats: how a file is cut into splits, and how the records of a split are read.
 
 A FileSource is built for one of two kinds: RecordFormat or BatchFormat. `StreamFormat` and `BulkFormat` are what users
 see of these: they make the formats that come with penstock, and a user's own format extends either.
@@ -18,26 +18,26 @@ OnError = Literal["fail", "skip"]
 
 
 class FileFormat(ABC):
-    """Reads files of one kind. Pickled to the workers: holds settings, nothing open."""
+    """Reads files of one kind. Pickled to the workers, so it holds settings only and nothing open."""
 
     @abstractmethod
     def is_splittable(self, path: str) -> bool:
-        """True if byte ranges of this file can be read apart from each other."""
+        """Return True if byte ranges of this file can be read independently."""
 
     @abstractmethod
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
-        """Chunks of the records that belong to `split`, from its position on.
+        """Yield chunks of the records that belong to `split`, from its position on.
 
-        A chunk's position is the split at a place from which `read` would bring what follows. `skipped` is told how
-        many records were passed over because they were damaged. Raises SourceError, naming the file, for what can't be
-        read.
+        The position of a chunk is the split at a place from which `read` would return the records that follow.
+        `skipped` is called with the number of records skipped because they were damaged. Raises SourceError, naming the
+        file, if it can't be read.
         """
 
     def check(self, file: FoundFile) -> None:
-        """Raise SourceError if this is no file of the format, as far as its first bytes tell. Called at submission."""
+        """Raise SourceError if the first bytes show that the file does not have this format. Called at submission."""
 
     def get_produced_type(self) -> Any:
-        """TypeInformation of the records where it is known, else None."""
+        """Return the TypeInformation of the records if it is known, else None."""
         return None
 
 
@@ -50,7 +50,7 @@ class BatchFormat(FileFormat):
 
 
 def python_charset(charset: str) -> str:
-    """Python's name of a charset. Raises ValueError if there is none."""
+    """Return Python's name of a charset. Raises ValueError if it is unknown."""
     try:
         return codecs.lookup(charset).name
     except LookupError:
@@ -58,7 +58,7 @@ def python_charset(charset: str) -> str:
 
 
 def on_error_policy(on_error: str) -> OnError:
-    """The argument, checked. Raises ValueError."""
+    """Return the argument if it is valid. Raises ValueError."""
     if on_error not in ("fail", "skip"):
         raise ValueError(f"on_error must be 'fail' or 'skip', got {on_error!r}")
     return on_error  # type: ignore[return-value]  # checked above

@@ -19,7 +19,7 @@ class BulkFormat(BatchFormat):
     def parquet_format(
         columns: Sequence[str] | None = None, *, as_row: bool = False, batch_records: int | None = None
     ) -> BatchFormat:
-        """Parquet; see `ParquetFormat`."""
+        """Return the Parquet format; see `ParquetFormat`."""
         return ParquetFormat(columns, as_row=as_row, batch_records=batch_records)
 
 
@@ -28,12 +28,12 @@ class StreamFormat(RecordFormat):
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> RecordFormat:
-        """Lines of text as str, without their line ends; see `TextLineFormat`."""
+        """Return the format of text lines, as str without line ends; see `TextLineFormat`."""
         return TextLineFormat(charset_name)
 
     @staticmethod
     def json_lines_format(value_type: Any = Any, *, on_error: OnError = "fail") -> RecordFormat:
-        """One JSON value a line; see `JsonLinesFormat`."""
+        """Return the format of one JSON value per line; see `JsonLinesFormat`."""
         return JsonLinesFormat(value_type, on_error=on_error)
 
     @staticmethod
@@ -42,5 +42,5 @@ class StreamFormat(RecordFormat):
         types: Mapping[str, Callable[[str], Any]] | None = None,
         **options: Any,
     ) -> RecordFormat:
-        """Comma-separated values; see `CsvFormat` for all options."""
+        """Return the CSV format; see `CsvFormat` for all options."""
         return CsvFormat(columns, types, **options)

@@ -19,12 +19,12 @@ _CODECS = ("snappy", "zstd", "gzip", "lz4", "brotli")
 
 
 class ParquetWriterFactory(BulkWriterFactory):
-    """Makes writers of Parquet files. Records are dicts, Rows, tuples, or objects with attributes.
+    """Creates writers of Parquet files. Records are dicts, Rows, tuples, or objects with attributes.
 
     `record_type`: `Types.ROW_NAMED`, a dataclass or NamedTuple with type hints, or a pyarrow.Schema. A row group is
-    written when `row_group_records` have come, or what has come is `row_group_bytes` in memory (default: 131,072 and
-    64 MiB; each open bucket has a row group of its own). `compression`: `snappy`, `zstd`, `gzip`, `lz4`, `brotli` or
-    None. Raises TypeError or ValueError for what is none of these.
+    written after `row_group_records` records or `row_group_bytes` bytes in memory (defaults: 131,072 and 64 MiB; each
+    open bucket buffers a row group of its own). `compression`: `snappy`, `zstd`, `gzip`, `lz4`, `brotli` or None.
+    Raises TypeError or ValueError for invalid arguments.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ParquetWriterFactory(BulkWriterFactory):
         row_group_bytes: int = ROW_GROUP_BYTES,
         utc_timestamp: bool = False,
     ) -> None:
-        """`utc_timestamp`: timestamps without a zone are marked as being in UTC."""
+        """`utc_timestamp`: mark timestamps without a zone as UTC."""
         for what, value in (("row_group_records", row_group_records), ("row_group_bytes", row_group_bytes)):
             if value < 1:
                 raise ValueError(f"{what} must be 1 or more, got {value}")
@@ -50,12 +50,12 @@ class ParquetWriterFactory(BulkWriterFactory):
         self.row_group_bytes = row_group_bytes
 
     def create(self, stream: IO[bytes]) -> ParquetWriter:
-        """A writer onto an empty file."""
+        """Create a writer to an empty file."""
         return ParquetWriter(stream, self)
 
 
 class ParquetWriter(BulkWriter):
-    """Holds one row group in memory."""
+    """Buffers one row group in memory."""
 
     def __init__(self, stream: IO[bytes], settings: ParquetWriterFactory) -> None:
         self._settings = settings
@@ -78,7 +78,7 @@ class ParquetWriter(BulkWriter):
                 self.flush()
 
     def flush(self) -> None:
-        """Write a row group of what is here."""
+        """Write the buffered records as a row group."""
         if self._buffer.records:
             table = self._buffer.take()
             self._writer.write_table(table, row_group_size=table.num_rows)
@@ -88,7 +88,7 @@ class ParquetWriter(BulkWriter):
         self._writer.close()
 
     def discard(self) -> None:
-        # It would write its footer when it is collected, into a stream that is closed by then.
+        # Else it writes its footer when it is garbage collected, to a stream that is closed by then.
         with contextlib.suppress(Exception):
             self._writer.close()
 

@@ -1,4 +1,4 @@
-"""Files as a sink: buckets, part files, commits by rename."""
+"""File sink: buckets, part files, commit by rename."""
 
 from penstock.connectors.files.formats.parquet_writer import ParquetWriterFactory
 from penstock.connectors.files.sink.bucket import BucketAssigner, BucketContext

@@ -17,14 +17,14 @@ class RowPart(PartFile):
     """A file of encoded records."""
 
     def write(self, data: bytes, now_ms: int) -> None:
-        """Append."""
+        """Append encoded records."""
         self._stream.write(data)
         self.size += len(data)
         self.written_ms = now_ms
 
 
 class RowFileWriter(FileWriter[RowPart]):
-    """Encodes each record by itself, so that a file can end after any of them."""
+    """Encodes each record separately, so that a file can end after any record."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Files as a source: paths, formats, splits."""
+"""File source: paths, formats, splits."""
 
 from penstock.connectors.files.formats.csv_format import CsvFormat, CsvReaderFormat
 from penstock.connectors.files.formats.format import FileFormat
