@@ -38,6 +38,15 @@ def parquet_source(path, split_bytes=1000, **options):
     return FileSource.for_bulk_file_format(parquet_format, path).set_split_size(split_bytes).build()
 
 
+def test_formats_are_of_the_kind_that_makes_them() -> None:
+    """A program that checks what it is given would refuse penstock's own formats."""
+    stream_formats = [TEXT, StreamFormat.json_lines_format(), StreamFormat.csv_format()]
+
+    assert all(isinstance(each, StreamFormat) and not isinstance(each, BulkFormat) for each in stream_formats)
+    assert isinstance(BulkFormat.parquet_format(), BulkFormat)
+    assert not isinstance(BulkFormat.parquet_format(), StreamFormat)
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("last_end", [True, False])
 @pytest.mark.parametrize("split_bytes", [1, 2, 3, 7, 50, 1000])

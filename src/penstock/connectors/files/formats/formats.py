@@ -8,6 +8,7 @@ from typing import Any
 from penstock.connectors.files.formats.csv_format import CsvFormat
 from penstock.connectors.files.formats.format import BatchFormat, OnError, RecordFormat
 from penstock.connectors.files.formats.json_format import JsonLinesFormat
+from penstock.connectors.files.formats.line_format import LineFormat
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.connectors.files.formats.text_format import TextLineFormat
 
@@ -44,3 +45,9 @@ class StreamFormat(RecordFormat):
     ) -> RecordFormat:
         """Return the CSV format; see `CsvFormat` for all options."""
         return CsvFormat(columns, types, **options)
+
+
+# The formats cannot extend the classes that make them: the modules would import each other. To `isinstance` they are
+# formats of these kinds all the same.
+StreamFormat.register(LineFormat)
+BulkFormat.register(ParquetFormat)
