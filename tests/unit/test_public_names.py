@@ -13,6 +13,7 @@ import pytest
 
 import penstock.common
 import penstock.datastream
+import penstock.metrics
 import penstock.state_processor
 import penstock.testing
 from penstock.common.typeinfo import Types
@@ -21,7 +22,7 @@ from penstock.datastream.state import StateTtlConfig, ValueStateDescriptor
 from penstock.datastream.window import TimeWindow, Trigger, TumblingEventTimeWindows
 
 # The packages from which users import. What one of their modules lists in `__all__` is public.
-PUBLIC = (penstock.common, penstock.datastream, penstock.state_processor, penstock.testing)
+PUBLIC = (penstock.common, penstock.datastream, penstock.metrics, penstock.state_processor, penstock.testing)
 
 
 @cache

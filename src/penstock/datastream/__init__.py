@@ -1,8 +1,9 @@
 """The DataStream API, with PyFlink's names."""
 
+# metrics, state and window are imported because they publish classes: the paths in pickles must not depend on what a
+# program imports.
+from penstock import metrics as metrics
 from penstock.common.job_client import JobClient
-
-# These two are imported for what they publish: the paths in pickles must not depend on what a program imports.
 from penstock.datastream import state as state
 from penstock.datastream import window as window
 from penstock.datastream.checkpoint_config import CheckpointConfig

@@ -41,12 +41,6 @@ from penstock.api.functions.window import (
     ProcessWindowFunction,
     WindowFunction,
 )
-from penstock.api.metrics import (
-    Counter,
-    Distribution,
-    Meter,
-    MetricGroup,
-)
 from penstock.api.runtime_context import RuntimeContext
 from penstock.api.state.state import KeyedStateStore
 from penstock.common.door import publish
@@ -65,8 +59,6 @@ __all__ = [
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
-    "Counter",
-    "Distribution",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
@@ -76,8 +68,6 @@ __all__ = [
     "KeyedProcessFunction",
     "KeyedStateStore",
     "MapFunction",
-    "Meter",
-    "MetricGroup",
     "NullByteKeySelector",
     "Partitioner",
     "PassThroughAllWindowFunction",

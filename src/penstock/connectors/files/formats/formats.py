@@ -8,7 +8,6 @@ from typing import Any
 from penstock.connectors.files.formats.csv_format import CsvFormat
 from penstock.connectors.files.formats.format import BatchFormat, OnError, RecordFormat
 from penstock.connectors.files.formats.json_format import JsonLinesFormat
-from penstock.connectors.files.formats.line_format import LineFormat
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.connectors.files.formats.text_format import TextLineFormat
 
@@ -49,5 +48,6 @@ class StreamFormat(RecordFormat):
 
 # The formats cannot extend the classes that make them: the modules would import each other. To `isinstance` they are
 # formats of these kinds all the same.
-StreamFormat.register(LineFormat)
+for _format in (TextLineFormat, JsonLinesFormat, CsvFormat):
+    StreamFormat.register(_format)
 BulkFormat.register(ParquetFormat)
