@@ -26,7 +26,9 @@ class StateDescriptor:
         if not name:
             raise ValueError("the name of a state must not be empty")
         if name.startswith(OWN_NAMES):
-            raise ValueError(f"the name {name!r} has a reserved prefix: {' or '.join(OWN_NAMES)}")
+            raise ValueError(
+                f"names that begin with {' or '.join(OWN_NAMES)} are reserved for penstock's own states, got {name!r}"
+            )
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
