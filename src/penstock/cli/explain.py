@@ -22,9 +22,9 @@ def explain(
     settings: Settings = None,
     pyflink: PyFlink = False,
 ) -> None:
-    """Draw what JOB would run: its operators, how records go between them, the slots it needs.
+    """Draw the job graph of JOB: its operators, the partitioning between them, the slots it needs.
 
-    JOB is run up to where it would execute; no Spark is started. Each level of the drawing is one stage of Spark.
+    JOB runs up to the point of execution; Spark is not started. Each level of the drawing is one Spark stage.
 
     
       penstock explain job.py
@@ -35,7 +35,7 @@ def explain(
         try:
             run_script(job, arguments or [])
         except (typer.Exit, SystemExit):
-            # Without results to go on with, a program may well fail after its first execute().
+            # Without results, a program may well fail after its first execute().
             if not plans:
                 raise
     if not plans:
@@ -51,7 +51,7 @@ def explain(
 
 
 def recorded_plans() -> AbstractContextManager[Sequence[Graph]]:
-    """While it is open, environments record the job graph of each execute() instead of running it."""
+    """Context manager in which environments record the job graph of each execute() instead of running it."""
     from penstock.datastream.stream_execution_environment import plan_only
 
     plans: AbstractContextManager[Sequence[Graph]] = plan_only()
