@@ -15,9 +15,9 @@ def explain(
     settings: Settings = None,
     pyflink: PyFlink = False,
 ) -> None:
-    """Draw what JOB would run: its operators, how records go between them, the slots it needs.
+    """Draw the job graph of JOB: its operators, the partitioning between them, the slots it needs.
 
-    JOB is run up to where it would execute; no Spark is started. Each level of the drawing is one stage of Spark.
+    JOB runs up to the point of execution; Spark is not started. Each level of the drawing is one Spark stage.
 
     
       penstock explain job.py

@@ -1,4 +1,4 @@
-"""What the commands that run a program have in common: its path, its arguments, its defaults."""
+"""Options common to the commands that run a program: path, arguments, defaults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Job = Annotated[
 ]
 Arguments = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ARGS", show_default=False, help="Handed to the job as its sys.argv[1:]."),
+    typer.Argument(metavar="ARGS", show_default=False, help="Passed to the job as its sys.argv[1:]."),
 ]
 Parallelism = Annotated[
     int | None,
@@ -33,7 +33,7 @@ Settings = Annotated[
     ),
 ]
 PyFlink = Annotated[
-    bool, typer.Option("--pyflink", help="An unchanged PyFlink program: pyflink.* is answered with penstock.*.")
+    bool, typer.Option("--pyflink", help="Run an unchanged PyFlink program: pyflink.* resolves to penstock.*.")
 ]
 
 
@@ -50,7 +50,7 @@ FromState = Annotated[
 AllowNonRestored = Annotated[
     bool,
     typer.Option(
-        "--allow-non-restored-state", "-n", help="With -s: leave behind the state of operators that are gone."
+        "--allow-non-restored-state", "-n", help="With -s: ignore the state of operators that no longer exist."
     ),
 ]
 
@@ -61,7 +61,7 @@ def settings_of(
     from_state: str | None = None,
     allow_non_restored: bool = False,
 ) -> dict[str, str]:
-    """The defaults as one mapping. Options of their own overrule `-D`, a later `-D` an earlier one.
+    """Return the defaults as one mapping. Specific options take precedence over `-D`, a later `-D` over an earlier one.
 
     Raises typer.BadParameter for a `-D` that is not KEY=VALUE.
     """

@@ -27,7 +27,7 @@ def run(
 ) -> None:
     """Run JOB as `python JOB` would, with defaults from the command line.
 
-    What the job sets itself wins over -p and -D. Options stand before JOB; what follows it belongs to the job.
+    What the job sets itself takes precedence over -p and -D. Options precede JOB; arguments after it belong to the job.
 
     
       penstock run job.py

@@ -1,4 +1,4 @@
-"""What users test their programs with: harnesses for functions, conformance suites for connectors, the simulator."""
+"""Tools for users' tests: harnesses for functions, conformance suites for connectors."""
 
 from penstock.common.door import publish
 from penstock.testing.harness import KeyedOneInputHarness, OneInputHarness, OperatorHarness, Timer
