@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from penstock.runtime.sink import Sink, SinkContext, SinkWriter
+from penstock.api.sink import Sink, SinkContext, SinkWriter
 
 _NS = 1_000_000_000
 _AGE_STEP_NS = 10_000

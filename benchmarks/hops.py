@@ -21,12 +21,12 @@ import pyarrow as pa
 from benchmarks.chunk_source import ChunkSource
 from benchmarks.keyed_count import Count, counted, numbers_by_key
 from benchmarks.yardstick import count_keys
+from penstock.api.sink import Sink, SinkContext, SinkWriter
+from penstock.client.plan_executor import PlanExecutor
 from penstock.common import WatermarkStrategy
 from penstock.connectors.base.ranges import RangeSplit
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.stream_execution_environment import plan_only
 from penstock.plan.pickling import dump_level, load_level
-from penstock.runtime.sink import Sink, SinkContext, SinkWriter
 from penstock.runtime.task.events import AssignSplits
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
@@ -67,17 +67,18 @@ def ns_per_record(do: Callable[[], Any], records: int = _RECORDS) -> float:
 
 def slots() -> list[Slot]:
     """The two slots of the job at parallelism 1, opened, the source's split assigned."""
-    env = StreamExecutionEnvironment()
+    executor = PlanExecutor()
+    env = StreamExecutionEnvironment(executor=executor)
     source = ChunkSource(functools.partial(numbers_by_key, _KEYS))
     stream = counted(env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers"), "process")
     stream.sink_to(_Nowhere())
-    with plan_only() as plans:
-        env.execute("hops")
-    levels = [load_level(dump_level(level)) for level in plans[0].levels("0" * 32)]
+    env.execute("hops")
+    (graph,) = executor.graphs
+    levels = [load_level(dump_level(level)) for level in graph.levels("0" * 32)]
     made = [Slot(level, 0, "hops", _now_ms, time.monotonic_ns) for level in levels]
     for slot in made:
         slot.open()
-    made[0].handle(plans[0].sources[0].id, AssignSplits(Opaque([RangeSplit(0, 0, None)])))
+    made[0].handle(graph.sources[0].id, AssignSplits(Opaque([RangeSplit(0, 0, None)])))
     return made
 
 

@@ -1,7 +1,7 @@
 """The job master with many slots: its CPU while they send heartbeats, and how long a start and an end take. Part of 14.
 
-The job master is the real one, hosted as on Spark's driver, behind its real port. The slots are played by another process, each
-with a connection of its own and the messages that a slot sends; there is no Spark.
+The job master is the real one, hosted as on Spark's driver, behind its real port. The slots are played by another
+process, each with a connection of its own and the messages that a slot sends; there is no Spark.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import zmq
 from benchmarks.latency import through_exchanges
 from benchmarks.measurement import tell
 from penstock.checkpoint.storage import DirectoryStorage
+from penstock.client.plan_executor import PlanExecutor
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.stream_execution_environment import plan_only
 from penstock.jobmaster.attempt import slots_of
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.restarts import NoRestart
@@ -53,12 +53,12 @@ Slots = dict[tuple[int, int], list[tuple[int, int]]]
 
 def job_graph(parallelism: int) -> JobGraph:
     """A job with three exchanges."""
-    env = StreamExecutionEnvironment()
+    executor = PlanExecutor()
+    env = StreamExecutionEnvironment(executor=executor)
     env.set_parallelism(parallelism)
     through_exchanges(env, 0, _LEVELS - 1).print()
-    with plan_only() as plans:
-        env.execute("many slots")
-    return plans[0]
+    env.execute("many slots")
+    return executor.graphs[0]
 
 
 def play_slots(address: ControlAddress, slots: Slots, end: Event) -> None:

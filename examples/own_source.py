@@ -8,11 +8,11 @@ chunk and where to go on, so a restart goes on in the middle of a series; docs/c
 
 from dataclasses import dataclass, replace
 
+from penstock.api.source import Boundedness, Source
 from penstock.common import WatermarkStrategy
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.runtime.source import Boundedness, Source
 
 
 @dataclass(frozen=True)

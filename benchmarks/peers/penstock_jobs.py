@@ -8,6 +8,7 @@ import sys
 from counting import KEYS, PARALLELISM, STRIDE, WINDOW_MS, Counter, now_us
 
 from benchmarks.chunk_source import ChunkSource
+from penstock.api.sink import Sink, SinkWriter
 from penstock.common import Time, Types, WatermarkStrategy
 from penstock.datastream import (
     AggregateFunction,
@@ -17,7 +18,6 @@ from penstock.datastream import (
 )
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.runtime.sink import Sink, SinkWriter
 
 
 def records_of(numbers):

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from penstock.datastream import DataStream
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.formats.parquet import ParquetBulkWriters
-from penstock.demos.flights.disorder import disorder
-from penstock.demos.flights.flights import read_reports
-from penstock.demos.flights.job import Settings, build, counts_by_feed
+from penstock_examples.flights.disorder import disorder
+from penstock_examples.flights.flights import read_reports
+from penstock_examples.flights.job import Settings, build, counts_by_feed
 
 
 def results(events: int, batched: bool, parallelism: int, reports_per_s: float = 0) -> DataStream[tuple[str, Any]]:

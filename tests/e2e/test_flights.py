@@ -19,11 +19,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from penstock.common.errors import SourceError
-from penstock.demos.flights.disorder import disorder
-from penstock.demos.flights.flights import Reports, read_reports
-from penstock.demos.flights.job import LATE_FOR_WINDOWS, WINDOW, Settings, build, counts_by_feed
-from penstock.demos.flights.ledger import AccountingError, Ledger
-from penstock.demos.flights.records import HOUR_MS, MINUTE_MS, AircraftLog, AirportWindow, KnockOn, Report
+from penstock_examples.flights.disorder import disorder
+from penstock_examples.flights.flights import Reports, read_reports
+from penstock_examples.flights.job import LATE_FOR_WINDOWS, WINDOW, Settings, build, counts_by_feed
+from penstock_examples.flights.ledger import AccountingError, Ledger
+from penstock_examples.flights.records import HOUR_MS, MINUTE_MS, AircraftLog, AirportWindow, KnockOn, Report
 
 pytestmark = [
     pytest.mark.e2e,
@@ -67,7 +67,7 @@ def test_reports_come_when_clocks_showed_what_the_data_say() -> None:
     """A wrong day or time zone would make up disorder that there never was."""
     import pandas as pd
 
-    from penstock.demos.flights.flights import data_directory
+    from penstock_examples.flights.flights import data_directory
 
     flights = pd.read_csv(data_directory() / "flights.csv.zip", usecols=["dep_time", "arr_time", "air_time"])
     reported: dict[int, int] = dict(zip(reports().columns["id"], reports().columns["reported_ms"], strict=True))

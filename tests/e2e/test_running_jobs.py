@@ -111,4 +111,4 @@ def test_jobs_that_are_not_there(registry: Path) -> None:
         answer = penstock(command, "nobody")
         assert answer.returncode == 1
         assert answer.stderr.startswith("penstock.JobError: no job 'nobody' runs on this machine"), answer.stderr
-    assert "no job runs on this machine" in penstock("list").stderr
+    assert "no job is running on this machine" in penstock("list").stderr

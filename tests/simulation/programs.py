@@ -9,9 +9,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from penstock.client.context_environment import ContextEnvironment, as_context
+from penstock.client.plan_executor import PlanExecutor
+from penstock.common.configuration import Configuration
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.stream_execution_environment import plan_only
 from penstock.plan.job_graph import JobGraph
 from penstock.simulator import Circumstances, Simulation, Trace
 from penstock.simulator.generation import generate_from
@@ -56,9 +58,10 @@ def environment(parallelism: int = 2) -> StreamExecutionEnvironment:
 
 def graph_of(env: StreamExecutionEnvironment) -> JobGraph:
     """The job graph of a program."""
-    with plan_only() as plans:
+    executor = PlanExecutor()
+    with as_context(ContextEnvironment(Configuration(), executor)):
         env.execute("by hand")
-    return plans[0]
+    return executor.graphs[0]
 
 
 def simulate(

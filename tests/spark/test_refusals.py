@@ -96,7 +96,7 @@ def test_wrong_parallelism() -> None:
     env = environment()
     with pytest.raises(ValueError, match="parallelism"):
         env.set_parallelism(0)
-    with pytest.raises(ValueError, match="read in order"):
+    with pytest.raises(ValueError, match="one subtask reads a collection"):
         env.from_collection([1]).set_parallelism(2)
     numbers(env).forward().map(lambda v: v).set_parallelism(3).print()
     with pytest.raises(ProgramError, match=r"parallelism 2.*parallelism 3"):

@@ -69,7 +69,7 @@ def module_of(path: Path) -> str:
 
 SOURCES = python_files("src")
 ALL = python_files("src", "tests", "examples", "benchmarks")
-INSIDE_THE_TASK = python_files("src/penstock/runtime", "src/penstock/state")
+INSIDE_THE_TASK = python_files("src/penstock/api", "src/penstock/runtime", "src/penstock/state")
 PACKAGES = [path for path in SOURCES if path.name == "__init__.py"]
 
 

@@ -11,7 +11,7 @@ from penstock.common.errors import PenstockError
 
 
 class Mode(StrEnum):
-    """Which way the demo runs."""
+    """Execution modes of the demo."""
 
     PIPELINED = "pipelined"
     BATCHED = "batched"
@@ -21,13 +21,13 @@ class Mode(StrEnum):
 ABOUT = """
 Replay the flights that left New York in 2013, in the order in which they were reported.
 
-Windows of delay for each airport, and late aircraft followed from flight to flight. Part-way one of its workers is
-killed, and the stream goes on from its last checkpoint. In the end every report is accounted for. docs/flights.md
-tells how it is done.
+Computes windows of delay per airport, and follows late aircraft from flight to flight. Part-way, one of its workers is
+killed, and the job recovers from its latest checkpoint. At the end every report is accounted for. See
+docs/flights.md.
 
 \b
-  penstock demo                                      a stream; who reports too late misses the windows
-  penstock demo --mode both --out-of-orderness max   nothing is late, so both modes give the same
+  penstock demo                                      pipelined; late reports miss their windows
+  penstock demo --mode both --out-of-orderness max   nothing is late, so both modes return the same
   penstock demo --events 50000 -p 1                  a month, in one subtask
 """
 
@@ -35,21 +35,21 @@ _BATCHED = {Mode.PIPELINED: [False], Mode.BATCHED: [True], Mode.BOTH: [False, Tr
 
 
 def demo(
-    mode: Annotated[Mode, typer.Option(help="As a stream, as a batch job, or one after the other.")] = Mode.PIPELINED,
+    mode: Annotated[Mode, typer.Option(help="Pipelined, batched, or both in turn.")] = Mode.PIPELINED,
     parallelism: Annotated[int, typer.Option("--parallelism", "-p", min=1, help="Subtasks of each operator.")] = 2,
     out_of_orderness: Annotated[
-        str, typer.Option(metavar="MINUTES|max", help="How long to wait for reports out of order; max admits them all.")
+        str, typer.Option(metavar="MINUTES|max", help="Bound of out-of-orderness; max admits all reports.")
     ] = "60",
     events: Annotated[
-        int | None, typer.Option(min=1, show_default=False, help="Only so many reports, not the whole year.")
+        int | None, typer.Option(min=1, show_default=False, help="Number of reports; default: the whole year.")
     ] = None,
-    kill: Annotated[bool, typer.Option(help="As a stream: kill -9 one of its workers part-way.")] = True,
+    kill: Annotated[bool, typer.Option(help="Pipelined: kill -9 one of the workers part-way.")] = True,
 ) -> None:
     """Replay the flights that left New York in 2013, in the order in which they were reported."""
     bound = _minutes(out_of_orderness)
     from rich.console import Console
 
-    from penstock.demos.flights.demo import run_demo
+    from penstock_examples.flights.demo import run_demo
 
     try:
         run_demo(Console(highlight=False), _BATCHED[mode], parallelism, bound, events, kill)

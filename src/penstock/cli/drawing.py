@@ -1,4 +1,4 @@
-"""A job graph drawn in the terminal: a row of boxes for each level, the edges into a level above its row."""
+"""Draws a job graph in the terminal: a row of boxes per level, with the edges into a level above its row."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from rich.text import Text
 
 
 class Vertex(Protocol):
-    """Chained operators that run together in one task."""
+    """Chained operators that run in one task."""
 
     @property
     def id(self) -> Hashable:
-        """What edges name it by; drawn as the box's title."""
+        """The id used by edges; drawn as the box's title."""
 
     @property
     def name(self) -> str:
-        """Drawn if there are no names of operators."""
+        """Drawn if there are no operator names."""
 
     @property
     def level(self) -> int:
-        """Longest distance from a source: the stage that it runs in."""
+        """Longest distance from a source, and so the Spark stage."""
 
     @property
     def parallelism(self) -> int:
-        """Count of subtasks."""
+        """Number of subtasks."""
 
     @property
     def operators(self) -> Sequence[str]:
@@ -37,7 +37,7 @@ class Vertex(Protocol):
 
 
 class Edge(Protocol):
-    """Buffers that go from one vertex to another."""
+    """An edge from one vertex to another."""
 
     @property
     def source(self) -> Hashable:
@@ -49,23 +49,23 @@ class Edge(Protocol):
 
     @property
     def partitioner(self) -> str:
-        """How the target's subtask is chosen: HASH, FORWARD, REBALANCE, ..."""
+        """Partitioner of the edge: HASH, FORWARD, REBALANCE, ..."""
 
 
 class Graph(Protocol):
-    """A job graph, as far as it is drawn."""
+    """The part of a job graph that is drawn."""
 
     @property
     def vertices(self) -> Iterable[Vertex]:
-        """All of them, in an order that stays the same from call to call."""
+        """All vertices, in a stable order."""
 
     @property
     def edges(self) -> Iterable[Edge]:
-        """All of them."""
+        """All edges."""
 
 
 def draw(graph: Graph, console: Console) -> None:
-    """Print the graph, sources first, and the slots that it needs in pipelined mode."""
+    """Print the graph, sources first, and the number of slots in pipelined mode."""
     vertices = {vertex.id: vertex for vertex in graph.vertices}
     edges = list(graph.edges)
     widths = []

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
-
 import typer
 
-from penstock.cli.options import Arguments, Job, Parallelism, PyFlink, Settings, prepare
+from penstock.cli.options import Arguments, Job, Parallelism, PyFlink, Settings, program_context, settings_of
 from penstock.cli.script import run_script
-
-if TYPE_CHECKING:
-    from penstock.cli.drawing import Graph
 
 
 def explain(
@@ -22,23 +15,26 @@ def explain(
     settings: Settings = None,
     pyflink: PyFlink = False,
 ) -> None:
-    """Draw what JOB would run: its operators, how records go between them, the slots it needs.
+    """Draw the job graph of JOB: its operators, the partitioning between them, the slots it needs.
 
-    JOB is run up to where it would execute; no Spark is started. Each level of the drawing is one stage of Spark.
+    JOB runs up to the point of execution; Spark is not started. Each level of the drawing is one Spark stage.
 
     
       penstock explain job.py
       penstock explain -p 4 job.py --input access.log
     """
-    prepare(parallelism, settings, pyflink)
-    with recorded_plans() as plans:
+    # Imported here, not at the top: `penstock --help` is to answer at once.
+    from penstock.client.plan_executor import PlanExecutor
+
+    executor = PlanExecutor()
+    with program_context(settings_of(parallelism, settings), pyflink, executor):
         try:
             run_script(job, arguments or [])
         except (typer.Exit, SystemExit):
-            # Without results to go on with, a program may well fail after its first execute().
-            if not plans:
+            # A program that gets no results to continue with may well fail after its first execute().
+            if not executor.graphs:
                 raise
-    if not plans:
+    if not executor.graphs:
         typer.echo(f"{job} executes nothing: it has to call env.execute() or execute_and_collect()", err=True)
         raise typer.Exit(1)
 
@@ -46,13 +42,5 @@ def explain(
 
     from penstock.cli.drawing import draw
 
-    for graph in plans:
+    for graph in executor.graphs:
         draw(graph, Console(highlight=False))
-
-
-def recorded_plans() -> AbstractContextManager[Sequence[Graph]]:
-    """While it is open, environments record the job graph of each execute() instead of running it."""
-    from penstock.datastream.stream_execution_environment import plan_only
-
-    plans: AbstractContextManager[Sequence[Graph]] = plan_only()
-    return plans

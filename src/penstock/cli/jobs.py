@@ -1,4 +1,4 @@
-"""The commands that reach a running job: list, savepoint, stop, cancel, checkpoints."""
+"""Commands that control a running job: list, savepoint, stop, cancel, checkpoints."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
 _ANSWER_SECONDS = 5.0
 
 Job = Annotated[
-    str, typer.Argument(metavar="JOB", show_default=False, help="Id of the job, the beginning of it, or its name.")
+    str, typer.Argument(metavar="JOB", show_default=False, help="Id of the job, a prefix of it, or its name.")
 ]
 Directory = Annotated[
     str | None,
     typer.Argument(
-        metavar="[DIR]", show_default=False, help="Below which it is kept: execution.checkpointing.savepoint-dir."
+        metavar="[DIR]",
+        show_default=False,
+        help="Directory of the savepoint; default: execution.checkpointing.savepoint-dir.",
     ),
 ]
 
 
 def list_jobs() -> None:
-    """Show the jobs that run on this machine: id, since when, status, name."""
+    """List the running jobs of this machine: id, start time, status, name."""
     from penstock.cluster.registry import JobRegistry
     from penstock.rpc.messages import Command
 
@@ -40,11 +42,11 @@ def list_jobs() -> None:
             status = "(no answer)"
         typer.echo(f"{job.job_id}  {as_moment(job.started_ms)}  {status:<11} {job.name}")
     if not jobs:
-        typer.echo("no job runs on this machine", err=True)
+        typer.echo("no job is running on this machine", err=True)
 
 
 def savepoint(job: Job, directory: Directory = None) -> None:
-    """Take a savepoint of a running job, and print its path. The job goes on.
+    """Take a savepoint of a running job, and print its path. The job continues.
 
     
       penstock savepoint flights s3://bucket/savepoints
@@ -57,13 +59,13 @@ def stop(
     job: Job,
     directory: Directory = None,
     with_savepoint: Annotated[
-        bool, typer.Option("--savepoint", help="With a savepoint: always the case, for a stop without one is a cancel.")
+        bool, typer.Option("--savepoint", help="Take a savepoint. Always on: to stop without one, use cancel.")
     ] = True,
     drain: Annotated[
-        bool, typer.Option("--drain", help="First let event time go to its end, so that all windows and timers fire.")
+        bool, typer.Option("--drain", help="Advance event time to its end first, so that all windows and timers fire.")
     ] = False,
 ) -> None:
-    """Stop a running job with a savepoint, and print its path. What came before the savepoint is committed.
+    """Stop a running job with a savepoint, and print its path. Output before the savepoint is committed.
 
     
       penstock stop flights /data/savepoints
@@ -73,17 +75,17 @@ def stop(
 
 
 def cancel(job: Job) -> None:
-    """Stop a running job at once. What has not been committed is lost, unless a checkpoint is retained."""
+    """Stop a running job immediately. Output not committed yet is lost, unless a checkpoint is retained."""
     tell(lambda: _ask(job, "cancel"))
 
 
 def checkpoints(job: Job) -> None:
-    """Show the last checkpoints of a running job, with their figures; times are those of the slowest subtask."""
+    """Show the latest checkpoints of a running job, with sizes, and times of the slowest subtask."""
     import json
 
     def show() -> str:
         reports = json.loads(_ask(job, "checkpoints"))
-        return "\n".join(_table(reports)) if reports else "no checkpoint is complete yet"
+        return "\n".join(_table(reports)) if reports else "no checkpoint has completed yet"
 
     tell(show)
 
@@ -110,12 +112,12 @@ def _table(reports: list[dict[str, Any]]) -> list[str]:
 
 
 def as_moment(timestamp_ms: int) -> str:
-    """A moment (ms since the epoch) for people, by the clock of this machine."""
+    """Format a timestamp (ms since the epoch) in the local time zone."""
     return datetime.fromtimestamp(timestamp_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def as_size(count: float) -> str:
-    """A number of bytes for people."""
+    """Format a size in bytes."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000 or unit == "GB":
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
@@ -129,7 +131,7 @@ def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False)
     from penstock.rpc.messages import Command
 
     if directory is not None:
-        # The job has another working directory.
+        # Make it absolute: the job has another working directory.
         directory = absolute(directory)
     wait_s = None if verb in ("savepoint", "stop") else _ANSWER_SECONDS
     return _answer(JobRegistry().find(job), Command(verb, directory, drain), wait_s)
@@ -143,7 +145,7 @@ def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
 
 
 def tell(call: Callable[[], str]) -> None:
-    """Print what `call` gives, or the message of its PenstockError; raises typer.Exit then."""
+    """Print the result of `call`. If it raises a PenstockError, print its message and raise typer.Exit."""
     try:
         text = call()
     except PenstockError as error:

@@ -1,4 +1,4 @@
-"""The `penstock` command. It starts at once: Spark and Arrow are imported by the program that runs, not here."""
+"""The `penstock` command. It imports neither Spark nor Arrow, which would slow its start: the program does."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from penstock.cli.version import version
 _PROGRAM_FIRST = {"allow_interspersed_args": False}
 
 _ABOUT = """
-Stateful stream processing in Python, with PyFlink's words, on Apache Spark.
+Stateful stream processing in Python, with PyFlink's API, on Apache Spark.
 
 \b
 Start here:
-  penstock demo                             a year of flights, as a stream
-  penstock explain job.py                   what would run, and how many slots it needs
+  penstock demo                             replay a year of flights
+  penstock explain job.py                   draw the job graph and the slots it needs
   penstock run job.py                       run it on this machine
   penstock run -p 4 job.py --day monday     four subtasks of each operator; --day is the job's own
-  penstock list                             what runs; then savepoint, stop, cancel, checkpoints JOB
-  penstock state ls SAVEPOINT               what is in a savepoint or checkpoint; then state show
+  penstock list                             running jobs; then savepoint, stop, cancel, checkpoints JOB
+  penstock state ls SAVEPOINT               contents of a savepoint or checkpoint; then state show
 
 \b
 Settings (-D KEY=VALUE, or in the job by env.configure), with their defaults:
@@ -30,9 +30,9 @@ Settings (-D KEY=VALUE, or in the job by env.configure), with their defaults:
   execution.runtime-mode=STREAMING          or BATCH, or AUTOMATIC: batch if all sources are bounded
   execution.buffer-timeout.interval=5ms     longer: more throughput; shorter: less latency
   spark.master=local[...]                   spark://host:7077, yarn, k8s://...: a cluster instead of this machine
-  spark.driver.memory, spark.executor...    any of Spark's own settings passes through
+  spark.driver.memory, spark.executor...    any setting of Spark is passed through
 
-No Java has to be installed on Linux (x86-64) and macOS; one of your own, 17 or newer, is taken first.
+Linux (x86-64) and macOS need no installed Java; an installed one, 17 or newer, takes precedence.
 """
 
 app = typer.Typer(
@@ -40,9 +40,9 @@ app = typer.Typer(
     help=_ABOUT,
     no_args_is_help=True,
     add_completion=False,
-    # Plain text: rich help would cost more than all else at start.
+    # Plain text: rich help would cost more than the rest of the start.
     rich_markup_mode=None,
-    # Errors of the user's program are told by cli/script.py; ours are bugs, and Python's traceback tells most.
+    # cli/script.py reports errors of the user's program; others are bugs, and Python's traceback is most useful.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

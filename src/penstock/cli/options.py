@@ -1,11 +1,16 @@
-"""What the commands that run a program have in common: its path, its arguments, its defaults."""
+"""Options common to the commands that run a program: path, arguments, defaults."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from penstock.client.executor import PipelineExecutor
 
 Job = Annotated[
     Path,
@@ -13,7 +18,7 @@ Job = Annotated[
 ]
 Arguments = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ARGS", show_default=False, help="Handed to the job as its sys.argv[1:]."),
+    typer.Argument(metavar="ARGS", show_default=False, help="Passed to the job as its sys.argv[1:]."),
 ]
 Parallelism = Annotated[
     int | None,
@@ -28,7 +33,7 @@ Settings = Annotated[
     ),
 ]
 PyFlink = Annotated[
-    bool, typer.Option("--pyflink", help="An unchanged PyFlink program: pyflink.* is answered with penstock.*.")
+    bool, typer.Option("--pyflink", help="Run an unchanged PyFlink program: pyflink.* resolves to penstock.*.")
 ]
 
 
@@ -45,7 +50,7 @@ FromState = Annotated[
 AllowNonRestored = Annotated[
     bool,
     typer.Option(
-        "--allow-non-restored-state", "-n", help="With -s: leave behind the state of operators that are gone."
+        "--allow-non-restored-state", "-n", help="With -s: ignore the state of operators that no longer exist."
     ),
 ]
 
@@ -56,7 +61,7 @@ def settings_of(
     from_state: str | None = None,
     allow_non_restored: bool = False,
 ) -> dict[str, str]:
-    """The defaults as one mapping. Options of their own overrule `-D`, a later `-D` an earlier one.
+    """Return the defaults as one mapping. Specific options take precedence over `-D`, a later `-D` over an earlier one.
 
     Raises typer.BadParameter for a `-D` that is not KEY=VALUE.
     """
@@ -75,29 +80,23 @@ def settings_of(
     return result
 
 
-def prepare(
-    parallelism: int | None,
-    settings: list[str] | None,
-    pyflink: bool,
-    from_state: str | None = None,
-    allow_non_restored: bool = False,
-) -> None:
-    """Do what the options ask for, before the program runs. Raises typer.BadParameter for a `-D` without a key."""
-    defaults = settings_of(parallelism, settings, from_state, allow_non_restored)
-    if pyflink:
-        from penstock.common import pyflink_alias
+@contextmanager
+def program_context(
+    defaults: Mapping[str, str], pyflink: bool = False, executor: PipelineExecutor | None = None
+) -> Iterator[None]:
+    """While it is open, environments start from `defaults`, and `executor` runs their jobs.
 
-        pyflink_alias.install()
-    if defaults:
-        set_defaults(defaults)
-
-
-def set_defaults(settings: dict[str, str]) -> None:
-    """Make them the defaults of each environment that the program creates; what the program sets itself wins."""
+    What the program sets itself takes precedence. With `pyflink`, `import pyflink` gives penstock from now on.
+    """
+    # Imported here, not at the top: `penstock --help` is to answer at once.
+    from penstock.client.context_environment import ContextEnvironment, as_context
+    from penstock.common import pyflink_alias
     from penstock.common.configuration import Configuration
-    from penstock.datastream.stream_execution_environment import set_default_configuration
 
+    if pyflink:
+        pyflink_alias.install()
     configuration = Configuration()
-    for key, value in settings.items():
+    for key, value in defaults.items():
         configuration.set_string(key, value)
-    set_default_configuration(configuration)
+    with as_context(ContextEnvironment(configuration, executor)):
+        yield

@@ -10,7 +10,8 @@ from penstock.cli.options import (
     Parallelism,
     PyFlink,
     Settings,
-    prepare,
+    program_context,
+    settings_of,
 )
 from penstock.cli.script import run_script
 
@@ -26,7 +27,7 @@ def run(
 ) -> None:
     """Run JOB as `python JOB` would, with defaults from the command line.
 
-    What the job sets itself wins over -p and -D. Options stand before JOB; what follows it belongs to the job.
+    What the job sets itself takes precedence over -p and -D. Options precede JOB; arguments after it belong to the job.
 
     
       penstock run job.py
@@ -35,5 +36,5 @@ def run(
       penstock run -s latest -p 8 job.py
       penstock run --pyflink word_count.py
     """
-    prepare(parallelism, settings, pyflink, from_state, allow_non_restored)
-    run_script(job, arguments or [])
+    with program_context(settings_of(parallelism, settings, from_state, allow_non_restored), pyflink):
+        run_script(job, arguments or [])

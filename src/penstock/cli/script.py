@@ -1,7 +1,8 @@
-"""Running a user's file as `python file.py` would, and telling of its errors in the user's terms."""
+"""Runs a user's file like `python file.py`, and reports its errors without penstock's own frames."""
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import traceback
@@ -15,7 +16,8 @@ import typer
 import penstock
 from penstock.common.errors import JobCancelledError, JobError, PenstockError
 
-_PENSTOCK = str(Path(penstock.__file__).parent)
+# With the separator at the end: beside the package lies that of the examples, whose name begins like ours.
+_PENSTOCK = f"{Path(penstock.__file__).parent}{os.sep}"
 # Frames between our caller and the first line of the script.
 _STARTERS = (__file__, runpy.run_path.__code__.co_filename)
 
@@ -23,8 +25,8 @@ _STARTERS = (__file__, runpy.run_path.__code__.co_filename)
 def run_script(path: Path, arguments: Sequence[str]) -> None:
     """Run the file as `__main__`, with its own sys.argv and its own directory first on sys.path.
 
-    An error of penstock's is printed as a message, any other one with the traceback that Python would print; then
-    typer.Exit(1) is raised. SystemExit and KeyboardInterrupt pass through.
+    An error of penstock is printed as a message, any other one with Python's traceback; then typer.Exit(1) is raised.
+    SystemExit and KeyboardInterrupt are propagated.
     """
     with _interpreter_of(path, arguments):
         try:
@@ -56,7 +58,7 @@ def _from_script(trace: TracebackType | None) -> TracebackType | None:
 
 def _message(error: PenstockError) -> str:
     text = f"penstock.{type(error).__name__}: {error}"
-    # An error of the run says itself whose function it was; the line that called execute() would only mislead.
+    # The message of a job's failure already names the function; the line that called execute() would mislead.
     if isinstance(error, (JobError, JobCancelledError)):
         return text
     call = None

@@ -1,4 +1,4 @@
-"""`penstock state`: what is in a savepoint or checkpoint."""
+"""`penstock state`: shows the contents of a savepoint or checkpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 _LIMIT = 100
 
 state = typer.Typer(
-    help="Show what is in a savepoint or checkpoint.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
+    help="Show the contents of a savepoint or checkpoint.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
 )
 
 SnapshotPath = Annotated[
@@ -30,7 +33,7 @@ SnapshotPath = Annotated[
 
 @state.command("ls")
 def list_states(path: SnapshotPath) -> None:
-    """Show operators and their states: types, entries, bytes. Of a checkpoint all state is read to count it.
+    """Show operators and their states: types, entries, bytes. For a checkpoint, all state is read to count it.
 
     
       penstock state ls /data/savepoints/savepoint-…
@@ -41,20 +44,20 @@ def list_states(path: SnapshotPath) -> None:
 @state.command()
 def show(
     path: SnapshotPath,
-    uid: Annotated[str, typer.Argument(metavar="UID", show_default=False, help="The operator, as `ls` has it.")],
+    uid: Annotated[str, typer.Argument(metavar="UID", show_default=False, help="The operator, as listed by `ls`.")],
     name: Annotated[
-        str | None, typer.Argument(metavar="[STATE]", show_default=False, help="One of its states; else all of them.")
+        str | None, typer.Argument(metavar="[STATE]", show_default=False, help="One of its states; default: all.")
     ] = None,
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="K", show_default=False, help="Only this key: 5, a text, or (1, 'a')."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="N", help="No more than so many of each state.")
+        int, typer.Option("--limit", min=1, metavar="N", help="Maximum number of entries per state.")
     ] = _LIMIT,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object for each entry.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per entry.")] = False,
 ) -> None:
-    """Show the entries of an operator's state, one a line.
+    """Show the entries of an operator's state, one per line.
 
     Values of classes that can't be imported here are shown by their fields.
 
@@ -80,7 +83,7 @@ def _states(operator: OperatorInfo) -> Iterator[str]:
     rows = [
         (
             state.name,
-            state.type or "for penstock's own use",
+            state.type or "internal to penstock",
             _counted(state.entries, "entry", "entries"),
             as_size(state.bytes),
         )
@@ -118,7 +121,7 @@ def _show(reader: SavepointReader, uid: str, name: str | None, key: str | None, 
         for row in shown:
             typer.echo(_line(title, row, as_json, title in keyed, several))
         if next(rows, None) is not None:
-            typer.echo(f"there is more of '{title}': --limit {limit * 10}", err=True)
+            typer.echo(f"'{title}' has more entries: --limit {limit * 10}", err=True)
     if key is not None and not found:
         raise StateNotFoundError(f"no state of operator '{uid}' has an entry for the key {key}")
     return ""
@@ -148,12 +151,12 @@ def _rows(reader: SavepointReader, uid: str, name: str, key: str | None) -> Iter
             found = True
             yield row
     if not found:
-        # Dates, enums, records: by what they look like.
+        # Compare dates, enums and records by their printed form.
         yield from (row for row in reader.entries(uid, name) if key in (str(row[0]), repr(row[0])))
 
 
 def _keys(text: str) -> list[Any]:
-    """What somebody may mean who writes this: the text, or the value of Python that it is."""
+    """Return what the text may mean as a key: the text itself, or the Python literal it contains."""
     import ast
 
     from penstock.state.keys import KeyTypeError, encode_key
@@ -176,4 +179,6 @@ def _reader(path: str) -> SavepointReader:
         below = [found for _, found in completed_in(path)] if "is missing" in str(error) else []
         if not below:
             raise
-        raise CheckpointError(f"{path} holds checkpoints of a job: {', '.join(below)}. Name one of them") from None
+        raise CheckpointError(
+            f"{path} contains checkpoints of a job: {', '.join(below)}. Specify one of them"
+        ) from None

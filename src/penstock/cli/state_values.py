@@ -1,4 +1,4 @@
-"""Values of state for people, in a line, and for programs, as JSON."""
+"""Formats values of state: as a line for people, as JSON for programs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _DEPTH_MAX = 50
 
 
 def line_of(row: tuple[Any, ...]) -> str:
-    """A row of a state: its parts as Python writes them, each cut in the middle if it is long."""
+    """Format a row of a state with repr(); long parts are shortened in the middle."""
     return "  ".join(shortened(part).replace("\n", " ") for part in row)
 
 
 def json_of(value: Any, depth: int = 0) -> Any:
-    """A value as JSON has it. What JSON has no word for is told by its fields, or as Python writes it.
+    """Convert a value to JSON types. Values without a JSON form are represented by their fields, or by repr().
 
-    Objects with fields become dicts with the name of their class under "class"; dicts whose keys are no str become
-    lists of pairs; bytes are in base64.
+    Objects with fields become dicts with the class name under "class"; dicts with keys that are not str become lists of
+    pairs; bytes are base64.
     """
     if value is None or (isinstance(value, (bool, str)) and not isinstance(value, enum.Enum)):
         return value
@@ -47,7 +47,7 @@ def json_of(value: Any, depth: int = 0) -> Any:
 
 
 def _fields_of(value: Any) -> dict[str, Any] | None:
-    """The fields of an object that has names for them."""
+    """Return the fields of an object with named fields, else None."""
     kind = type(value).__name__
     if isinstance(value, MissingObject):
         more = {"arguments": list(value.arguments)} if value.arguments else {}

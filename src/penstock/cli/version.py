@@ -1,4 +1,4 @@
-"""`penstock version`: what is installed, for bug reports."""
+"""`penstock version`: prints installed versions, for bug reports."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ from penstock.jobmaster.restarts import restart_strategy
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
+from penstock.plan.static_splits import assign_statically
 from penstock.rpc.messages import TaskReport
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
-from penstock.runtime.source import assign_statically
 from penstock.spark.driver.batched_job import run_batched
 from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy

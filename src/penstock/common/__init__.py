@@ -1,4 +1,4 @@
-"""What programs name everywhere: types, rows, configuration, watermark strategies."""
+"""Common definitions of programs: types, rows, configuration, watermark strategies."""
 
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.config_options import ConfigOption, ConfigOptions

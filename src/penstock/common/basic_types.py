@@ -1,8 +1,8 @@
-"""Types of single values, and what all types have in common.
+"""Types of single values, and the base class of all types.
 
-Records travel as Python objects, whatever their declared type: nothing here is looked at per record. A declared type
-makes columns of savepoints and of files typed (`to_arrow`), where an undeclared one is a column of pickles.
-`to_internal_type` and `from_internal_type` convert between a Python value and what such a column holds.
+Records are Python objects whatever their declared type: no type is consulted per record. A declared type gives columns
+of savepoints and files a type (`to_arrow`); values without a declared type are pickled into a binary column.
+`to_internal_type` and `from_internal_type` convert between a Python value and its representation in such a column.
 """
 
 # The names are PyFlink's.
@@ -25,26 +25,26 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 class TypeInformation:
-    """Base of all types. Types are values: equal if they say the same, hashable, picklable."""
+    """Base class of all types. Types are values: equal if their definitions are equal, hashable, picklable."""
 
     def _parts(self) -> tuple[Any, ...]:
-        """What tells this type from others of its class."""
+        """Return the parameters that distinguish types of one class."""
         return ()
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """The Arrow type of a column of such values, or None: they are pickled."""
+        """Return the Arrow type of a column of such values, or None if they are pickled."""
         return None
 
     def need_conversion(self) -> bool:
-        """Whether a column holds something else than the Python value itself."""
+        """Return whether the representation in a column differs from the Python value."""
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
-        """From the Python value to what a column holds. None stays None."""
+        """Convert a Python value to its representation in a column. None stays None."""
         return obj
 
     def from_internal_type(self, obj: Any) -> Any:
-        """From what a column holds to the Python value. None stays None."""
+        """Convert the representation in a column to the Python value. None stays None."""
         return obj
 
     def __eq__(self, other: object) -> bool:
@@ -62,7 +62,7 @@ class TypeInformation:
 
 
 class BasicType(enum.Enum):
-    """Types of single values, by the names that Flink prints."""
+    """Types of single values, with the names that Flink prints."""
 
     STRING = "String"
     BYTE = "Byte"
@@ -88,7 +88,7 @@ _ARROW_NAMES = {
     BasicType.FLOAT: "float32",
     BasicType.DOUBLE: "float64",
     BasicType.CHAR: "string",
-    # Of any size and scale, which no decimal column of Arrow is: as text nothing is lost.
+    # Precision and scale are unbounded, unlike those of Arrow's decimal types: text preserves every digit.
     BasicType.BIG_INT: "string",
     BasicType.BIG_DEC: "string",
 }
@@ -106,7 +106,7 @@ PRIMITIVES = (
 
 
 class BasicTypeInfo(TypeInformation):
-    """A string, a truth value or a number."""
+    """A string, a boolean or a number."""
 
     def __init__(self, basic_type: BasicType) -> None:
         self._basic_type = basic_type
@@ -115,21 +115,21 @@ class BasicTypeInfo(TypeInformation):
         return (self._basic_type,)
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """A column of the type's width; text for the two that know no bound."""
+        """Return the Arrow type of the same width; text for the two unbounded number types."""
         import pyarrow
 
         return pyarrow.type_for_alias(_ARROW_NAMES[self._basic_type])
 
     def need_conversion(self) -> bool:
-        """Only numbers without bound need it: their columns are text."""
+        """True for unbounded numbers only: their columns are text."""
         return self._basic_type in _FROM_TEXT
 
     def to_internal_type(self, obj: Any) -> Any:
-        """Numbers without bound to text, all else as it is."""
+        """Convert unbounded numbers to text; other values are unchanged."""
         return obj if obj is None or self._basic_type not in _FROM_TEXT else str(obj)
 
     def from_internal_type(self, obj: Any) -> Any:
-        """Text to numbers without bound, all else as it is."""
+        """Convert text to unbounded numbers; other values are unchanged."""
         return obj if obj is None or self._basic_type not in _FROM_TEXT else _FROM_TEXT[self._basic_type](obj)
 
     def __repr__(self) -> str:
@@ -172,7 +172,7 @@ class BasicTypeInfo(TypeInformation):
 
     @staticmethod
     def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
-        """A float of 64 bits, which is Python's."""
+        """A float of 64 bits, as Python's float."""
         return BasicTypeInfo(BasicType.DOUBLE)
 
     @staticmethod
@@ -197,7 +197,7 @@ class BasicTypeInfo(TypeInformation):
 
 
 class InstantTypeInfo(BasicTypeInfo):
-    """An Instant; its column counts microseconds, as PyFlink's does, and cuts off what is below one."""
+    """An Instant; its column holds microseconds, as in PyFlink, and truncates nanoseconds."""
 
     def __init__(self, basic_type: BasicType = BasicType.INSTANT) -> None:
         super().__init__(basic_type)
@@ -222,7 +222,7 @@ class InstantTypeInfo(BasicTypeInfo):
 
 
 class SqlTimeTypeInfo(TypeInformation):
-    """Dates and times of the module datetime."""
+    """Types of the datetime module."""
 
     @staticmethod
     def DATE() -> TypeInformation:
@@ -241,7 +241,7 @@ class SqlTimeTypeInfo(TypeInformation):
 
 
 class DateTypeInfo(TypeInformation):
-    """A datetime.date; its column counts days since 1970-01-01."""
+    """A datetime.date; its column holds days since 1970-01-01."""
 
     def to_arrow(self) -> pyarrow.DataType | None:
         """A date."""
@@ -263,7 +263,7 @@ class DateTypeInfo(TypeInformation):
 
 
 class TimeTypeInfo(TypeInformation):
-    """A datetime.time; its column counts microseconds since midnight and keeps no time zone."""
+    """A datetime.time; its column holds microseconds since midnight and no time zone."""
 
     def to_arrow(self) -> pyarrow.DataType | None:
         """A time of day."""
@@ -287,9 +287,9 @@ class TimeTypeInfo(TypeInformation):
 
 
 class TimestampTypeInfo(TypeInformation):
-    """A datetime.datetime; its column counts microseconds since the epoch, without a zone: aware ones become UTC.
+    """A datetime.datetime; its column holds microseconds since the epoch without a zone. Aware values become UTC.
 
-    Unlike in PyFlink a naive datetime is taken as it stands, not as local time of the machine that runs the task.
+    Unlike in PyFlink, a naive datetime is stored unchanged and not interpreted in the local zone of the task's machine.
     """
 
     def to_arrow(self) -> pyarrow.DataType | None:
@@ -316,10 +316,10 @@ class TimestampTypeInfo(TypeInformation):
 
 
 class LocalTimeTypeInfo(TypeInformation):
-    """Java's dates and times without a zone; in Python the same values as those of SqlTimeTypeInfo."""
+    """Java's dates and times without a zone; in Python the same values as in SqlTimeTypeInfo."""
 
     class TimeType(enum.Enum):
-        """Which of the three it is."""
+        """Which of the three types."""
 
         LOCAL_DATE = 0
         LOCAL_TIME = 1
@@ -353,11 +353,11 @@ class LocalTimeTypeInfo(TypeInformation):
 
 
 class PickledBytesTypeInfo(TypeInformation):
-    """Anything that can be pickled: the type of what has no declared type."""
+    """Any picklable value: the type of values without a declared type."""
 
 
 def checked_type(type_info: TypeInformation) -> TypeInformation:
-    """`type_info` itself. Raises TypeError if it is no TypeInformation."""
+    """Return `type_info`. Raises TypeError if it is not a TypeInformation."""
     if isinstance(type_info, TypeInformation):
         return type_info
     raise TypeError(f"expected a TypeInformation such as Types.LONG(), got {type_info!r}")

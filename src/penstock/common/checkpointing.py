@@ -1,4 +1,4 @@
-"""What checkpoints promise, and what becomes of them when a job is cancelled."""
+"""Consistency mode of checkpoints, and their retention after cancellation."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import enum
 
 
 class CheckpointingMode(enum.Enum):
-    """What state says after a recovery. Source: Flink docs, "Checkpointing"."""
+    """Consistency of state after a recovery. Source: Flink docs, "Checkpointing"."""
 
     EXACTLY_ONCE = 0
-    """Each record is in the state once. Tasks with several inputs hold some back while a barrier is on its way."""
+    """Each record affects state exactly once. Tasks with several inputs align barriers, and buffer inputs meanwhile."""
     AT_LEAST_ONCE = 1
-    """Some records may be in the state twice after a recovery. Nothing is held back."""
+    """Records may affect state twice after a recovery. Barriers are not aligned, so no input is buffered."""
 
 
 class ExternalizedCheckpointRetention(enum.Enum):
-    """What becomes of the checkpoints of a cancelled job. Those of a failed one stay, if they are kept at all."""
+    """Retention of the checkpoints of a cancelled job. Those of a failed job are retained unless disabled here."""
 
     DELETE_ON_CANCELLATION = 0
     """They are deleted."""
     RETAIN_ON_CANCELLATION = 1
-    """They stay until someone deletes them: the job can go on from the last one."""
+    """Retained until deleted by the user: the job can be restored from the latest."""
     NO_EXTERNALIZED_CHECKPOINTS = 2
-    """Checkpoints are for recovery inside one run of the job only."""
+    """Not retained: checkpoints serve recovery within one run of the job only."""

@@ -1,4 +1,4 @@
-"""Results that are still to come."""
+"""Results of asynchronous calls."""
 
 from __future__ import annotations
 
@@ -9,29 +9,32 @@ T = TypeVar("T")
 
 
 class CompletableFuture(Generic[T]):
-    """The result of something asked of a running job. A thin cover over `concurrent.futures.Future`."""
+    """The result of an asynchronous request to a running job. Wraps `concurrent.futures.Future`."""
 
     def __init__(self, future: Future[T]) -> None:
         self._future = future
 
     def cancel(self) -> bool:
-        """Give up waiting; whether that succeeded. What was asked for may happen all the same."""
+        """Cancel the future and return whether that succeeded. The request itself may still be carried out."""
         return self._future.cancel()
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled before there was a result."""
+        """Whether the future was cancelled before it completed."""
         return self._future.cancelled()
 
     def done(self) -> bool:
-        """Whether it is over: a result, an error, or cancelled."""
+        """Whether the future has completed with a result or an error, or was cancelled."""
         return self._future.done()
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait for the result. Raises what went wrong, or TimeoutError after `timeout` seconds if given."""
+        """Wait for the result.
+
+        Raises the error of the call, or TimeoutError after `timeout` seconds (None: no limit).
+        """
         return self._future.result(timeout)
 
     def exception(self) -> BaseException | None:
-        """What went wrong; None if nothing did, or not yet. Does not wait."""
+        """Return the error; None if there is none, or not yet. Does not wait."""
         if not self._future.done():
             return None
         try:

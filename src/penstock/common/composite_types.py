@@ -1,4 +1,4 @@
-"""Types made of types: arrays, lists, maps, rows, tuples."""
+"""Composite types: arrays, lists, maps, rows, tuples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _ArrayTypeInfo(TypeInformation):
-    """Several values of one type, in order."""
+    """An ordered collection of values of one type."""
 
     def __init__(self, element_type: TypeInformation) -> None:
         self._element_type = checked_type(element_type)
@@ -22,34 +22,34 @@ class _ArrayTypeInfo(TypeInformation):
         return (self._element_type,)
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """A list of what the elements are; None if these are pickled."""
+        """Return a list of the elements' Arrow type; None if the elements are pickled."""
         import pyarrow
 
         element = self._element_type.to_arrow()
         return None if element is None else pyarrow.list_(element)
 
     def need_conversion(self) -> bool:
-        """If the elements do."""
+        """True if the elements need conversion."""
         return self._element_type.need_conversion()
 
     def to_internal_type(self, obj: Any) -> Any:
-        """Each element converted."""
+        """Convert each element."""
         return obj if obj is None or not self.need_conversion() else list(map(self._element_type.to_internal_type, obj))
 
     def from_internal_type(self, obj: Any) -> Any:
-        """Each element converted."""
+        """Convert each element."""
         if obj is None or not self.need_conversion():
             return obj
         return list(map(self._element_type.from_internal_type, obj))
 
 
 class PrimitiveArrayTypeInfo(_ArrayTypeInfo):
-    """An array of numbers or truth values without None. Of BYTE: bytes. Raises TypeError for other elements."""
+    """An array of numbers or booleans without None. Of BYTE: bytes. Raises TypeError for other elements."""
 
     def __init__(self, element_type: TypeInformation) -> None:
         super().__init__(element_type)
         if element_type not in [BasicTypeInfo(primitive) for primitive in PRIMITIVES]:
-            raise TypeError(f"a primitive array holds numbers, truth values or characters, not {element_type!r}")
+            raise TypeError(f"a primitive array contains numbers, booleans or characters, not {element_type!r}")
 
     def to_arrow(self) -> pyarrow.DataType | None:
         """Binary for bytes, else a list."""
@@ -59,12 +59,12 @@ class PrimitiveArrayTypeInfo(_ArrayTypeInfo):
 
 
 class BasicArrayTypeInfo(_ArrayTypeInfo):
-    """An array of numbers, truth values or strings; None may be among them. Raises TypeError for other elements."""
+    """An array of numbers, booleans or strings, possibly None. Raises TypeError for other elements."""
 
     def __init__(self, element_type: TypeInformation) -> None:
         super().__init__(element_type)
         if element_type not in [BasicTypeInfo(basic_type) for basic_type in (*PRIMITIVES, BasicType.STRING)]:
-            raise TypeError(f"a basic array holds numbers, truth values, characters or strings, not {element_type!r}")
+            raise TypeError(f"a basic array contains numbers, booleans, characters or strings, not {element_type!r}")
 
 
 class ObjectArrayTypeInfo(_ArrayTypeInfo):
@@ -97,18 +97,18 @@ class MapTypeInfo(TypeInformation):
         return None if key is None or value is None else pyarrow.map_(key, value)
 
     def need_conversion(self) -> bool:
-        """If keys or values do."""
+        """True if keys or values need conversion."""
         return self._key_type_info.need_conversion() or self._value_type_info.need_conversion()
 
     def to_internal_type(self, obj: Any) -> Any:
-        """Each key and value converted."""
+        """Convert each key and value."""
         if obj is None or not self.need_conversion():
             return obj
         to_key, to_value = self._key_type_info.to_internal_type, self._value_type_info.to_internal_type
         return {to_key(key): to_value(value) for key, value in obj.items()}
 
     def from_internal_type(self, obj: Any) -> Any:
-        """Each key and value converted, from a dict or from pairs."""
+        """Convert each key and value, from a dict or from pairs."""
         if obj is None:
             return None
         to_key, to_value = self._key_type_info.from_internal_type, self._value_type_info.from_internal_type
@@ -137,7 +137,7 @@ class _FieldsTypeInfo(TypeInformation):
         return pyarrow.struct(list(zip(self._column_names(), types, strict=True)))
 
     def need_conversion(self) -> bool:
-        """Always: a column holds a dict by the fields' names (f0, f1 … if they have none)."""
+        """True: a column holds a dict by field name (f0, f1 … for unnamed fields)."""
         return True
 
     def _to_columns(self, values: Sequence[Any]) -> dict[str, Any]:
@@ -150,9 +150,9 @@ class _FieldsTypeInfo(TypeInformation):
 
 
 class RowTypeInfo(_FieldsTypeInfo):
-    """A Row, with or without names of its fields. Raises ValueError unless there are as many names as types.
+    """A Row, with or without field names. Raises ValueError if the numbers of names and types differ.
 
-    `record_class`: values are instances of this dataclass or NamedTuple instead. It takes no part in equality.
+    `record_class`: values are instances of this dataclass or NamedTuple instead of Row. It is ignored by equality.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class RowTypeInfo(_FieldsTypeInfo):
     ) -> None:
         self._field_types = [checked_type(field_type) for field_type in field_types]
         if field_names is not None and len(field_names) != len(field_types):
-            raise ValueError(f"{len(field_types)} types were given for the fields {', '.join(field_names)}")
+            raise ValueError(f"got {len(field_types)} types for the fields {', '.join(field_names)}")
         self._field_names = None if field_names is None else list(field_names)
         self.record_class = record_class
 
@@ -174,16 +174,16 @@ class RowTypeInfo(_FieldsTypeInfo):
         return super()._column_names() if self._field_names is None else self._field_names
 
     def get_field_names(self) -> list[str]:
-        """Names of the fields, in order: f0, f1 … if they were given none."""
+        """Return the names of the fields, in order; f0, f1 … if they are unnamed."""
         return list(self._column_names())
 
     def get_field_index(self, field_name: str) -> int:
-        """Position of that field, or -1 if there is none."""
+        """Return the position of the field, or -1 if there is none."""
         names = self._column_names()
         return names.index(field_name) if field_name in names else -1
 
     def to_internal_type(self, obj: Any) -> Any:
-        """From a Row, a tuple or list, a dict by names, or an object with attributes of these names."""
+        """Convert a Row, tuple, list, dict by name, or object with attributes of these names."""
         if obj is None:
             return None
         names = self._column_names()
@@ -196,7 +196,7 @@ class RowTypeInfo(_FieldsTypeInfo):
         return self._to_columns([getattr(obj, name) for name in names])
 
     def from_internal_type(self, obj: Any) -> Any:
-        """To a Row, or to an instance of `record_class`."""
+        """Convert to a Row, or to an instance of `record_class`."""
         if obj is None:
             return None
         values = self._from_columns(obj)
@@ -224,11 +224,11 @@ class TupleTypeInfo(_FieldsTypeInfo):
         return tuple(self._field_types)
 
     def to_internal_type(self, obj: Any) -> Any:
-        """From a tuple, a list or a Row."""
+        """Convert a tuple, list or Row."""
         return None if obj is None else self._to_columns(tuple(obj))
 
     def from_internal_type(self, obj: Any) -> Any:
-        """To a tuple."""
+        """Convert to a tuple."""
         return None if obj is None else tuple(self._from_columns(obj))
 
     def __repr__(self) -> str:
@@ -236,7 +236,7 @@ class TupleTypeInfo(_FieldsTypeInfo):
 
 
 class ExternalTypeInfo(TypeInformation):
-    """What another type says, marked as coming from outside. PyFlink needs the mark for its tables."""
+    """Wraps another type and marks it as external. PyFlink's tables need this mark."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         self._type_info = checked_type(type_info)
@@ -245,17 +245,17 @@ class ExternalTypeInfo(TypeInformation):
         return (self._type_info,)
 
     def to_arrow(self) -> pyarrow.DataType | None:
-        """As the type inside."""
+        """As the wrapped type."""
         return self._type_info.to_arrow()
 
     def need_conversion(self) -> bool:
-        """As the type inside."""
+        """As the wrapped type."""
         return self._type_info.need_conversion()
 
     def to_internal_type(self, obj: Any) -> Any:
-        """As the type inside."""
+        """As the wrapped type."""
         return self._type_info.to_internal_type(obj)
 
     def from_internal_type(self, obj: Any) -> Any:
-        """As the type inside."""
+        """As the wrapped type."""
         return self._type_info.from_internal_type(obj)

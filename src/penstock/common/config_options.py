@@ -1,4 +1,4 @@
-"""Options of the configuration: a key, a type, a default."""
+"""Configuration options: a key, a type, a default."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ E = TypeVar("E", bound=enum.Enum)
 
 @dataclass(frozen=True, slots=True)
 class ConfigOption(Generic[T]):
-    """A key of the configuration, with the type of its value and the value that it has while it is not set."""
+    """A configuration key, with the type of its value and its default."""
 
     key: str
     value_type: ValueType[T]
     default: T
     description: str = ""
     fallback_keys: tuple[str, ...] = ()
-    """Other keys under which it is found, in this order, when its own is not set."""
+    """Further keys that are looked up, in this order, if the option's own key is not set."""
 
     def with_description(self, description: str) -> ConfigOption[T]:
-        """The same option, explained."""
+        """Return a copy of the option with a description."""
         return dataclasses.replace(self, description=description)
 
     def with_fallback_keys(self, *keys: str) -> ConfigOption[T]:
-        """The same option, also found under these keys (older spellings)."""
+        """Return a copy of the option that is also looked up under these keys (older spellings)."""
         return dataclasses.replace(self, fallback_keys=keys)
 
 
@@ -55,7 +55,7 @@ class ConfigOptions:
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:
-        """Has a key, wants a type."""
+        """Has a key, needs a type."""
 
         def __init__(self, key: str) -> None:
             self._key = key
@@ -73,7 +73,7 @@ class ConfigOptions:
             return ConfigOptions.TypedConfigOptionBuilder(self._key, IntegerType(64))
 
         def float_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
-            """A float. Python has but one kind."""
+            """A float. Python has one float type only."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, FloatType())
 
         def double_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
@@ -105,16 +105,16 @@ class ConfigOptions:
             return ConfigOptions.TypedConfigOptionBuilder(self._key, EnumType(enum_class))
 
     class TypedConfigOptionBuilder(Generic[T]):
-        """Has a key and a type, wants a default."""
+        """Has a key and a type, needs a default."""
 
         def __init__(self, key: str, value_type: ValueType[T]) -> None:
             self._key = key
             self._value_type = value_type
 
         def default_value(self, value: T) -> ConfigOption[T]:
-            """The value while it is not set."""
+            """Set the default."""
             return ConfigOption(self._key, self._value_type, value)
 
         def no_default_value(self) -> ConfigOption[T | None]:
-            """None while it is not set."""
+            """The default is None."""
             return ConfigOption(self._key, self._value_type, None)

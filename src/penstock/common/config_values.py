@@ -1,6 +1,6 @@
-"""How values of settings are written, and read back: `5 s`, `64 mb`, `true`, `fixed-delay`, `a;b`.
+"""Text form of configuration values and its parsing: `5 s`, `64 mb`, `true`, `fixed-delay`, `a;b`.
 
-A configuration holds text only, so that it looks the same in a file, in a program and on the way to a worker.
+A configuration holds text only, so that it is the same in a file, in a program and when it is sent to a worker.
 Source: Flink docs, "Configuration"; units as Flink accepts them.
 """
 
@@ -45,26 +45,26 @@ _BYTES_PER_UNIT: dict[str, int] = {
 
 
 def parse_duration(text: str) -> int:
-    """Whole milliseconds of a duration such as `5 s`, `10 min`, `1 d`; a number without a unit counts milliseconds.
+    """Parse a duration such as `5 s`, `10 min`, `1 d` to whole milliseconds; a number without a unit is milliseconds.
 
-    Raises ValueError if it is none.
+    Raises ValueError for invalid text.
     """
     number, unit = _number_and_unit(text, "a duration such as '200 ms', '5 s', '10 min' or '1 d'")
     per_unit = _MILLIS_PER_UNIT.get(unit or "ms")
     if per_unit is None:
-        raise ValueError(f"{text!r} has no known unit of time: d, h, min, s, ms, us and ns are")
+        raise ValueError(f"{text!r} has no known unit of time; known units: d, h, min, s, ms, us and ns")
     return int(number * per_unit)
 
 
 def parse_memory_size(text: str) -> int:
-    """Bytes of a size such as `64 mb`, in units of 1024; a number without a unit counts bytes.
+    """Parse a size such as `64 mb` to bytes, in units of 1024; a number without a unit is bytes.
 
-    Raises ValueError if it is none.
+    Raises ValueError for invalid text.
     """
     number, unit = _number_and_unit(text, "a size such as '512 kb', '64 mb' or '1 gb'")
     per_unit = _BYTES_PER_UNIT.get(unit or "b")
     if per_unit is None:
-        raise ValueError(f"{text!r} has no known unit of size: b, kb, mb, gb and tb are")
+        raise ValueError(f"{text!r} has no known unit of size; known units: b, kb, mb, gb and tb")
     return number * per_unit
 
 
@@ -76,7 +76,7 @@ def _number_and_unit(text: str, expected: str) -> tuple[int, str]:
 
 
 def parse_list(text: str) -> list[str]:
-    """Elements of a list, written `a;b` or as YAML does: `[a, b]`, or a line `- a` for each."""
+    """Parse a list written as `a;b` or in YAML: `[a, b]`, or one line `- a` per element."""
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):
         parts = text[1:-1].split(",")
@@ -88,7 +88,7 @@ def parse_list(text: str) -> list[str]:
 
 
 def to_text(value: Any) -> str:
-    """The text that stands for a value in a configuration. Raises TypeError for values that none stands for."""
+    """Format a value as configuration text. Raises TypeError for unsupported types."""
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, str):
@@ -106,22 +106,22 @@ def to_text(value: Any) -> str:
     if isinstance(value, dict):
         return json.dumps({str(key): to_text(item) for key, item in value.items()})
     raise TypeError(
-        f"a setting is text, a number, a truth value, a duration, a list or a dict, got {value!r} "
+        f"a setting must be text, a number, a boolean, a duration, a list or a dict, got {value!r} "
         f"of type {type(value).__name__}"
     )
 
 
 class ValueType(ABC, Generic[T_co]):
-    """What the value of an option is, and how to read it from text."""
+    """The type of an option's value, and its conversion from and to text."""
 
     name: str
 
     @abstractmethod
     def parse(self, text: str) -> T_co:
-        """The value that `text` stands for. Raises ValueError if it stands for none."""
+        """Parse `text`. Raises ValueError if it is invalid."""
 
     def format(self, value: Any) -> str:
-        """The text that stands for `value`. Raises ValueError or TypeError if it is not of this type."""
+        """Format `value` as text. Raises ValueError or TypeError if it has another type."""
         text = to_text(value)
         self.parse(text)
         return text
@@ -133,7 +133,7 @@ class TextType(ValueType[str]):
     name = "text"
 
     def parse(self, text: str) -> str:
-        """The text itself."""
+        """Return the text itself."""
         return text
 
 
@@ -143,7 +143,7 @@ class BooleanType(ValueType[bool]):
     name = "true or false"
 
     def parse(self, text: str) -> bool:
-        """Upper and lower case do not matter."""
+        """Parse, ignoring case."""
         lowered = text.strip().lower()
         if lowered not in ("true", "false"):
             raise ValueError(f"{text!r} is neither true nor false")
@@ -151,14 +151,14 @@ class BooleanType(ValueType[bool]):
 
 
 class IntegerType(ValueType[int]):
-    """A whole number of at most `bits` bits with its sign."""
+    """A signed integer of at most `bits` bits."""
 
     def __init__(self, bits: int) -> None:
         self.name = "a whole number"
         self._limit: int = 2 ** (bits - 1)
 
     def parse(self, text: str) -> int:
-        """Decimal digits, with a sign or without."""
+        """Parse decimal digits with an optional sign."""
         number = int(text)
         if not -self._limit <= number < self._limit:
             raise ValueError(f"{text!r} is not between {-self._limit} and {self._limit - 1}")
@@ -171,21 +171,21 @@ class FloatType(ValueType[float]):
     name = "a number"
 
     def parse(self, text: str) -> float:
-        """As Python writes it."""
+        """Parse Python's syntax of floats."""
         return float(text)
 
 
 class DurationType(ValueType[int]):
-    """A length of time, in whole milliseconds."""
+    """A duration in whole milliseconds."""
 
     name = "a duration"
 
     def parse(self, text: str) -> int:
-        """As `parse_duration` reads it."""
+        """Parse with `parse_duration`."""
         return parse_duration(text)
 
     def format(self, value: Any) -> str:
-        """An int counts milliseconds; Duration, Time and timedelta do as well as text."""
+        """Format an int of milliseconds, a Duration, Time, timedelta or text."""
         return super().format(f"{value} ms" if type(value) is int else value)
 
 
@@ -195,27 +195,27 @@ class MemorySizeType(ValueType[int]):
     name = "a size"
 
     def parse(self, text: str) -> int:
-        """As `parse_memory_size` reads it."""
+        """Parse with `parse_memory_size`."""
         return parse_memory_size(text)
 
 
 class ListType(ValueType[list[str]]):
-    """Several texts."""
+    """A list of strings."""
 
     name = "a list"
 
     def parse(self, text: str) -> list[str]:
-        """As `parse_list` reads it."""
+        """Parse with `parse_list`."""
         return parse_list(text)
 
 
 class MapType(ValueType[dict[str, str]]):
-    """Names to texts."""
+    """A map from strings to strings."""
 
     name = "a list of name:value"
 
     def parse(self, text: str) -> dict[str, str]:
-        """`a:1,b:2` as Flink writes it, or a JSON object."""
+        """Parse Flink's syntax `a:1,b:2`, or a JSON object."""
         if text.lstrip().startswith("{"):
             return {key: to_text(value) for key, value in json.loads(text).items()}
         pairs = [part.partition(":") for part in text.split(",") if part.strip()]
@@ -225,14 +225,14 @@ class MapType(ValueType[dict[str, str]]):
 
 
 class EnumType(ValueType[E]):
-    """One of the members of an enum, by its name."""
+    """A member of an enum, by name."""
 
     def __init__(self, enum_class: type[E]) -> None:
         self._enum_class = enum_class
         self.name = f"one of {', '.join(enum_class.__members__)}"
 
     def parse(self, text: str) -> E:
-        """Upper and lower case do not matter, nor whether words are joined by `-` or `_`."""
+        """Parse, ignoring case and treating `-` and `_` as equal."""
         try:
             return self._enum_class[text.strip().upper().replace("-", "_")]
         except KeyError:

@@ -1,4 +1,4 @@
-"""The ends of time, as Flink has them: timestamps are int milliseconds in 64 bits."""
+"""Flink's minimum and maximum timestamps: int milliseconds of 64 bits."""
 
 from typing import Final
 

@@ -1,35 +1,35 @@
-"""What penstock raises, one tree.
+"""The exceptions of penstock, as one tree.
 
 PenstockError
-├── ProgramError            the program itself is wrong: known before anything runs
-├── ConfigurationError      a setting is wrong, or missing where it must be set at start
-├── StateNotFoundError      a snapshot was asked for an operator or a state that it does not have
+├── ProgramError            the program is invalid: detected before anything runs
+├── ConfigurationError      a setting is invalid, or missing where it is required at start
+├── StateNotFoundError      a snapshot does not contain the requested operator or state
 ├── NotEnoughSlotsError     the job needs more slots than Spark has
 ├── JobError                the job ran and failed
 │   ├── UserFunctionError   a user's function raised
-│   ├── SourceError         input that could not be read or understood
-│   ├── TaskLostError       a worker or executor went away
-│   └── CheckpointError     state that could not be written, found or read back
-└── JobCancelledError       the job was cancelled before it gave a result
+│   ├── SourceError         input could not be read or parsed
+│   ├── TaskLostError       a worker or executor was lost
+│   └── CheckpointError     state could not be written, found or restored
+└── JobCancelledError       the job was cancelled before it produced a result
 """
 
 from __future__ import annotations
 
 
 class PenstockError(Exception):
-    """Base of all errors that penstock raises on purpose."""
+    """Base class of all errors that penstock raises deliberately."""
 
 
 class ProgramError(PenstockError):
-    """The program is wrong in itself (two operators with one uid, a missing key, an unbounded source in BATCH)."""
+    """The program is invalid (two operators with one uid, a missing key, an unbounded source in BATCH)."""
 
 
 class ConfigurationError(PenstockError):
-    """A setting has a wrong value, or a running session lacks one that is fixed at its start."""
+    """A setting has an invalid value, or a running session lacks a setting that is fixed at its start."""
 
 
 class StateNotFoundError(PenstockError):
-    """A savepoint or checkpoint has no such operator or state: the message says what it has."""
+    """A savepoint or checkpoint has no such operator or state; the message lists what it has."""
 
 
 class NotEnoughSlotsError(PenstockError):
@@ -37,27 +37,27 @@ class NotEnoughSlotsError(PenstockError):
 
 
 class JobError(PenstockError):
-    """The job failed while it ran."""
+    """The job failed while running."""
 
 
 class UserFunctionError(JobError):
-    """A user's function raised: the message says whose, where and on which value, with the user's own traceback."""
+    """A user's function raised. The message names operator, position and value, and has the user's own traceback."""
 
 
 class SourceError(JobError):
-    """A source met input that it can't read: a missing file, a line that is not JSON, a truncated archive."""
+    """A source can't read its input: a missing file, a line that is not JSON, a truncated archive."""
 
 
 class TaskLostError(JobError):
-    """A worker process, an executor or its heartbeats went away."""
+    """A worker process, an executor or its heartbeats were lost."""
 
 
 class CheckpointError(JobError):
-    """State could not be written, or what was written is missing, damaged, or not that of this program."""
+    """State could not be written, or stored state is missing, damaged, or belongs to another program."""
 
 
 class DamagedCheckpointError(CheckpointError):
-    """A part of a snapshot is missing, cut off, or not what was written: it will not get better."""
+    """Part of a snapshot is missing, truncated or corrupted. Retrying does not help."""
 
 
 class JobCancelledError(PenstockError):

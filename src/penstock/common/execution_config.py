@@ -1,4 +1,4 @@
-"""How a program is executed: a typed view over its configuration."""
+"""Execution settings of a program: a typed view of its configuration."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _KEY_GROUPS_MAX = 2**15
 
 
 class ExecutionConfig:
-    """Settings of the execution. What it sets goes into the configuration that it was made with.
+    """Execution settings. Setters write to the configuration passed to the constructor.
 
-    What PyFlink's also has for Java's serializers (Kryo, Avro, POJOs) and closures has no meaning here.
+    PyFlink's settings of Java serializers (Kryo, Avro, POJOs) and closures have no equivalent here.
     """
 
     PARALLELISM_DEFAULT = -1
-    """To `set_parallelism`: back to `parallelism.default`'s own default."""
+    """Argument of `set_parallelism` that restores the default of `parallelism.default`."""
     PARALLELISM_UNKNOWN = -2
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration() if configuration is None else configuration
 
     def get_parallelism(self) -> int:
-        """Number of subtasks of operators that set none themselves."""
+        """Return the number of subtasks of operators without a parallelism of their own."""
         return self._configuration.get(options.PARALLELISM)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """Set the number of subtasks of operators that set none. Raises ValueError unless 1 or more, or -1: unset."""
+        """Set the default parallelism of operators. Raises ValueError unless it is 1 or more, or -1 (unset)."""
         if parallelism == self.PARALLELISM_DEFAULT:
             self._configuration.remove_config(options.PARALLELISM.key)
             return self
@@ -37,12 +37,12 @@ class ExecutionConfig:
         return self
 
     def get_max_parallelism(self) -> int:
-        """The number of key groups, or -1: derived from the parallelism."""
+        """Return the number of key groups, or -1 if it is derived from the parallelism."""
         max_parallelism = self._configuration.get(options.MAX_PARALLELISM)
         return -1 if max_parallelism is None else max_parallelism
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
-        """Set the number of key groups: no keyed operator can have more subtasks.
+        """Set the number of key groups, which bounds the parallelism of keyed operators.
 
         Raises ValueError unless it is 1 to 32,768.
         """
@@ -52,102 +52,102 @@ class ExecutionConfig:
         return self
 
     def get_auto_watermark_interval(self) -> int:
-        """Milliseconds between two calls of `on_periodic_emit`; 0: never called."""
+        """Return the interval in milliseconds between calls of `on_periodic_emit`; 0: never called."""
         return self._configuration.get(options.AUTO_WATERMARK_INTERVAL)
 
     def set_auto_watermark_interval(self, interval: TimeLength) -> ExecutionConfig:
-        """Set how often watermarks are generated. Raises ValueError if negative."""
+        """Set the interval of periodic watermarks. Raises ValueError if negative."""
         interval_ms = _at_least("the watermark interval in ms", to_milliseconds(interval), 0)
         self._configuration.set(options.AUTO_WATERMARK_INTERVAL, interval_ms)
         return self
 
     def get_latency_tracking_interval(self) -> int:
-        """Milliseconds between two latency markers of a source; 0: none are sent."""
+        """Return the interval in milliseconds between latency markers of a source; 0: none are sent."""
         return self._configuration.get(options.LATENCY_INTERVAL)
 
     def set_latency_tracking_interval(self, interval: TimeLength) -> ExecutionConfig:
-        """Set how often sources send latency markers. 0 or less: never."""
+        """Set the interval of latency markers. 0 or less: none are sent."""
         self._configuration.set(options.LATENCY_INTERVAL, max(0, to_milliseconds(interval)))
         return self
 
     def get_task_cancellation_interval(self) -> int:
-        """Milliseconds between two attempts to cancel a task."""
+        """Return the interval in milliseconds between attempts to cancel a task."""
         return self._configuration.get(options.TASK_CANCELLATION_INTERVAL)
 
     def set_task_cancellation_interval(self, interval: TimeLength) -> ExecutionConfig:
-        """Set the time between two attempts to cancel a task. Raises ValueError if negative."""
+        """Set the interval between attempts to cancel a task. Raises ValueError if negative."""
         interval_ms = _at_least("the cancellation interval in ms", to_milliseconds(interval), 0)
         self._configuration.set(options.TASK_CANCELLATION_INTERVAL, interval_ms)
         return self
 
     def get_task_cancellation_timeout(self) -> int:
-        """Milliseconds after which workers whose tasks don't end are killed; 0: never."""
+        """Return the time in milliseconds after which workers with tasks still running are killed; 0: never."""
         return self._configuration.get(options.TASK_CANCELLATION_TIMEOUT)
 
     def set_task_cancellation_timeout(self, timeout: TimeLength) -> ExecutionConfig:
-        """Set after what time workers whose tasks don't end are killed. Raises ValueError if negative."""
+        """Set the time after which workers with tasks still running are killed. Raises ValueError if negative."""
         timeout_ms = _at_least("the cancellation timeout in ms", to_milliseconds(timeout), 0)
         self._configuration.set(options.TASK_CANCELLATION_TIMEOUT, timeout_ms)
         return self
 
     def enable_generic_types(self) -> ExecutionConfig:
-        """Allow values without a declared type, which are pickled. This is the default."""
+        """Allow values without a declared type, which are pickled. The default."""
         self._configuration.set(options.GENERIC_TYPES, True)
         return self
 
     def disable_generic_types(self) -> ExecutionConfig:
-        """Refuse values without a declared type."""
+        """Reject values without a declared type."""
         self._configuration.set(options.GENERIC_TYPES, False)
         return self
 
     def has_generic_types_disabled(self) -> bool:
-        """Whether values without a declared type are refused."""
+        """Return whether values without a declared type are rejected."""
         return not self._configuration.get(options.GENERIC_TYPES)
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
-        """Give operators without a uid one that follows from the graph. This is the default."""
+        """Derive the uid of operators without one from the graph. The default."""
         self._configuration.set(options.AUTO_GENERATE_UIDS, True)
         return self
 
     def disable_auto_generated_uids(self) -> ExecutionConfig:
-        """Refuse programs with operators that have no uid: their state would be lost when the graph changes."""
+        """Reject operators without a uid: their state would be lost when the graph changes."""
         self._configuration.set(options.AUTO_GENERATE_UIDS, False)
         return self
 
     def has_auto_generated_uids_enabled(self) -> bool:
-        """Whether operators without a uid are given one."""
+        """Return whether operators without a uid are assigned one."""
         return self._configuration.get(options.AUTO_GENERATE_UIDS)
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Accepted for Flink's sake: chained operators always pass references."""
+        """Accepted for compatibility with Flink: chained operators always pass references."""
         self._configuration.set(options.OBJECT_REUSE, True)
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Accepted for Flink's sake: chained operators pass references all the same."""
+        """Accepted for compatibility with Flink: chained operators pass references in any case."""
         self._configuration.set(options.OBJECT_REUSE, False)
         return self
 
     def is_object_reuse_enabled(self) -> bool:
-        """What was set; it changes nothing."""
+        """Return the value set; it has no effect."""
         return self._configuration.get(options.OBJECT_REUSE)
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """What was set for all functions to read."""
+        """Return the parameters readable by all functions."""
         parameters = self._configuration.get(options.GLOBAL_JOB_PARAMETERS)
         return parameters.copy()
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, str]) -> ExecutionConfig:
-        """Set what functions read by `RuntimeContext.get_job_parameter`."""
+        """Set the parameters that functions read with `RuntimeContext.get_job_parameter`."""
         self._configuration.set(options.GLOBAL_JOB_PARAMETERS, dict(global_job_parameters_dict))
         return self
 
     def is_use_snapshot_compression(self) -> bool:
-        """Whether snapshots of state are compressed."""
+        """Return whether state snapshots are compressed."""
         return self._configuration.get(options.SNAPSHOT_COMPRESSION)
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
-        """Set whether snapshots of state are compressed."""
+        """Set whether state snapshots are compressed."""
         self._configuration.set(options.SNAPSHOT_COMPRESSION, use_snapshot_compression)
         return self
 

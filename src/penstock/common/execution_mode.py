@@ -1,4 +1,4 @@
-"""How a program runs: as a stream, or as a batch."""
+"""Execution modes of a program: streaming or batch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import enum
 
 
 class RuntimeExecutionMode(enum.Enum):
-    """How a DataStream program is executed. Source: Flink docs, "Execution Mode (Batch/Streaming)"."""
+    """Execution mode of a DataStream program. Source: Flink docs, "Execution Mode (Batch/Streaming)"."""
 
     STREAMING = 0
-    """All tasks at once; results as they come; event time by watermarks, and checkpoints."""
+    """All tasks run at once; results are emitted continuously; event time follows watermarks; checkpoints are taken."""
     BATCH = 1
-    """Stage after stage; bounded sources only; event time stands still until all of the input is there."""
+    """Stages run one after another; bounded sources only; event time does not advance before the end of the input."""
     AUTOMATIC = 2
     """BATCH if all sources are bounded, else STREAMING."""

@@ -1,4 +1,4 @@
-"""Paths and the file systems behind them: local paths, and URLs of whatever pyarrow (or fsspec, if installed) opens."""
+"""Paths and their file systems: local paths, and URLs of any file system of pyarrow (or fsspec, if installed)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def is_url(path: str) -> bool:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """The path as every process understands it: URLs as they are, local paths absolute, with `~` replaced.
+    """Return a path valid in every process: URLs are unchanged, local paths become absolute, `~` is expanded.
 
-    Raises TypeError for what is no path, ValueError for an empty one.
+    Raises TypeError if it is not a path, ValueError if it is empty.
     """
     text = os.fspath(path)
     if not isinstance(text, str):
         raise TypeError(f"a path must be a str or a pathlib.Path, got {path!r}")
     if not text:
-        raise ValueError("a path is empty")
+        raise ValueError("the path is empty")
     return text if is_url(text) else str(Path(text).expanduser().absolute())
 
 
 def file_system_of(path: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URL, and the path inside it.
+    """Return the file system of a path or URL, and the path inside it.
 
-    Raises ValueError for a scheme that nothing here opens, OSError if the file system can't be reached.
+    Raises ValueError for an unsupported scheme, OSError if the file system can't be reached.
     """
     import pyarrow
     from pyarrow import fs

@@ -1,4 +1,4 @@
-"""When a batch task may start."""
+"""Start condition of batch tasks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class InputDependencyConstraint(enum.Enum):
-    """Which of its inputs must be there before a task starts. Spark decides that here: kept for its name only."""
+    """Which inputs must be available before a task starts. Ignored, because Spark decides: kept for compatibility."""
 
     ANY = 0
     ALL = 1

@@ -1,4 +1,4 @@
-"""JobClient: a running job in the hands of the program that started it."""
+"""JobClient: the handle of a running job."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ T = TypeVar("T")
 
 
 class JobRun(Protocol):
-    """What a client needs of a running job."""
+    """What a JobClient requires of a running job."""
 
     @property
     def status(self) -> JobStatus:
-        """Where the job is."""
+        """Return the job's status."""
 
     @property
     def metrics(self) -> Any:
-        """Its JobMetrics."""
+        """Return its JobMetrics."""
 
     @property
     def checkpoints(self) -> list[Any]:
-        """Its CheckpointReports, oldest first."""
+        """Return its CheckpointReports, oldest first."""
 
     def cancel(self) -> None:
-        """Ask it to stop."""
+        """Request cancellation."""
 
     def savepoint(self, directory: str | None) -> Future[str]:
-        """Take a savepoint; the future is given its path."""
+        """Take a savepoint; the future completes with its path."""
 
     def stop(self, directory: str | None, drain: bool) -> Future[str]:
-        """Stop it with a savepoint; the future is given its path."""
+        """Stop the job with a savepoint; the future completes with its path."""
 
     def wait(self) -> BaseException | None:
-        """Wait for its end; the error with which it ended, if any."""
+        """Wait for the end of the job; return the error that ended it, if any."""
 
 
 class JobClient:
-    """Status, metrics, cancel and result of one job. Futures are PyFlink's CompletableFuture."""
+    """Controls one job: status, metrics, cancellation, savepoints, result. Futures are PyFlink's CompletableFuture."""
 
     def __init__(self, job_id: JobID, run: JobRun) -> None:
         self._job_id = job_id
@@ -53,58 +53,59 @@ class JobClient:
         self._began = time.monotonic()
 
     def get_job_id(self) -> JobID:
-        """Id of the job."""
+        """Return the job's id."""
         return self._job_id
 
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """Where the job is now."""
+        """Return the job's current status."""
         return _later(lambda: self._run.status)
 
     def cancel(self) -> CompletableFuture[None]:
-        """Stop the job; done when it has stopped. A job that has ended stays as it is."""
+        """Cancel the job; completes when it has stopped. A finished job is unchanged."""
         self._run.cancel()
         return _later(self._wait)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Take a savepoint below a directory, or below `execution.checkpointing.savepoint-dir`; gives its path.
+        """Take a savepoint in a directory, or in `execution.checkpointing.savepoint-dir`. The result is its path.
 
-        The job goes on. The future raises CheckpointError if the savepoint failed, JobError if the job is not running.
+        The job continues. The future raises CheckpointError if the savepoint fails, JobError if the job is not running.
         """
         return CompletableFuture(self._run.savepoint(savepoint_directory))
 
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """Stop the job with a savepoint; gives its path. Sources emit nothing after it, what came before is committed.
+        """Stop the job with a savepoint. The result is its path. Sources stop emitting, earlier output is committed.
 
-        `advance_to_end_of_event_time`: first all windows and event-time timers fire, for a job that is not to go on.
+        `advance_to_end_of_event_time`: fire all windows and event-time timers first, for a job that will not be
+        resumed.
         """
         return CompletableFuture(self._run.stop(savepoint_directory, advance_to_end_of_event_time))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """The result, once the job has ended; JobError or JobCancelledError if it did not end well."""
+        """Return the result when the job has finished; raises JobError or JobCancelledError if it did not succeed."""
         return _later(self._result)
 
     def get_metrics(self) -> dict[str, dict[str, int | float]]:
-        """Counters by operator name: numRecordsIn, numRecordsOut, numLateRecordsDropped, users' own."""
+        """Return counters by operator name: numRecordsIn, numRecordsOut, numLateRecordsDropped, user-defined ones."""
         metrics: dict[str, dict[str, int | float]] = self._run.metrics.as_dict()
         return metrics
 
     def get_vertex_metrics(self) -> list[Any]:
-        """Counters of each vertex and subtask: bytes, state read back, busy, idle and back-pressured time, latency."""
+        """Return metrics per vertex and subtask: bytes, restored state, busy, idle and back-pressured time, latency."""
         vertices: list[Any] = self._run.metrics.vertices()
         return vertices
 
     def get_checkpoints(self) -> list[Any]:
-        """The last hundred completed checkpoints, oldest first.
+        """Return the latest completed checkpoints (up to 100), oldest first.
 
-        Of each: duration, alignment, synchronous and asynchronous time (ms, of the slowest subtask), bytes written and
-        in all; `subtasks` has the same of each subtask.
+        Each has duration, alignment, synchronous and asynchronous time (ms, of the slowest subtask), bytes written and
+        total bytes; `subtasks` has the same per subtask.
         """
         return self._run.checkpoints
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """Metrics that users' functions registered, added up over subtasks."""
+        """Return the metrics registered by user functions, summed over subtasks."""
         return _later(self._accumulators)
 
     def _accumulators(self) -> dict[str, Any]:
@@ -124,7 +125,7 @@ class JobClient:
 
 
 def _later(call: Callable[[], T]) -> CompletableFuture[T]:
-    """A future that a thread of its own completes: callers may wait with a timeout, or not at all."""
+    """Run the call on its own thread: callers may wait with a timeout, or not at all."""
     future: Future[T] = Future()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""What is known of a job once it has finished."""
+"""The result of a finished job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.common.job_id import JobID
 
 
 class JobExecutionResult:
-    """Result of a job: how long it ran, and its accumulators. `net_runtime` is in milliseconds."""
+    """Run time and accumulators of a finished job. `net_runtime` is in milliseconds."""
 
     def __init__(self, job_id: JobID, net_runtime: int, accumulators: Mapping[str, Any] | None = None) -> None:
         self._job_id = job_id
@@ -21,15 +21,15 @@ class JobExecutionResult:
         return self._job_id
 
     def get_net_runtime(self) -> int:
-        """Milliseconds from the start of the tasks to their end."""
+        """Milliseconds from the start to the end of the tasks."""
         return self._net_runtime
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """The value of an accumulator, or None if the job has none of that name."""
+        """Return the value of an accumulator, or None if there is none of that name."""
         return self._accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        """All accumulators by name."""
+        """Return all accumulators by name."""
         return dict(self._accumulators)
 
     def __str__(self) -> str:

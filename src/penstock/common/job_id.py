@@ -1,4 +1,4 @@
-"""Names of jobs that no two jobs share."""
+"""Unique ids of jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _HEX = re.compile(r"[0-9a-f]{32}")
 
 
 class JobID:
-    """Identifies one submission of a program: 32 hexadecimal digits. Raises ValueError if given anything else."""
+    """Identifies one submission of a program: 32 hexadecimal digits. Raises ValueError for anything else."""
 
     __slots__ = ("_hex",)
 
@@ -20,7 +20,7 @@ class JobID:
 
     @staticmethod
     def generate() -> JobID:
-        """A new one."""
+        """Return a new random id."""
         return JobID(uuid.uuid4().hex)
 
     def __str__(self) -> str:

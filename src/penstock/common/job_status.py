@@ -6,32 +6,32 @@ import enum
 
 
 class JobStatus(enum.Enum):
-    """The state that a job is in. Source: Flink docs, "Jobs and Scheduling", JobManager Data Structures."""
+    """The state of a job. Source: Flink docs, "Jobs and Scheduling", JobManager Data Structures."""
 
     CREATED = 0
-    """Accepted; no task runs yet."""
+    """Accepted; no task is running yet."""
     RUNNING = 1
     FAILING = 2
-    """A task failed and the job will not go on; its tasks are being stopped."""
+    """A task failed and the job will not restart; its tasks are being stopped."""
     FAILED = 3
     CANCELLING = 4
-    """Someone asked for it to end; its tasks are being stopped."""
+    """Cancellation was requested; its tasks are being stopped."""
     CANCELED = 5
     FINISHED = 6
-    """All tasks came to their end."""
+    """All tasks have finished."""
     RESTARTING = 7
-    """A task failed; all are being stopped and will start again from the last checkpoint."""
+    """A task failed; all tasks are being stopped and will restart from the latest checkpoint."""
     SUSPENDED = 8
-    """Stopped here, while another JobManager may go on with it."""
+    """Stopped here, but another JobManager may recover it."""
     RECONCILING = 9
-    """A JobManager has come back and is finding out what still runs."""
+    """A restarted JobManager is determining which tasks still run."""
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over for good, on any JobManager."""
+        """Whether the job has ended on every JobManager."""
         return self in _OVER
 
     def is_terminal_state(self) -> bool:
-        """Whether the job is over on this JobManager."""
+        """Whether the job has ended on this JobManager."""
         return self in _OVER or self is JobStatus.SUSPENDED
 
 

@@ -1,7 +1,7 @@
-"""The options that penstock knows, with Flink's keys and Flink's defaults.
+"""The options of penstock, with Flink's keys and defaults.
 
-One default differs: `execution.buffer-timeout.interval` is 5 ms, as Flink's 100 ms would hide how quick an exchange is.
-Durations are read as ints of milliseconds. Source: Flink docs, "Configuration".
+One default differs: `execution.buffer-timeout.interval` is 5 ms, because Flink's 100 ms would dominate the latency of
+an exchange. Durations are read as ints of milliseconds. Source: Flink docs, "Configuration".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_PARALLELISM = (
     _key("pipeline.max-parallelism")
     .int_type()
     .no_default_value()
-    .with_description("The number of key groups. Not set: derived from the parallelism, 128 at least.")
+    .with_description("The number of key groups. Not set: derived from the parallelism, at least 128.")
 )
 PIPELINE_NAME = _key("pipeline.name").string_type().no_default_value()
 AUTO_WATERMARK_INTERVAL = _key("pipeline.auto-watermark-interval").duration_type().default_value(200)
@@ -48,12 +48,13 @@ OBJECT_REUSE = (
     _key("pipeline.object-reuse")
     .boolean_type()
     .default_value(False)
-    .with_description("Accepted for Flink's sake: chained operators always pass references.")
+    .with_description("Accepted for compatibility with Flink: chained operators always pass references.")
 )
 GLOBAL_JOB_PARAMETERS = _key("pipeline.global-job-parameters").map_type().default_value({})
 
 # Execution
 
+TARGET = _key("execution.target").string_type().default_value("local")
 RUNTIME_MODE = (
     _key("execution.runtime-mode").enum_type(RuntimeExecutionMode).default_value(RuntimeExecutionMode.STREAMING)
 )
@@ -77,13 +78,13 @@ TASK_CANCELLATION_TIMEOUT = (
     _key("task.cancellation.timeout")
     .duration_type()
     .default_value(180_000)
-    .with_description("Workers whose tasks have not ended by then are killed. 0: never.")
+    .with_description("Time after which workers with tasks still running are killed. 0: never.")
 )
 LATENCY_INTERVAL = (
     _key("metrics.latency.interval")
     .duration_type()
     .default_value(0)
-    .with_description("How often sources send latency markers. 0: never.")
+    .with_description("Interval at which sources send latency markers. 0: never.")
 )
 
 # Checkpoints and state
@@ -124,13 +125,13 @@ ALIGNMENT_MEMORY = (
     _key("task.checkpoint.alignment.max-memory")
     .memory_type()
     .default_value(64 << 20)
-    .with_description("What a task sets aside beyond this, while barriers are aligned, goes to local disk.")
+    .with_description("Buffers held back by barrier alignment beyond this size are written to local disk.")
 )
 ALIGNMENT_MAX_SIZE = (
     _key("task.checkpoint.alignment.max-size")
     .memory_type()
     .default_value(4 << 30)
-    .with_description("A task that would set aside more than this declines the checkpoint.")
+    .with_description("A task declines a checkpoint whose alignment would hold back more than this.")
 )
 SNAPSHOT_COMPRESSION = _key("execution.checkpointing.snapshot-compression").boolean_type().default_value(False)
 CHECKPOINT_DIRECTORY = (
@@ -148,7 +149,7 @@ STATE_RECOVERY_PATH = (
     .no_default_value()
     .with_fallback_keys("execution.savepoint.path")
     .with_description(
-        "The checkpoint that the job starts from: its path, or `latest`, the newest of a job of this name."
+        "The checkpoint from which the job starts: a path, or `latest`, the newest of a job of this name."
     )
 )
 IGNORE_UNCLAIMED_STATE = (
@@ -156,7 +157,7 @@ IGNORE_UNCLAIMED_STATE = (
     .boolean_type()
     .default_value(False)
     .with_fallback_keys("execution.savepoint.ignore-unclaimed-state")
-    .with_description("Whether state of operators that the program does not have is left behind.")
+    .with_description("Whether state of operators that the program does not have is ignored.")
 )
 STATE_BACKEND = (
     _key("state.backend.type")
@@ -181,7 +182,7 @@ ROCKSDB_CACHED_ENTRIES = (
     _key("state.backend.rocksdb.cached-entries")
     .int_type()
     .default_value(50_000)
-    .with_description("So many changed entries of a state are held in memory before they go to RocksDB.")
+    .with_description("Number of changed entries of a state held in memory before they are written to RocksDB.")
 )
 
 # Restarts
@@ -190,7 +191,7 @@ SLOT_REQUEST_TIMEOUT = (
     _key("slot.request.timeout")
     .duration_type()
     .default_value(300_000)
-    .with_description("So long a restart waits for slots: an executor that was lost may come again.")
+    .with_description("How long a restart waits for slots: a lost executor may be replaced.")
 )
 
 RESTART_STRATEGY = (
@@ -233,7 +234,7 @@ SHOW_SPARK_STACK = (
     _key("penstock.errors.show-spark-stack")
     .boolean_type()
     .default_value(False)
-    .with_description("Whether the error of a failed job has Spark's stack below the user's traceback.")
+    .with_description("Whether the error of a failed job includes Spark's stack trace below the user's traceback.")
 )
 
 ALL_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = tuple(
@@ -245,9 +246,9 @@ _TYPING_MISTAKES_MAX = 2
 
 
 def closest(key: str, among: Iterable[str] = _OPTIONS_BY_KEY) -> list[str]:
-    """The known keys that are at most two typing mistakes away from `key`, the nearest first.
+    """Return the known keys within an edit distance of two from `key`, nearest first.
 
-    Upper case, and `_` in the place of `-`, count for nothing.
+    Case, and `_` in place of `-`, are ignored.
     """
     wanted = _spelled_plainly(key)
     distances = ((_typing_mistakes(wanted, known), known) for known in among)
@@ -255,10 +256,10 @@ def closest(key: str, among: Iterable[str] = _OPTIONS_BY_KEY) -> list[str]:
 
 
 def check_keys(configuration: Configuration) -> list[str]:
-    """Find settings that would silently do nothing. Returns a sentence for each key that is not known.
+    """Find settings without effect. Returns a sentence for each unknown key.
 
-    Keys of Spark (`spark.…`) pass. Raises ConfigurationError for a key that looks like a known one with a typing
-    mistake; keys of Flink that penstock has no use for are only told of.
+    Keys of Spark (`spark.…`) are accepted. Raises ConfigurationError for a key that is close to a known one, and so
+    probably misspelt; Flink's keys that penstock does not use are only reported.
     """
     unknown = []
     for key in sorted(configuration.key_set()):
@@ -267,12 +268,12 @@ def check_keys(configuration: Configuration) -> list[str]:
         nearest = closest(key)
         if nearest:
             raise ConfigurationError(f"there is no option {key!r}. Did you mean {' or '.join(map(repr, nearest))}?")
-        unknown.append(f"{key!r} is set, but penstock has no such option: it does nothing")
+        unknown.append(f"{key!r} is set, but penstock has no such option: it has no effect")
     return unknown
 
 
 def check_values(configuration: Configuration) -> None:
-    """Read every known option once. Raises ConfigurationError for the first value that is not of its option's type."""
+    """Parse every known option. Raises ConfigurationError for the first value that does not have its option's type."""
     for option in ALL_OPTIONS:
         configuration.get(option)
 
@@ -282,7 +283,7 @@ def _spelled_plainly(key: str) -> str:
 
 
 def _typing_mistakes(left: str, right: str) -> int:
-    """Characters to insert, remove or change (Levenshtein), or more than the maximum if that many and more."""
+    """Return the Levenshtein distance, or more than the maximum if it exceeds the maximum."""
     if abs(len(left) - len(right)) > _TYPING_MISTAKES_MAX:
         return _TYPING_MISTAKES_MAX + 1
     row = list(range(len(right) + 1))

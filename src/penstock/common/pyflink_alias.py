@@ -1,4 +1,4 @@
-"""An import hook that answers to `pyflink` with penstock's modules, so that a PyFlink program runs unchanged.
+"""An import hook that maps `pyflink` to penstock's modules, so that a PyFlink program runs unchanged.
 
 `pyflink.x.y` is `penstock.x.y`: the same module object, hence the same classes. The driver installs the hook before it
 runs the program, and a worker before it loads the program's script, which imports `pyflink` there again.
@@ -19,7 +19,7 @@ _TO = "penstock"
 
 
 class _SameModule(Loader):
-    """Gives a module under a second name, and leaves what it says of itself as it was."""
+    """Returns an existing module under a second name and leaves its attributes unchanged."""
 
     def __init__(self, name: str) -> None:
         self._module = importlib.import_module(name)
@@ -29,17 +29,20 @@ class _SameModule(Loader):
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has put the spec of the second name here.
+        # The import system has replaced __spec__ by the spec of the second name: restore it.
         module.__spec__ = self._spec
 
 
 class PyFlinkFinder(MetaPathFinder):
-    """Finds `pyflink` and what is below it, before a PyFlink that may be installed."""
+    """Finds `pyflink` and its submodules, before an installed PyFlink."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module of penstock by that name; None for other packages, ModuleNotFoundError if there is none."""
+        """Return the spec of penstock's module; None for other packages.
+
+        Raises ModuleNotFoundError if there is none.
+        """
         if fullname != _FROM and not fullname.startswith(f"{_FROM}."):
             return None
         name = _TO + fullname.removeprefix(_FROM)
@@ -49,11 +52,11 @@ class PyFlinkFinder(MetaPathFinder):
 
 
 def install() -> None:
-    """From now on, in this process, `import pyflink` gives penstock. Twice is as good as once."""
+    """Make `import pyflink` return penstock in this process. Idempotent."""
     if not is_installed():
         sys.meta_path.insert(0, PyFlinkFinder())
 
 
 def is_installed() -> bool:
-    """Whether `install` was called: what the driver tells its workers."""
+    """Whether `install` was called; the driver forwards this to its workers."""
     return any(isinstance(finder, PyFlinkFinder) for finder in sys.meta_path)

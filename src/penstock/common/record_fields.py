@@ -1,4 +1,4 @@
-"""The fields of a record, whatever it is: a dict, a Row, a tuple, a list, or an object with attributes."""
+"""Access to the fields of a record: a dict, a Row, a tuple, a list, or an object with attributes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from penstock.common.types import Row
 
 
 def fields_of(record: Any, names: tuple[str, ...]) -> Sequence[Any]:
-    """The values of a record's fields, in the order of `names`.
+    """Return the values of a record's fields, in the order of `names`.
 
-    By name where the record has names, else by position. Raises ValueError or TypeError if they do not fit.
+    Fields are matched by name if the record has names, else by position. Raises ValueError or TypeError on a mismatch.
     """
     if isinstance(record, dict):
         return [record.get(name) for name in names]
@@ -23,10 +23,8 @@ def fields_of(record: Any, names: tuple[str, ...]) -> Sequence[Any]:
         try:
             return [getattr(record, name) for name in names]
         except AttributeError as error:
-            raise TypeError(
-                f"a record with the fields {', '.join(names)} is expected, got {record!r}: {error}"
-            ) from None
+            raise TypeError(f"expected a record with the fields {', '.join(names)}, got {record!r}: {error}") from None
     values = list(record)
     if len(values) != len(names):
-        raise ValueError(f"a record with the fields {', '.join(names)} is expected, got {record!r}")
+        raise ValueError(f"expected a record with the fields {', '.join(names)}, got {record!r}")
     return values

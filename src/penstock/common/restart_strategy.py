@@ -1,4 +1,4 @@
-"""What happens after a failure: descriptions of restart strategies, as programs give them.
+"""Restart strategies, as set by programs.
 
 Source: Flink docs, "Task Failure Recovery", Restart Strategies.
 """
@@ -15,26 +15,26 @@ from penstock.common.time import TimeLength, to_milliseconds
 
 
 class RestartStrategyConfiguration(ABC):
-    """Says when a failed job is started again."""
+    """Defines whether and when a failed job restarts."""
 
     @abstractmethod
     def get_description(self) -> str:
-        """One sentence for people."""
+        """Return a one-sentence description."""
 
     @abstractmethod
     def apply_to(self, configuration: Configuration) -> None:
-        """Set this strategy in a configuration, which is where the JobManager finds it."""
+        """Set this strategy in a configuration, from which the JobMaster reads it."""
 
 
 class RestartStrategies:
-    """Makes descriptions of restart strategies. Lengths of time: timedelta, Duration, Time or int milliseconds."""
+    """Creates restart strategies. Durations: timedelta, Duration, Time or int milliseconds."""
 
     @dataclass(frozen=True)
     class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """The first failure is the end of the job."""
+        """The first failure ends the job."""
 
         def get_description(self) -> str:
-            """One sentence for people."""
+            """Return a one-sentence description."""
             return "Restart deactivated."
 
         def apply_to(self, configuration: Configuration) -> None:
@@ -43,18 +43,18 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """What the configuration says, or its default."""
+        """Use the strategy of the configuration, or its default."""
 
         def get_description(self) -> str:
-            """One sentence for people."""
-            return "Restart as the configuration says."
+            """Return a one-sentence description."""
+            return "Restart as configured."
 
         def apply_to(self, configuration: Configuration) -> None:
-            """Leave the configuration as it is."""
+            """Leave the configuration unchanged."""
 
     @dataclass(frozen=True)
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """A number of restarts, always after the same time. Raises ValueError if one of the two is negative."""
+        """A fixed number of restarts after a fixed delay. Raises ValueError if an argument is negative."""
 
         restart_attempts: int
         delay_ms: int
@@ -64,15 +64,15 @@ class RestartStrategies:
             _refuse_negative("delay in ms", self.delay_ms)
 
         def get_restart_attempts(self) -> int:
-            """How often the job is restarted."""
+            """Return the maximum number of restarts."""
             return self.restart_attempts
 
         def get_delay_between_attempts_interval(self) -> timedelta:
-            """Time between a failure and the restart."""
+            """Return the time between a failure and the restart."""
             return timedelta(milliseconds=self.delay_ms)
 
         def get_description(self) -> str:
-            """One sentence for people."""
+            """Return a one-sentence description."""
             return f"Restart {self.restart_attempts} times, {self.delay_ms} ms after each failure."
 
         def apply_to(self, configuration: Configuration) -> None:
@@ -83,7 +83,7 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Restarts as long as failures are rare enough. Raises ValueError if one of the figures is negative."""
+        """Restarts unless failures exceed a rate. Raises ValueError if an argument is negative."""
 
         max_failures: int
         interval_ms: int
@@ -95,19 +95,19 @@ class RestartStrategies:
             _refuse_negative("delay in ms", self.delay_ms)
 
         def get_max_failure_rate(self) -> int:
-            """How many failures an interval may have."""
+            """Return the number of failures allowed per interval."""
             return self.max_failures
 
         def get_failure_interval(self) -> timedelta:
-            """The interval in which failures are counted."""
+            """Return the interval over which failures are counted."""
             return timedelta(milliseconds=self.interval_ms)
 
         def get_delay_between_attempts_interval(self) -> timedelta:
-            """Time between a failure and the restart."""
+            """Return the time between a failure and the restart."""
             return timedelta(milliseconds=self.delay_ms)
 
         def get_description(self) -> str:
-            """One sentence for people."""
+            """Return a one-sentence description."""
             return (
                 f"Restart {self.delay_ms} ms after each failure, "
                 f"unless there are more than {self.max_failures} within {self.interval_ms} ms."
@@ -122,19 +122,19 @@ class RestartStrategies:
 
     @staticmethod
     def no_restart() -> RestartStrategyConfiguration:
-        """No restart."""
+        """Never restart."""
         return RestartStrategies.NoRestartStrategyConfiguration()
 
     @staticmethod
     def fall_back_restart() -> RestartStrategyConfiguration:
-        """What the configuration says."""
+        """Use the strategy of the configuration."""
         return RestartStrategies.FallbackRestartStrategyConfiguration()
 
     @staticmethod
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: TimeLength
     ) -> RestartStrategies.FixedDelayRestartStrategyConfiguration:
-        """Up to `restart_attempts` restarts, each `delay_between_attempts` after the failure."""
+        """Restart up to `restart_attempts` times, each `delay_between_attempts` after the failure."""
         return RestartStrategies.FixedDelayRestartStrategyConfiguration(
             restart_attempts, to_milliseconds(delay_between_attempts)
         )
@@ -143,7 +143,7 @@ class RestartStrategies:
     def failure_rate_restart(
         failure_rate: int, failure_interval: TimeLength, delay_interval: TimeLength
     ) -> RestartStrategies.FailureRateRestartStrategyConfiguration:
-        """Restarts, until there are more than `failure_rate` failures within `failure_interval`."""
+        """Restart until there are more than `failure_rate` failures within `failure_interval`."""
         return RestartStrategies.FailureRateRestartStrategyConfiguration(
             failure_rate, to_milliseconds(failure_interval), to_milliseconds(delay_interval)
         )

@@ -1,4 +1,4 @@
-"""How values become bytes for the outside world, and bytes values: for message queues and for files."""
+"""Conversion of values to and from bytes, for message queues and files."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ from penstock.common.types import Row
 
 
 class SerializationSchema(ABC):
-    """Turns a value into the bytes of a message."""
+    """Converts a value to the bytes of a message."""
 
     @abstractmethod
     def serialize(self, element: Any) -> bytes | None:
-        """The bytes that stand for `element`; None where a message without content is meant."""
+        """Return the bytes of `element`; None for a message without content."""
 
 
 class DeserializationSchema(ABC):
-    """Turns the bytes of a message into a value."""
+    """Converts the bytes of a message to a value."""
 
     @abstractmethod
     def deserialize(self, message: bytes) -> Any:
-        """The value that `message` stands for. None: the message is left out."""
+        """Return the value of `message`. None: the message is skipped."""
 
     def is_end_of_stream(self, element: Any) -> bool:
-        """Whether `element` says that nothing comes after it."""
+        """Return whether `element` marks the end of the stream."""
         return False
 
     def get_produced_type(self) -> TypeInformation:
-        """The type of the values."""
+        """Return the type of the values."""
         return Types.PICKLED_BYTE_ARRAY()
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Strings. Raises ValueError if Python knows no such character set."""
+    """Strings in a character set. Raises ValueError if Python does not know it."""
 
     def __init__(self, charset: str = "UTF-8") -> None:
         self._charset = _known_charset(charset)
 
     def serialize(self, element: Any) -> bytes:
-        """The encoded string. Raises TypeError if `element` is no str."""
+        """Encode a string. Raises TypeError if `element` is not a str."""
         if not isinstance(element, str):
             raise TypeError(f"SimpleStringSchema writes str, got {element!r} of type {type(element).__name__}")
         return element.encode(self._charset)
 
     def deserialize(self, message: bytes) -> str:
-        """The decoded string. Raises UnicodeDecodeError if the bytes are no such text."""
+        """Decode a string. Raises UnicodeDecodeError if the bytes are invalid."""
         return message.decode(self._charset)
 
     def get_produced_type(self) -> TypeInformation:
@@ -64,54 +64,54 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
-    """Bytes, as they are."""
+    """Bytes, unchanged."""
 
     def serialize(self, element: Any) -> bytes:
-        """The bytes. Raises TypeError if `element` is no bytes-like object."""
+        """Return the bytes. Raises TypeError if `element` is not bytes-like."""
         if not isinstance(element, (bytes, bytearray, memoryview)):
             raise TypeError(f"ByteArraySchema writes bytes, got {element!r} of type {type(element).__name__}")
         return bytes(element)
 
     def deserialize(self, message: bytes) -> bytes:
-        """The bytes."""
+        """Return the bytes."""
         return message
 
     def get_produced_type(self) -> TypeInformation:
-        """An array of BYTE, which is what bytes are."""
+        """An array of BYTE, the type of bytes."""
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """One field of a Row or tuple, which must hold bytes. Raises ValueError if `field_index` is negative."""
+    """One field of a Row or tuple, which must contain bytes. Raises ValueError if `field_index` is negative."""
 
     def __init__(self, field_index: int) -> None:
         if field_index < 0:
-            raise ValueError(f"the position of a field is 0 or more, got {field_index}")
+            raise ValueError(f"field_index must be 0 or more, got {field_index}")
         self._field_index = field_index
 
     def serialize(self, element: Any) -> bytes | None:
-        """The bytes of that field. Raises TypeError if it holds something else than bytes or None."""
+        """Return the bytes of the field. Raises TypeError if it is neither bytes nor None."""
         value = element[self._field_index]
         if value is None or isinstance(value, bytes):
             return value
-        raise TypeError(f"field {self._field_index} of {element!r} must hold bytes, got {value!r}")
+        raise TypeError(f"field {self._field_index} of {element!r} must be bytes, got {value!r}")
 
 
 class Encoder(ABC):
-    """Writes values into a file, one after the other."""
+    """Encodes values to be appended to a file."""
 
     @abstractmethod
     def encode(self, value: Any) -> bytes:
-        """What is appended to the file for `value`; its line ending, if there is one, included."""
+        """Return the bytes appended to the file for `value`, including its line ending, if any."""
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """`str(value)`, a line each. Raises ValueError if Python knows no such character set."""
+        """`str(value)`, one per line. Raises ValueError if Python does not know the character set."""
         return _StringEncoder(charset_name)
 
     @staticmethod
     def json_encoder() -> Encoder:
-        """JSON, a line each. Rows become objects by their names, or arrays; dates and decimals become strings."""
+        """One JSON value per line. Rows become objects by name, or arrays; dates and decimals become strings."""
         return _JsonEncoder()
 
     @staticmethod
@@ -124,47 +124,47 @@ class Encoder(ABC):
         null_value: str = "",
         charset_name: str = "UTF-8",
     ) -> Encoder:
-        """Comma-separated values, a record each: dicts, Rows, tuples, or objects with attributes. No header.
+        """CSV records without a header. Records are dicts, Rows, tuples, or objects with attributes.
 
-        `columns`: names of the fields to write, in order; left out, records must be Rows, tuples or lists, and all
-        their fields are written. Values are quoted where they must be; `quote_char` None: never, and what would need
-        it is an error unless there is an `escape_char`. True is `true`, dates are ISO 8601, lists and dicts JSON, bytes
-        base64. `null_value`: what stands for None. Raises TypeError or ValueError for names or characters that can't
-        be.
+        `columns`: names of the fields to write, in order; if None, records must be Rows, tuples or lists, and all
+        fields are written. Values are quoted where necessary. `quote_char` None disables quoting: a value that needs it
+        raises an error, unless there is an `escape_char`. True is `true`, dates are ISO 8601, lists and dicts JSON,
+        bytes base64.
+        `null_value`: text that stands for None. Raises TypeError or ValueError for invalid names or characters.
         """
         return _CsvEncoder(columns, (delimiter, quote_char, escape_char), null_value, charset_name)
 
 
 class BulkWriter(ABC):
-    """Writes one file whose format does not let records be appended one by one: columns, footers."""
+    """Writes one file of a format that can't append single records: columns, footers."""
 
     @abstractmethod
     def add_element(self, element: Any) -> None:
-        """Take one value. It may be held back."""
+        """Add one value, which may be buffered."""
 
     def add_elements(self, elements: Sequence[Any]) -> None:
-        """Take several, in order. Override it where that is cheaper than one by one."""
+        """Add several values, in order. Override it where that is cheaper than adding one by one."""
         for element in elements:
             self.add_element(element)
 
     @abstractmethod
     def flush(self) -> None:
-        """Write what is held back, as far as the format allows."""
+        """Write buffered values, as far as the format allows."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Write all that is left, footer included. The stream is closed by whoever opened it."""
+        """Write all remaining data, including the footer. The stream is closed by its owner."""
 
     def discard(self) -> None:
-        """Called instead of `finish` where the file is given up: release what is open. The stream is still open."""
+        """Called instead of `finish` if the file is discarded: release resources. The stream is still open."""
 
 
 class BulkWriterFactory(ABC):
-    """Makes a BulkWriter for each file. Pickled to the workers: holds settings, nothing open."""
+    """Creates a BulkWriter for each file. Pickled to the workers, so it holds settings only and nothing open."""
 
     @abstractmethod
     def create(self, stream: IO[bytes]) -> BulkWriter:
-        """A writer onto an empty file."""
+        """Create a writer to an empty file."""
 
 
 class _StringEncoder(Encoder):
@@ -186,7 +186,7 @@ def _json_form(value: Any) -> Any:
     raise TypeError(f"{value!r} of type {type(value).__name__} can't be written as JSON")
 
 
-# Outside of the encoder, which is pickled.
+# Module-level, because the encoder is pickled.
 _JSON = msgspec.json.Encoder(enc_hook=_json_form, decimal_format="string")
 
 
@@ -201,7 +201,7 @@ class _CsvEncoder(Encoder):
     ) -> None:
         if isinstance(columns, str) or (columns is not None and not columns):
             raise TypeError(f"columns must be a list of names, or None, got {columns!r}")
-        _csv_line(characters)  # raises TypeError for characters that can't separate or quote
+        _csv_line(characters)  # raises TypeError for invalid separator or quote characters
         self._columns = None if columns is None else tuple(columns)
         self._characters = characters
         self._null_value = null_value
@@ -213,7 +213,9 @@ class _CsvEncoder(Encoder):
         elif isinstance(value, (Row, tuple, list)):
             fields = list(value)
         else:
-            raise TypeError(f"a CSV record by position is a Row, tuple or list; name the columns for {value!r}")
+            raise TypeError(
+                f"a CSV record without column names must be a Row, tuple or list; set columns for {value!r}"
+            )
         null = self._null_value
         texts = [
             null if field is None else field if type(field) in _CSV_AS_IT_IS else _csv_form(field) for field in fields
@@ -226,7 +228,7 @@ class _CsvEncoder(Encoder):
 
 @lru_cache(maxsize=64)
 def _csv_line(characters: _CsvCharacters) -> Callable[[Sequence[Any]], str]:
-    """The function from fields to a line. Outside of the encoder, which is pickled."""
+    """Return the function from fields to a line. Module-level, because the encoder is pickled."""
     delimiter, quote_char, escape_char = characters
     writer = csv.writer(
         _Echo(),
@@ -237,12 +239,12 @@ def _csv_line(characters: _CsvCharacters) -> Callable[[Sequence[Any]], str]:
         # Of both characters, since what is in it is what is quoted.
         lineterminator="\r\n",
     )
-    write = writer.writerow  # It returns what `write` of its file returns.
+    write = writer.writerow  # Returns the result of the file's `write`.
     return lambda fields: write(fields)[:-2] + "\n"
 
 
 class _Echo:
-    """A file that hands back what is written to it."""
+    """A file whose `write` returns its argument."""
 
     def write(self, text: str) -> str:
         return text
@@ -264,4 +266,4 @@ def _known_charset(name: str) -> str:
     try:
         return codecs.lookup(name).name
     except LookupError:
-        raise ValueError(f"Python knows no character set {name!r}") from None
+        raise ValueError(f"unknown character set {name!r}") from None

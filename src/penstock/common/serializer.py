@@ -1,4 +1,4 @@
-"""Serializers: a value to a stream of bytes and back."""
+"""Serializers: write values to a stream and read them back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class TypeSerializer(ABC, Generic[T]):
-    """Writes values of one type to a stream and reads them back. Equal if class and attributes are."""
+    """Writes values of one type to a stream and reads them back. Equal if class and attributes are equal."""
 
     @abstractmethod
     def serialize(self, element: T, stream: BinaryIO) -> None:
@@ -17,7 +17,7 @@ class TypeSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def deserialize(self, stream: BinaryIO) -> T:
-        """Read the next element from the stream, and no byte more."""
+        """Read the next element from the stream, consuming exactly its bytes."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.__dict__ == other.__dict__
@@ -30,11 +30,11 @@ class TypeSerializer(ABC, Generic[T]):
 
 
 class VoidNamespaceSerializer(TypeSerializer[bytes]):
-    """For state that has no namespace: takes no byte."""
+    """For state without a namespace: occupies no bytes."""
 
     def serialize(self, element: bytes, stream: BinaryIO) -> None:
-        """Writes nothing."""
+        """Write nothing."""
 
     def deserialize(self, stream: BinaryIO) -> bytes:
-        """Reads nothing; the namespace is empty bytes."""
+        """Read nothing; return empty bytes as the namespace."""
         return b""

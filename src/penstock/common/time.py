@@ -1,4 +1,4 @@
-"""Lengths and points of time, as the API takes them. Inside penstock all times are int milliseconds."""
+"""Durations and points in time of the API. Internally all times are int milliseconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NANOS_PER_MILLI = 1_000_000
 
 @functools.total_ordering
 class Duration:
-    """A length of time, exact to the nanosecond. Made by `Duration.of_seconds(5)` and the like."""
+    """A duration with nanosecond precision. Create it with `Duration.of_seconds(5)` and the like."""
 
     __slots__ = ("_nanos",)
 
@@ -20,36 +20,36 @@ class Duration:
 
     @staticmethod
     def of_days(days: int) -> Duration:
-        """That many days of 24 hours."""
+        """Return a duration in days of 24 hours."""
         return Duration(_whole(days, "days") * 86_400_000 * _NANOS_PER_MILLI)
 
     @staticmethod
     def of_hours(hours: int) -> Duration:
-        """That many hours."""
+        """Return a duration in hours."""
         return Duration(_whole(hours, "hours") * 3_600_000 * _NANOS_PER_MILLI)
 
     @staticmethod
     def of_minutes(minutes: int) -> Duration:
-        """That many minutes."""
+        """Return a duration in minutes."""
         return Duration(_whole(minutes, "minutes") * 60_000 * _NANOS_PER_MILLI)
 
     @staticmethod
     def of_seconds(seconds: int) -> Duration:
-        """That many seconds."""
+        """Return a duration in seconds."""
         return Duration(_whole(seconds, "seconds") * 1000 * _NANOS_PER_MILLI)
 
     @staticmethod
     def of_millis(millis: int) -> Duration:
-        """That many milliseconds."""
+        """Return a duration in milliseconds."""
         return Duration(_whole(millis, "milliseconds") * _NANOS_PER_MILLI)
 
     @staticmethod
     def of_nanos(nanos: int) -> Duration:
-        """That many nanoseconds. Where milliseconds count, what is below one is cut off."""
+        """Return a duration in nanoseconds. Where milliseconds are used, fractions are truncated."""
         return Duration(nanos)
 
     def to_millis(self) -> int:
-        """Whole milliseconds, rounded down."""
+        """Return whole milliseconds, rounded down."""
         return self._nanos // _NANOS_PER_MILLI
 
     def __eq__(self, other: object) -> bool:
@@ -67,7 +67,7 @@ class Duration:
 
 
 class Instant:
-    """A point on the time-line: seconds since the epoch (1970-01-01, UTC), and 0 to 999,999,999 nanoseconds more."""
+    """A point in time: seconds since the epoch (1970-01-01, UTC), plus 0 to 999,999,999 nanoseconds."""
 
     __slots__ = ("nanos", "seconds")
 
@@ -76,12 +76,12 @@ class Instant:
         self.nanos = nanos
 
     def to_epoch_milli(self) -> int:
-        """Milliseconds since the epoch, rounded down."""
+        """Return milliseconds since the epoch, rounded down."""
         return self.seconds * 1000 + self.nanos // _NANOS_PER_MILLI
 
     @staticmethod
     def of_epoch_milli(epoch_milli: int) -> Instant:
-        """The instant that is `epoch_milli` milliseconds after the epoch; before it if negative."""
+        """Return the instant `epoch_milli` milliseconds after the epoch, or before it if negative."""
         seconds, millis = divmod(epoch_milli, 1000)
         return Instant(seconds, millis * _NANOS_PER_MILLI)
 
@@ -98,7 +98,7 @@ class Instant:
 
 
 class Time:
-    """A length of time in milliseconds, as windows take it: `Time.seconds(5)`."""
+    """A duration in milliseconds, as used by windows: `Time.seconds(5)`."""
 
     __slots__ = ("_milliseconds",)
 
@@ -106,32 +106,32 @@ class Time:
         self._milliseconds = _whole(milliseconds, "milliseconds")
 
     def to_milliseconds(self) -> int:
-        """Length in milliseconds."""
+        """Return the duration in milliseconds."""
         return self._milliseconds
 
     @staticmethod
     def milliseconds(milliseconds: int) -> Time:
-        """That many milliseconds."""
+        """Return a duration in milliseconds."""
         return Time(milliseconds)
 
     @staticmethod
     def seconds(seconds: int) -> Time:
-        """That many seconds."""
+        """Return a duration in seconds."""
         return Time(_whole(seconds, "seconds") * 1000)
 
     @staticmethod
     def minutes(minutes: int) -> Time:
-        """That many minutes."""
+        """Return a duration in minutes."""
         return Time(_whole(minutes, "minutes") * 60_000)
 
     @staticmethod
     def hours(hours: int) -> Time:
-        """That many hours."""
+        """Return a duration in hours."""
         return Time(_whole(hours, "hours") * 3_600_000)
 
     @staticmethod
     def days(days: int) -> Time:
-        """That many days of 24 hours."""
+        """Return a duration in days of 24 hours."""
         return Time(_whole(days, "days") * 86_400_000)
 
     def __eq__(self, other: object) -> bool:
@@ -148,11 +148,11 @@ class Time:
 
 
 TimeLength: TypeAlias = Duration | Time | timedelta | int
-"""Whatever a public method accepts as a length of time; an int counts milliseconds."""
+"""Types accepted as a duration by public methods; an int is milliseconds."""
 
 
 def to_milliseconds(value: TimeLength) -> int:
-    """A length of time in whole milliseconds, rounded down. Raises TypeError if it is none."""
+    """Convert a duration to whole milliseconds, rounded down. Raises TypeError for other values."""
     if isinstance(value, Time):
         return value.to_milliseconds()
     if isinstance(value, Duration):

@@ -1,4 +1,4 @@
-"""From Python's type hints to declared types: what a hint says is typed, what it leaves open is pickled."""
+"""Derives declared types from Python type hints; whatever a hint leaves open is pickled."""
 
 from __future__ import annotations
 
@@ -49,16 +49,17 @@ _PRODUCERS = (abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc
 
 
 def from_hint(hint: Any) -> TypeInformation:
-    """The declared type that a hint stands for; PICKLED_BYTE_ARRAY where it stands for none, never an error.
+    """Return the declared type of a hint; PICKLED_BYTE_ARRAY if it has none. Never raises.
 
-    `int` is LONG and `float` DOUBLE; `X | None` is X, as every type allows None; a dataclass or NamedTuple is a row of
-    its fields whose values are instances of that class. A tuple of open length, a bare `list` and a union are pickled.
+    `int` is LONG and `float` DOUBLE; `X | None` is X, because every type allows None; a dataclass or NamedTuple is a
+    row of its fields whose values are instances of that class. Tuples of open length, bare `list` and unions are
+    pickled.
     """
     return _from_hint(hint, frozenset())
 
 
 def _from_hint(hint: Any, inside: frozenset[Any]) -> TypeInformation:
-    """`inside`: the record classes around this hint; a class that contains itself is pickled there."""
+    """`inside`: the record classes that enclose this hint; a recursive reference to one of them is pickled."""
     known = _BY_CLASS.get(hint) if isinstance(hint, type) else None
     if known is not None:
         return known
@@ -92,18 +93,18 @@ def _from_record(record: type[Any], inside: frozenset[Any]) -> TypeInformation:
         return _PICKLED
     try:
         if set(inspect.signature(record).parameters) != set(names):
-            return _PICKLED  # It can't be made again from its fields.
+            return _PICKLED  # Instances can't be recreated from their fields.
         hints = typing.get_type_hints(record, include_extras=True)
-    except Exception:  # A hint may hold any expression: what can't be evaluated says nothing.
+    except Exception:  # A hint is an arbitrary expression; one that can't be evaluated defines no type.
         return _PICKLED
     return RowTypeInfo([_from_hint(hints.get(name), inside) for name in names], names, record_class=record)
 
 
 def from_function(function: Callable[..., Any]) -> TypeInformation | None:
-    """The type of what a function returns, by its annotation; None if it has none or none that can be evaluated.
+    """Return the type of a function's result, from its annotation; None without an annotation that can be evaluated.
 
     For generators and iterators: the type of one element. A class is a function that returns its instances, so `str`
-    gives STRING. Objects that can be called, methods and functools.partial are looked through.
+    gives STRING. Callable objects, methods and functools.partial are resolved to their function.
     """
     while isinstance(function, functools.partial):
         function = function.func

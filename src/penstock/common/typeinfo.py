@@ -1,4 +1,4 @@
-"""`Types`: the declared types of records and of state, by PyFlink's names.
+"""`Types`: the declared types of records and state, with PyFlink's names.
 
 Source: Flink docs, "Data Types & Serialization" and, for Python, "Data Types".
 """
@@ -29,6 +29,7 @@ from penstock.common.composite_types import (
     RowTypeInfo,
     TupleTypeInfo,
 )
+from penstock.common.door import publish
 from penstock.common.type_hints import from_function, from_hint
 
 __all__ = [
@@ -57,7 +58,7 @@ __all__ = [
 
 
 class Types:
-    """One method for each type. A type is declared, not checked: no record is looked at."""
+    """One method per type. Types are declared and not checked: records are not validated against them."""
 
     @staticmethod
     def STRING() -> TypeInformation:
@@ -96,7 +97,7 @@ class Types:
 
     @staticmethod
     def DOUBLE() -> TypeInformation:
-        """A float of 64 bits, which is Python's."""
+        """A float of 64 bits, as Python's float."""
         return BasicTypeInfo.DOUBLE_TYPE_INFO()
 
     @staticmethod
@@ -136,17 +137,17 @@ class Types:
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation:
-        """Anything that can be pickled: what a type that was not declared stands for."""
+        """Any picklable value: the type used if none is declared."""
         return PickledBytesTypeInfo()
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """A Row without names of its fields."""
+        """A Row without field names."""
         return RowTypeInfo(field_types)
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """A Row whose fields have names. Raises ValueError unless there are as many names as types."""
+        """A Row with field names. Raises ValueError if the numbers of names and types differ."""
         return RowTypeInfo(field_types, field_names)
 
     @staticmethod
@@ -156,12 +157,12 @@ class Types:
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """Numbers or truth values, without None; of BYTE: bytes. Raises TypeError for other elements."""
+        """Numbers or booleans, without None; of BYTE: bytes. Raises TypeError for other elements."""
         return PrimitiveArrayTypeInfo(element_type)
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """Numbers, truth values or strings, None among them. Raises TypeError for other elements."""
+        """Numbers, booleans or strings, possibly None. Raises TypeError for other elements."""
         return BasicArrayTypeInfo(element_type)
 
     @staticmethod
@@ -178,3 +179,6 @@ class Types:
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
         """A list."""
         return ListTypeInfo(element_type_info)
+
+
+publish(__name__, __all__)

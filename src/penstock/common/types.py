@@ -1,4 +1,4 @@
-"""Rows: fixed-length records whose fields may have names, and the kind of change that a row stands for."""
+"""Rows: records of fixed length with optional field names and a change kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex, overload
 
 
 class RowKind(enum.Enum):
-    """What a row does to the result it belongs to. `str()` gives the short form of changelogs: +I, -U, +U, -D."""
+    """The kind of change that a row describes. `str()` gives the short form of changelogs: +I, -U, +U, -D."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -27,7 +27,7 @@ _KINDS = tuple(RowKind)
 
 @lru_cache(maxsize=1024)
 def _names(names: tuple[Any, ...]) -> tuple[str, ...]:
-    """The one tuple kept for these names: rows of a chunk then share it, in memory and in a pickle."""
+    """Intern a tuple of names: rows of a chunk then share it, in memory and in a pickle."""
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"field names of a Row are strings, got {name!r}")
@@ -38,20 +38,20 @@ def _names(names: tuple[Any, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _positions_by_name(names: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Positions of the fields in the order of their names; None if that is the order they have."""
+    """Return the positions of the fields in the order of their names; None if they are in that order."""
     positions = tuple(sorted(range(len(names)), key=names.__getitem__))
     return None if positions == tuple(range(len(names))) else positions
 
 
 class Row:
-    """A record of fixed length; its fields are read by position, and by name where they have names.
+    """A record of fixed length, with access to fields by position, and by name if they have names.
 
-    `Row(1, "a")` has positions only. `Row(id=1, name="a")` has names too, in the order given: `row[0]`, `row["id"]`
-    and `row.id` are the same field. A Row of strings is also a factory: `Person = Row("id", "name")` makes
+    `Row(1, "a")` has positions only. `Row(id=1, name="a")` also has names, in the given order: `row[0]`, `row["id"]`
+    and `row.id` are the same field. A Row of strings is also a factory: `Person = Row("id", "name")` creates
     `Person(1, "a")`. Raises ValueError if both positional and named values are given.
 
-    Rows are equal if their class, kind, names and values are equal; the *order* of named fields does not count, as in
-    PyFlink. A row whose values can be hashed can be a key, but must not be changed while it is one.
+    Rows are equal if their class, kind, names and values are equal; the *order* of named fields is ignored, as in
+    PyFlink. A row with hashable values can be a key, but must not be changed while it is one.
     """
 
     __slots__ = ("_fields", "_row_kind", "_values")
@@ -73,37 +73,37 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
-        """A row of this kind; the values are given as in `Row(...)`."""
+        """Create a row of this kind; the values are passed as in `Row(...)`."""
         row = Row(*args, **kwargs)
         row._row_kind = row_kind
         return row
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
-        """Names to values. `recursive`: rows inside, also in lists and in values of dicts, become dicts as well.
+        """Return a dict from names to values. `recursive`: nested rows, also in lists and dict values, become dicts.
 
         Raises TypeError if the fields have no names.
         """
         if self._fields is None:
-            raise TypeError(f"{self!r} has no field names, so it can't become a dict")
+            raise TypeError(f"{self!r} has no field names and can't be converted to a dict")
         values = map(_without_rows, self._values) if recursive else self._values
         return dict(zip(self._fields, values, strict=True))
 
     def get_row_kind(self) -> RowKind:
-        """What kind of change the row stands for: INSERT unless set."""
+        """Return the kind of change. Default: INSERT."""
         return self._row_kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Set what kind of change the row stands for."""
+        """Set the kind of change."""
         self._row_kind = row_kind
 
     def set_field_names(self, field_names: Sequence[str]) -> None:
-        """Name the fields, in order. Raises ValueError unless there is one name for each field."""
+        """Set the names of the fields, in order. Raises ValueError unless there is one name per field."""
         if len(field_names) != len(self._values):
             raise ValueError(f"a Row of {len(self._values)} fields needs as many names, got {list(field_names)}")
         self._fields = _names(tuple(field_names))
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
-        """Values of these fields, in the order asked for; all values if the fields have no names.
+        """Return the values of these fields, in the given order; all values if the fields have no names.
 
         Raises ValueError if the row has no field of that name.
         """
@@ -114,7 +114,7 @@ class Row:
     def _position(self, name: str) -> int:
         fields = self._fields
         if fields is None:
-            raise ValueError(f"field {name!r} was asked for, but the fields of {self!r} have no names")
+            raise ValueError(f"can't look up field {name!r}: the fields of {self!r} have no names")
         try:
             return fields.index(name)
         except ValueError:
@@ -136,13 +136,15 @@ class Row:
             changed = self._values.copy()
             changed[item] = value
             if len(changed) != len(self._values):
-                raise ValueError(f"a Row keeps its length of {len(self._values)}, got {value!r} for {item!r}")
+                raise ValueError(
+                    f"the length of a Row is fixed: expected {len(self._values)} values, got {value!r} for {item!r}"
+                )
             self._values = changed
         else:
             self._values[item] = value
 
     def __getattr__(self, name: str) -> Any:
-        # Names with an underscore are never looked up: copy and pickle ask for them before the slots are filled.
+        # Names with an underscore are never fields: copy and pickle look them up before the slots are set.
         if not name.startswith("_"):
             fields = self._fields
             if fields is not None and name in fields:
@@ -150,17 +152,17 @@ class Row:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute or field {name!r}")
 
     def __call__(self, *args: Any) -> Row:
-        """A new row with these values, whose fields are named by the values of this one.
+        """Create a row with these values, whose field names are the values of this row.
 
-        Fewer values than names leave the last names out. Raises ValueError if there are more, TypeError if the values
-        of this row are no strings.
+        If there are fewer values than names, the last names are dropped. Raises ValueError if there are more, TypeError
+        if the values of this row are not strings.
         """
         if len(args) > len(self._values):
-            raise ValueError(f"{self!r} makes rows of {len(self._values)} fields, got {len(args)} values")
+            raise ValueError(f"{self!r} creates rows of {len(self._values)} fields, got {len(args)} values")
         try:
             fields = _names(tuple(self._values))
         except TypeError:
-            raise TypeError(f"only a Row of field names can be called to make rows, this is {self!r}") from None
+            raise TypeError(f"only a Row of field names can be called to create rows, this is {self!r}") from None
         row = Row(*args)
         row._fields = fields if len(args) == len(fields) else _names(fields[: len(args)])
         row._row_kind = self._row_kind
@@ -200,9 +202,9 @@ class Row:
 
 
 def row_identity(row: Row) -> tuple[tuple[str, ...] | None, tuple[Any, ...], int]:
-    """What decides whether two rows are equal: sorted names or None, values in that order, number of the kind.
+    """Return what defines the equality of rows: sorted names or None, values in that order, number of the kind.
 
-    Whoever turns rows into bytes that stand for them (keys) has to encode this, not names and values as they come.
+    Code that encodes rows as keys must encode this, not names and values in their given order.
     """
     fields = row._fields
     return fields and tuple(sorted(fields)), _values_by_name(row), row._row_kind.value
@@ -217,7 +219,7 @@ def _values_by_name(row: Row) -> tuple[Any, ...]:
 
 
 def _restore(row_class: type[Row], values: list[Any], fields: tuple[str, ...] | None, kind: int = 0) -> Row:
-    # Copies the list: `copy.copy` hands over the list of the row that is copied.
+    # Copy the list: `copy.copy` passes the list of the original row.
     row = row_class.__new__(row_class)
     row._fields = None if fields is None else _names(fields)
     row._values = values.copy()

@@ -1,6 +1,11 @@
-"""The DataStream API, by PyFlink's names."""
+"""The DataStream API, with PyFlink's names."""
 
+# metrics, state and window are imported because they publish classes: the paths in pickles must not depend on what a
+# program imports.
+from penstock import metrics as metrics
 from penstock.common.job_client import JobClient
+from penstock.datastream import state as state
+from penstock.datastream import window as window
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointed_functions import (
     CheckpointedFunction,

@@ -1,4 +1,4 @@
-"""What users pass for a function, key selector or partitioner, checked and brought into one form."""
+"""Validation and normalisation of arguments: functions, key selectors, partitioners."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from penstock.runtime.operators.function import UserFunction
 
 
 def as_function(func: Any, method: str, interface: type) -> UserFunction:
-    """A callable or an object with `method`. Raises TypeError for anything else, a class among them."""
+    """Wrap a callable or an object with `method`. Raises TypeError for anything else, including a class."""
     if isinstance(func, type) and issubclass(func, interface):
-        raise TypeError(
-            f"expected an instance, got the class {func.__name__}: write {func.__name__}() with parentheses"
-        )
+        raise TypeError(f"expected an instance, got the class {func.__name__}: create one with {func.__name__}()")
     if not isinstance(func, type) and callable(getattr(func, method, None)):
         return UserFunction(func, method)
     if callable(func):
@@ -26,10 +24,10 @@ def as_function(func: Any, method: str, interface: type) -> UserFunction:
 def output_type_of(
     func: Any, method: str, declared: TypeInformation | None, elements: bool = False
 ) -> TypeInformation | None:
-    """The declared type, else the one that type hints give; None if nothing is known."""
+    """Return the declared type, else the type from type hints; None if neither exists."""
     if declared is not None:
         if not isinstance(declared, TypeInformation):
-            raise TypeError(f"output_type must be a type of Types, e.g. Types.STRING(), not {declared!r}")
+            raise TypeError(f"output_type must be a type of Types, e.g. Types.STRING(), got {declared!r}")
         return declared
     target = getattr(func, method, None) if not isinstance(func, type) else None
     return from_function(target or func)
@@ -38,21 +36,23 @@ def output_type_of(
 def key_selector_of(
     selector: Any, key_type: TypeInformation | None
 ) -> tuple[Callable[[Any], Any], TypeInformation | None]:
-    """A callable that gives the key, and the key's type if known."""
+    """Return a callable that extracts the key, and the key's type if known."""
     if isinstance(selector, type) and hasattr(selector, "get_key"):
-        raise TypeError(f"expected an instance, got the class {selector.__name__}: write {selector.__name__}()")
+        raise TypeError(
+            f"expected an instance, got the class {selector.__name__}: create one with {selector.__name__}()"
+        )
     select = getattr(selector, "get_key", selector)
     if not callable(select):
-        raise TypeError(f"a key selector is a callable, e.g. lambda value: value[0], not {selector!r}")
+        raise TypeError(f"a key selector must be a callable, e.g. lambda value: value[0], got {selector!r}")
     key_type = key_type or from_function(select)
     if isinstance(key_type, (ListTypeInfo, MapTypeInfo)):
-        raise ValueError(f"{key_type} can't be the type of a key: a key must not change. Use a tuple")
+        raise ValueError(f"{key_type} can't be the type of a key, because keys must be immutable. Use a tuple")
     return select, key_type
 
 
 def partitioner_of(partitioner: Any) -> Callable[[Any, int], int]:
-    """A callable (key, number of channels) -> index."""
+    """Return a callable (key, number of channels) -> index."""
     partition = getattr(partitioner, "partition", partitioner)
     if isinstance(partitioner, type) or not callable(partition):
-        raise TypeError(f"a partitioner is a callable (key, num_partitions) -> int, not {partitioner!r}")
+        raise TypeError(f"a partitioner must be a callable (key, num_partitions) -> int, got {partitioner!r}")
     return partition  # type: ignore[no-any-return]

@@ -1,11 +1,13 @@
-"""When an asynchronous call is tried again. Source: Flink docs, "Asynchronous I/O", Retry Support."""
+"""When an asynchronous call is tried again, under PyFlink's module path."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
-
-from penstock.datastream.async_functions import AsyncRetryPredicate, AsyncRetryStrategy
+from penstock.api.functions.retry_strategies import (
+    NO_RETRY_STRATEGY,
+    ExponentialBackoffDelayRetryStrategy,
+    FixedDelayRetryStrategy,
+    NoRetryStrategy,
+    RetryPredicate,
+)
+from penstock.common.door import publish
 
 __all__ = [
     "NO_RETRY_STRATEGY",
@@ -15,116 +17,4 @@ __all__ = [
     "RetryPredicate",
 ]
 
-OUT = TypeVar("OUT")
-
-
-class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
-    """Two functions that tell which outcomes are tried again."""
-
-    def __init__(
-        self,
-        result_predicate: Callable[[list[OUT]], bool] | None,
-        exception_predicate: Callable[[Exception], bool] | None,
-    ) -> None:
-        self._result_predicate = result_predicate
-        self._exception_predicate = exception_predicate
-
-    def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
-        """Tells whether results are tried again."""
-        return self._result_predicate
-
-    def exception_predicate(self) -> Callable[[Exception], bool] | None:
-        """Tells whether an exception is tried again."""
-        return self._exception_predicate
-
-
-class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """Nothing is tried again."""
-
-    def can_retry(self, current_attempts: int) -> bool:
-        """Never."""
-        return False
-
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """-1: there is no next try."""
-        return -1
-
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """No outcome is tried again."""
-        return RetryPredicate(None, None)
-
-
-class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """A number of tries, always the same time apart. Raises ValueError unless both are above 0."""
-
-    def __init__(
-        self,
-        max_attempts: int,
-        backoff_time_millis: int,
-        result_predicate: Callable[[list[OUT]], bool] | None,
-        exception_predicate: Callable[[Exception], bool] | None,
-    ) -> None:
-        self._max_attempts = _positive("max_attempts", max_attempts)
-        self._backoff_time_millis = _positive("backoff_time_millis", backoff_time_millis)
-        self._predicate = RetryPredicate(result_predicate, exception_predicate)
-
-    def can_retry(self, current_attempts: int) -> bool:
-        """As long as there were no more tries than allowed."""
-        return current_attempts <= self._max_attempts
-
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Always the same."""
-        return self._backoff_time_millis
-
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Which outcomes are tried again."""
-        return self._predicate
-
-
-class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """A number of tries, ever longer apart. Raises ValueError unless all figures are above 0."""
-
-    def __init__(
-        self,
-        max_attempts: int,
-        initial_delay: int,
-        max_retry_delay: int,
-        multiplier: float,
-        result_predicate: Callable[[list[OUT]], bool] | None,
-        exception_predicate: Callable[[Exception], bool] | None,
-    ) -> None:
-        self._max_attempts = _positive("max_attempts", max_attempts)
-        self._initial_delay = _positive("initial_delay", initial_delay)
-        self._max_retry_delay = _positive("max_retry_delay", max_retry_delay)
-        self._multiplier = _positive("multiplier", multiplier)
-        self._predicate = RetryPredicate(result_predicate, exception_predicate)
-
-    def can_retry(self, current_attempts: int) -> bool:
-        """As long as there were no more tries than allowed."""
-        return current_attempts <= self._max_attempts
-
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """The first wait, times the multiplier for each try after the first; at most the longest wait allowed."""
-        # From the number of tries alone: calls that are under way at once must not lengthen each other's waits.
-        wait: float = self._initial_delay
-        for _ in range(1, current_attempts):
-            wait *= self._multiplier
-            if self._multiplier >= 1 and wait >= self._max_retry_delay:
-                break
-        return int(min(wait, self._max_retry_delay))
-
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Which outcomes are tried again."""
-        return self._predicate
-
-
-N = TypeVar("N", int, float)
-
-
-def _positive(name: str, value: N) -> N:
-    if value <= 0:
-        raise ValueError(f"{name} must be above 0, got {value!r}")
-    return value
-
-
-NO_RETRY_STRATEGY: AsyncRetryStrategy[Any] = NoRetryStrategy()
+publish(__name__, __all__)

@@ -1,5 +1,8 @@
-"""What checkpoints promise, under PyFlink's module path."""
+"""Consistency modes of checkpoints, at PyFlink's module path."""
 
 from penstock.common.checkpointing import CheckpointingMode
+from penstock.common.door import publish
 
 __all__ = ["CheckpointingMode"]
+
+publish(__name__, __all__)

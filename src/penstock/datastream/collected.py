@@ -1,4 +1,4 @@
-"""What execute_and_collect gives: the values of a stream on the driver, as they come."""
+"""The result of execute_and_collect: an iterator over a stream's values on the driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class CloseableIterator(Generic[T]):
-    """Iterates over the values; closing it cancels a job that is still running. A failure of the job is raised here."""
+    """Iterates over the values; closing it cancels a running job. Raises the job's failure during iteration."""
 
     def __init__(self, taker: CollectedResults, client: Any) -> None:
         self._values: Iterator[T] = iter(taker)
@@ -37,15 +37,15 @@ class CloseableIterator(Generic[T]):
             raise
 
     def next(self) -> T:
-        """The next value; waits for it. Raises StopIteration when the job has ended."""
+        """Wait for the next value and return it. Raises StopIteration when the job has ended."""
         return self.__next__()
 
     def get_job_client(self) -> Any:
-        """The JobClient of the running job."""
+        """Return the JobClient of the running job."""
         return self._client
 
     def close(self) -> None:
-        """Stop taking values; cancel the job if it has not ended."""
+        """Stop iterating; cancel the job if it is still running."""
         if not self._exhausted:
             self._exhausted = True
             self._client.cancel().result()

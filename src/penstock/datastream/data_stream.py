@@ -1,16 +1,18 @@
-"""DataStream: what a program is written with. Each method checks its arguments and adds a transformation."""
+"""DataStream: the fluent API of programs. Each method validates its arguments and adds a transformation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from penstock.api.output_tag import OutputTag
+from penstock.api.sink import Sink
 from penstock.common.execution_config import ExecutionConfig
-from penstock.common.output_tag import OutputTag
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.connectors.base.function_sink import FunctionSink
 from penstock.datastream.arguments import as_function, key_selector_of, output_type_of, partitioner_of
 from penstock.datastream.functions import FilterFunction, FlatMapFunction, MapFunction, ProcessFunction
 from penstock.plan.transformations import (
@@ -35,7 +37,6 @@ from penstock.runtime.network.partitioners import (
 from penstock.runtime.operators.process import ProcessOperator
 from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperator
-from penstock.runtime.sink import Sink
 
 if TYPE_CHECKING:
     from penstock.datastream.collected import CloseableIterator
@@ -51,12 +52,12 @@ K = TypeVar("K")
 
 
 class OperatorSettings:
-    """What can be said of the operator that a stream or sink ends in."""
+    """Settings of the operator that produces a stream or ends in a sink."""
 
     _transformation: Transformation
 
     def name(self: S, name: str) -> S:
-        """Call the operator so in plans, metrics and errors."""
+        """Set the operator's name in plans, metrics and errors."""
         self._transformation.name = name
         return self
 
@@ -65,21 +66,21 @@ class OperatorSettings:
         return self._transformation.name
 
     def uid(self: S, uid: str) -> S:
-        """Tie the operator's state to `uid`: a changed program finds it by that name. Must be unique in the program."""
+        """Set the id by which a changed program finds the operator's state. Must be unique within the program."""
         if not uid:
             raise ValueError("a uid can't be empty")
         self._transformation.uid = uid
         return self
 
     def set_uid_hash(self: S, uid_hash: str) -> S:
-        """Accepted for Flink's sake: the 32 hexadecimal digits by which a savepoint of Flink names an operator."""
+        """Accepted for compatibility: the 32 hexadecimal digits by which a Flink savepoint identifies an operator."""
         if len(uid_hash) != 32 or not all(digit in "0123456789abcdefABCDEF" for digit in uid_hash):
             raise ValueError(f"a uid hash has 32 hexadecimal digits, not {uid_hash!r}")
         self._transformation.uid_hash = uid_hash
         return self
 
     def set_parallelism(self: S, parallelism: int) -> S:
-        """Run the operator in that many subtasks. Raises ValueError if below 1, or if it can't be parallel."""
+        """Set the number of subtasks. Raises ValueError if below 1, or if the operator can't be parallel."""
         check_parallelism("parallelism", parallelism)
         fixed = self._transformation.parallelism_fixed
         if fixed is not None and parallelism != 1:
@@ -88,23 +89,23 @@ class OperatorSettings:
         return self
 
     def set_max_parallelism(self: S, max_parallelism: int) -> S:
-        """Number of key groups of the operator: how far it can ever be scaled out."""
+        """Set the number of key groups, the upper bound of the operator's parallelism."""
         check_parallelism("maximum parallelism", max_parallelism)
         self._transformation.max_parallelism = max_parallelism
         return self
 
     def set_description(self: S, description: str) -> S:
-        """A longer text for plans."""
+        """Set a longer description for plans."""
         self._transformation.description = description
         return self
 
     def disable_chaining(self: S) -> S:
-        """Never fuse the operator with its neighbours."""
+        """Never chain the operator to its neighbours."""
         self._transformation.chaining = Chaining.NEVER
         return self
 
     def slot_sharing_group(self: S, slot_sharing_group: Any) -> S:
-        """Accepted: operators of different groups are not fused; slots themselves are Spark's to give."""
+        """Operators of different groups are not chained; the assignment of slots is otherwise left to Spark."""
         group = slot_sharing_group
         self._transformation.slot_sharing_group = group if isinstance(group, str) else group.get_name()
         return self
@@ -121,41 +122,41 @@ class DataStream(OperatorSettings, Generic[T]):
         self._transformation = transformation
 
     def get_type(self) -> TypeInformation:
-        """Type of the values: as declared or read from type hints, else pickled."""
+        """Return the type of the values: declared or from type hints, else pickled."""
         return self._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment in which the stream was made."""
+        """Return the environment that created the stream."""
         return self.environment
 
     def get_execution_config(self) -> ExecutionConfig:
-        """Settings of that environment."""
+        """Return the execution settings of the environment."""
         return self.environment.get_config()
 
     def force_non_parallel(self) -> DataStream[T]:
-        """One subtask, whatever the environment says."""
+        """Set parallelism 1, regardless of the environment."""
         self._transformation.parallelism = 1
         self._transformation.parallelism_fixed = "force_non_parallel() was called on it"
         return self
 
     def set_buffer_timeout(self, timeout_millis: TimeLength) -> DataStream[T]:
-        """Send partly filled buffers after that time (ms): 0 after each step, -1 only when full."""
+        """Flush incomplete buffers after this time (ms): 0 after each step, -1 only when full."""
         self._transformation.buffer_timeout_ms = buffer_timeout(timeout_millis)
         return self
 
     def start_new_chain(self) -> DataStream[T]:
-        """Do not fuse the operator with those before it."""
+        """Do not chain the operator to its predecessors."""
         self._transformation.chaining = Chaining.HEAD
         return self
 
-    # One value after the other.
+    # Transformations of single records.
 
     @overload
     def map(self, func: MapFunction[T, R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
     @overload
     def map(self, func: Callable[[T], R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
     def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
-        """One value in, one out: `func` is a callable or a MapFunction."""
+        """Emit one result per record: `func` is a callable or a MapFunction."""
         function = as_function(func, "map", MapFunction)
         return self._operator("Map", MapOperator("Map", function), output_type_of(func, "map", output_type))
 
@@ -166,7 +167,7 @@ class DataStream(OperatorSettings, Generic[T]):
         self, func: Callable[[T], Iterable[R] | None], output_type: TypeInformation | None = None
     ) -> DataStream[R]: ...
     def flat_map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
-        """One value in, any number out: `func` returns an iterable or is a generator; None stands for nothing."""
+        """Emit any number of results per record: `func` returns an iterable, is a generator, or returns None."""
         function = as_function(func, "flat_map", FlatMapFunction)
         return self._operator(
             "Flat Map",
@@ -175,25 +176,25 @@ class DataStream(OperatorSettings, Generic[T]):
         )
 
     def filter(self, func: FilterFunction[T] | Callable[[T], Any]) -> DataStream[T]:
-        """Keep the values for which `func` is true."""
+        """Keep the records for which `func` returns true."""
         function = as_function(func, "filter", FilterFunction)
         return self._operator("Filter", FilterOperator("Filter", function), self._transformation.output_type)
 
     def process(self, func: ProcessFunction[T, R], output_type: TypeInformation | None = None) -> DataStream[R]:
-        """Run a ProcessFunction: any number of values out, side outputs by `yield tag, value`."""
+        """Apply a ProcessFunction: any number of results, side outputs with `yield tag, value`."""
         function = as_function(func, "process_element", ProcessFunction)
         declared = output_type_of(func, "process_element", output_type, elements=True)
         return self._operator("Process", ProcessOperator("Process", function), declared)
 
     def project(self, *field_indexes: int) -> DataStream[Any]:
-        """Of tuples, keep the fields with these positions, in this order."""
+        """Select fields of tuples by position, in the given order."""
         if not field_indexes or min(field_indexes) < 0:
-            raise ValueError(f"project takes positions of fields, 0 or more, not {field_indexes}")
+            raise ValueError(f"project takes positions of fields, 0 or more, got {field_indexes}")
         function = as_function(_Project(field_indexes), "map", MapFunction)
         return self._operator("Projection", MapOperator("Projection", function), None)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
-        """Give records timestamps and generate watermarks from here on; what came from upstream is replaced."""
+        """Assign timestamps and generate watermarks from here on, replacing those from upstream."""
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError(f"expected a WatermarkStrategy, got {watermark_strategy!r}")
         interval_ms = self.environment.get_config().get_auto_watermark_interval()
@@ -201,33 +202,33 @@ class DataStream(OperatorSettings, Generic[T]):
         return self._operator(operator.name, operator, self._transformation.output_type)
 
     def get_side_output(self, output_tag: OutputTag[R]) -> DataStream[R]:
-        """The stream of what this operator yielded with `output_tag`."""
+        """Return the side output of this operator for `output_tag`."""
         if not isinstance(output_tag, OutputTag):
             raise TypeError(f"expected an OutputTag, got {output_tag!r}")
         if not isinstance(self._transformation, OperatorTransformation):
             raise ValueError(
-                f"only an operator has side outputs: ask the stream that process() gave for '{output_tag.tag_id}', "
-                "not one that was partitioned, united or is a side output itself"
+                f"only an operator has side outputs: call it on the stream returned by process() for "
+                f"'{output_tag.tag_id}', not on one that is partitioned, a union or a side output itself"
             )
         return DataStream(
             self.environment,
             SideOutputTransformation(self.environment.next_id(), self._transformation, output_tag),
         )
 
-    # Several streams.
+    # Transformations of several streams.
 
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
-        """This stream and others of the same type as one; no order between them."""
+        """Merge this stream with others of the same type, without an order between them."""
         for stream in streams:
             if not isinstance(stream, DataStream):
-                raise TypeError(f"union takes streams, not {stream!r}")
+                raise TypeError(f"union takes streams, got {stream!r}")
         inputs = [self._transformation, *(stream._transformation for stream in streams)]
         return DataStream(self.environment, UnionTransformation(self.environment.next_id(), inputs))
 
     # Partitioning.
 
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream[T, Any]:
-        """Records of equal keys to the same subtask. `key_selector` is a callable or KeySelector.
+        """Partition the stream by key: equal keys go to the same subtask. `key_selector` is a callable or KeySelector.
 
         Raises ValueError if `key_type` can't be a key (a list or map).
         """
@@ -238,59 +239,57 @@ class DataStream(OperatorSettings, Generic[T]):
         return KeyedStream(self.environment, partitioned._transformation, self._transformation, select, key_type)
 
     def shuffle(self) -> DataStream[T]:
-        """Each record to a subtask by chance."""
+        """Send each record to a random subtask."""
         return self._partition(ShufflePartitioner())
 
     def rebalance(self) -> DataStream[T]:
-        """Records to all subtasks in turn."""
+        """Distribute records round-robin over all subtasks."""
         return self._partition(RebalancePartitioner())
 
     def rescale(self) -> DataStream[T]:
-        """Records in turn to those subtasks that are this sender's share."""
+        """Distribute records round-robin over a subset of subtasks, assigned to each sender."""
         return self._partition(RescalePartitioner())
 
     def forward(self) -> DataStream[T]:
-        """Subtask i to subtask i. A ProgramError at submission if the parallelisms differ."""
+        """Send records of subtask i to subtask i. Raises ProgramError at submission if the parallelisms differ."""
         return self._partition(ForwardPartitioner())
 
     def broadcast(self) -> DataStream[T]:
-        """Every record to every subtask."""
+        """Send every record to every subtask."""
         return self._partition(BroadcastPartitioner())
 
     def global_(self) -> DataStream[T]:
-        """All records to the first subtask."""
+        """Send all records to the first subtask."""
         return self._partition(GlobalPartitioner())
 
     def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream[T]:
-        """Records to the subtask that `partitioner(key, number of subtasks)` names."""
+        """Send records to the subtask with the index `partitioner(key, number of subtasks)`."""
         select, _ = key_selector_of(key_selector, None)
         return self._partition(CustomPartitioner(partitioner_of(partitioner), select))
 
-    # Windows over the whole stream.
+    # Non-keyed windows.
 
     def window_all(self, window_assigner: Any) -> AllWindowedStream[T]:
-        """Windows over all records of the stream, in one subtask."""
+        """Group all records of the stream into windows, in one subtask."""
         from penstock.datastream.windowed_stream import AllWindowedStream
 
         return AllWindowedStream(self, window_assigner)
 
-    # Results.
+    # Sinks.
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Write the values to the driver's standard output: `identifier:subtask> value`."""
+        """Print the values to the driver's standard output: `identifier:subtask> value`."""
         return self.environment._add_print(self._transformation, sink_identifier)
 
     def sink_to(self, sink: Sink[T]) -> DataStreamSink:
         """Write the values to a Sink."""
         if not isinstance(sink, Sink):
-            raise TypeError(f"sink_to takes a Sink, not {sink!r}: add_sink takes a function")
+            raise TypeError(f"sink_to takes a Sink, got {sink!r}; use add_sink for a function")
         sink.validate()
         return self.environment._add_sink(self._transformation, sink)
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
         """Call `sink_func` for each value: a callable, or a SinkFunction."""
-        from penstock.connectors.base.function_sink import FunctionSink
-
         return self.environment._add_sink(self._transformation, FunctionSink(sink_func))
 
     @overload
@@ -302,23 +301,23 @@ class DataStream(OperatorSettings, Generic[T]):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator[T] | list[T]:
-        """Run the job and iterate over this stream's values on the driver; with `limit`, a list of at most that many.
+        """Run the job and iterate over this stream's values on the driver; `limit`: return a list of at most so many.
 
-        In pipelined mode values come while the job runs, in batched mode once it has succeeded. Close the iterator, or
-        use it in a `with`, to end an unbounded job.
+        In pipelined mode values arrive while the job runs, in batched mode after it has succeeded. Close the iterator,
+        or use it in a `with` statement, to end an unbounded job.
         """
         if limit is not None and limit < 0:
-            raise ValueError(f"limit can't be negative: {limit}")
+            raise ValueError(f"limit must be 0 or more, got {limit}")
         collected: CloseableIterator[T] = self.environment._collect(self._transformation, job_execution_name)
         if limit is None:
             return collected
         with collected:
             return [value for value, _ in zip(collected, range(limit), strict=False)]
 
-    # Within the package.
+    # Internal to the package.
 
     def _operator(self, name: str, operator: Operator, output_type: TypeInformation | None) -> DataStream[Any]:
-        """A stream of what `operator` makes of this one."""
+        """Add an operator and return its output stream."""
         transformation = OperatorTransformation(
             self.environment.next_id(), name, [self._transformation], operator, output_type
         )
@@ -349,12 +348,12 @@ class _Project:
 def check_parallelism(what: str, value: Any) -> None:
     """Raise ValueError if `value` can't be a parallelism."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{what} must be a whole number of 1 or more, not {value!r}")
+        raise ValueError(f"{what} must be an int of 1 or more, got {value!r}")
 
 
 def buffer_timeout(timeout: TimeLength) -> int:
-    """A buffer timeout in ms. Raises ValueError if below -1."""
+    """Return a buffer timeout in ms. Raises ValueError if below -1."""
     timeout_ms = to_milliseconds(timeout)
     if timeout_ms < -1:
-        raise ValueError(f"the buffer timeout is a number of ms, or -1 for 'only when full', not {timeout_ms}")
+        raise ValueError(f"the buffer timeout must be 0 ms or more, or -1 for 'only when full', got {timeout_ms}")
     return timeout_ms

@@ -1,5 +1,8 @@
-"""How a program runs, under PyFlink's module path."""
+"""Execution modes, at PyFlink's module path."""
 
+from penstock.common.door import publish
 from penstock.common.execution_mode import RuntimeExecutionMode
 
 __all__ = ["RuntimeExecutionMode"]
+
+publish(__name__, __all__)

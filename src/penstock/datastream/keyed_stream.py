@@ -1,4 +1,4 @@
-"""KeyedStream: records of a key are seen by one subtask, which keeps state and timers for it."""
+"""KeyedStream: all records of a key are processed by one subtask, which holds its state and timers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 
 class KeyedStream(DataStream[T], Generic[T, K]):
-    """What `key_by` gives."""
+    """A stream partitioned by key, created by `key_by`."""
 
     def __init__(
         self,
@@ -49,59 +49,59 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         self._key_type = key_type
 
     def get_key_type(self) -> TypeInformation:
-        """Type of the keys: as declared or read from type hints, else pickled."""
+        """Return the type of the keys: declared or from type hints, else pickled."""
         return self._key_type or Types.PICKLED_BYTE_ARRAY()
 
     def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
-        """One value in, one out. A MapFunction may keep state of the key."""
+        """Emit one result per record. A MapFunction may use keyed state."""
         return self._in_key_context("map", func, MapFunction, output_type) or super().map(func, output_type)
 
     def flat_map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
-        """One value in, any number out. A FlatMapFunction may keep state of the key."""
+        """Emit any number of results per record. A FlatMapFunction may use keyed state."""
         return self._in_key_context("flat_map", func, FlatMapFunction, output_type) or super().flat_map(
             func, output_type
         )
 
     def filter(self, func: Any) -> DataStream[T]:
-        """Keep values. A FilterFunction may keep state of the key."""
+        """Keep the records that match. A FilterFunction may use keyed state."""
         return self._in_key_context("filter", func, FilterFunction, None) or super().filter(func)
 
     def reduce(self, func: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
-        """Combine each value with what its key gave before, and emit the new value.
+        """Combine each value with the previous result of its key, and emit the new result.
 
-        In batched mode only the last value of each key comes out. Source: Flink docs, "Operators", Reduce.
+        In batched mode only the last result of each key is emitted. Source: Flink docs, "Operators", Reduce.
         """
         return self._reduce("Reduce", as_function(func, "reduce", ReduceFunction))
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
-        """Running sum of a field, by position or name; of the values if they have no fields."""
+        """Running sum of a field, by position or name; of the values themselves if they have no fields."""
         return self._reduce("Sum", UserFunction(SumReduce(_field(position_to_sum)), "reduce"))
 
     def min(self, position_to_min: int | str = 0) -> DataStream[T]:
-        """Running minimum of a field; the other fields stay those of the key's first value."""
+        """Running minimum of a field; the other fields are those of the key's first value."""
         return self._best("Min", position_to_min, operators.lt, whole=False)
 
     def max(self, position_to_max: int | str = 0) -> DataStream[T]:
-        """Running maximum of a field; the other fields stay those of the key's first value."""
+        """Running maximum of a field; the other fields are those of the key's first value."""
         return self._best("Max", position_to_max, operators.gt, whole=False)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T]:
-        """The value with the least field so far; the first of equals."""
+        """Emit the value with the lowest field so far; the first one on ties."""
         return self._best("Min By", position_to_min_by, operators.lt, whole=True)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T]:
-        """The value with the greatest field so far; the first of equals."""
+        """Emit the value with the highest field so far; the first one on ties."""
         return self._best("Max By", position_to_max_by, operators.gt, whole=True)
 
     def process(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
-        """Run a KeyedProcessFunction: state and timers of the key, any number of values out."""
+        """Apply a KeyedProcessFunction: keyed state, timers, and any number of results."""
         function = as_function(func, "process_element", KeyedProcessFunction)
         declared = output_type_of(func, "process_element", output_type)
         operator = KeyedProcessOperator("KeyedProcess", self.key_selector, function)
         return self._keyed_operator("KeyedProcess", operator, declared)
 
     def window(self, window_assigner: Any) -> WindowedStream[T, K]:
-        """Windows of each key. Source: Flink docs, "Windows"."""
+        """Group the records of each key into windows. Source: Flink docs, "Windows"."""
         from penstock.datastream.windowed_stream import WindowedStream
 
         return WindowedStream(self, window_assigner)
@@ -115,13 +115,13 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         return self.window(CountTumblingWindowAssigner.of(size))
 
     def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream[T, Any]:
-        """Another key instead of this one."""
+        """Partition the stream by another key."""
         return DataStream[T](self.environment, self._before).key_by(key_selector, key_type)
 
     def _in_key_context(
         self, kind: str, func: Any, interface: type, output_type: TypeInformation | None
     ) -> DataStream[Any] | None:
-        """Functions that `open` may ask for state of the key; plain callables can't and take the shorter way."""
+        """Run functions that may request keyed state in `open`; plain callables can't, and use the faster operator."""
         if isinstance(func, type) or not isinstance(func, interface):
             return None
         function = as_function(func, kind, interface)
@@ -142,7 +142,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
     def _keyed_operator(
         self, name: str, operator: KeyedOperator, output_type: TypeInformation | None
     ) -> DataStream[Any]:
-        """A stream of what a keyed operator makes of this one."""
+        """Add a keyed operator and return its output stream."""
         transformation = OperatorTransformation(
             self.environment.next_id(), name, [self._transformation], operator, output_type
         )
@@ -151,7 +151,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
 
 def _field(position: int | str) -> int | str:
     if isinstance(position, bool) or not isinstance(position, (int, str)):
-        raise TypeError(f"a field is named by its position or its name, not by {position!r}")
+        raise TypeError(f"a field must be given by position or name, got {position!r}")
     if isinstance(position, int) and position < 0:
-        raise ValueError(f"positions of fields begin at 0, not {position}")
+        raise ValueError(f"positions of fields start at 0, got {position}")
     return position

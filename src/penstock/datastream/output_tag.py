@@ -1,5 +1,8 @@
-"""Names of side outputs, under PyFlink's module path."""
+"""Tags of side outputs, at PyFlink's module path."""
 
-from penstock.common.output_tag import OutputTag
+from penstock.api.output_tag import OutputTag
+from penstock.common.door import publish
 
 __all__ = ["OutputTag"]
+
+publish(__name__, __all__)

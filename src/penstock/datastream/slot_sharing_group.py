@@ -1,4 +1,4 @@
-"""Slot sharing groups: accepted from programs, and shown in plans. Spark decides where tasks run."""
+"""Slot sharing groups: accepted from programs and shown in plans. Spark schedules the tasks."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ class MemorySize:
 
     def __init__(self, bytes_size: int) -> None:
         if bytes_size < 0:
-            raise ValueError(f"a size is 0 bytes or more, got {bytes_size}")
+            raise ValueError(f"a size must be 0 bytes or more, got {bytes_size}")
         self._bytes = bytes_size
 
     @staticmethod
     def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
-        """That many times 1,048,576 bytes."""
+        """Return a size in units of 1,048,576 bytes."""
         return MemorySize(mebi_bytes * _KIBI**2)
 
     def get_bytes(self) -> int:
-        """In bytes."""
+        """Return the size in bytes."""
         return self._bytes
 
     def get_kibi_bytes(self) -> int:
-        """In units of 1,024 bytes, rounded down."""
+        """Return the size in units of 1,024 bytes, rounded down."""
         return self._bytes // _KIBI
 
     def get_mebi_bytes(self) -> int:
-        """In units of 1,024 KiB, rounded down."""
+        """Return the size in units of 1,024 KiB, rounded down."""
         return self._bytes // _KIBI**2
 
     def get_gibi_bytes(self) -> int:
-        """In units of 1,024 MiB, rounded down."""
+        """Return the size in units of 1,024 MiB, rounded down."""
         return self._bytes // _KIBI**3
 
     def get_tebi_bytes(self) -> int:
-        """In units of 1,024 GiB, rounded down."""
+        """Return the size in units of 1,024 GiB, rounded down."""
         return self._bytes // _KIBI**4
 
     def __eq__(self, other: object) -> bool:
@@ -62,7 +62,7 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """Name of a group of operators, with the resources that the program would like for it."""
+    """Name of a group of operators, with its requested resources."""
 
     _name: str
     _cpu_cores: float | None = None
@@ -76,19 +76,19 @@ class SlotSharingGroup:
         return self._name
 
     def get_managed_memory(self) -> MemorySize | None:
-        """Memory for state backends, or None if not said."""
+        """Memory of state backends, or None if not set."""
         return self._managed_memory
 
     def get_task_heap_memory(self) -> MemorySize | None:
-        """Memory for tasks, or None if not said."""
+        """Task memory, or None if not set."""
         return self._task_heap_memory
 
     def get_task_off_heap_memory(self) -> MemorySize | None:
-        """Memory for tasks beside the heap, or None if not said."""
+        """Off-heap task memory, or None if not set."""
         return self._task_off_heap_memory
 
     def get_cpu_cores(self) -> float | None:
-        """Processor cores, or None if not said."""
+        """CPU cores, or None if not set."""
         return self._cpu_cores
 
     def get_external_resources(self) -> dict[str, float]:
@@ -103,7 +103,7 @@ class SlotSharingGroup:
         return SlotSharingGroup.Builder(name)
 
     class Builder:
-        """Collects the resources."""
+        """Builds a SlotSharingGroup."""
 
         def __init__(self, name: str) -> None:
             self._name = name
@@ -114,41 +114,41 @@ class SlotSharingGroup:
             self._external_resources: dict[str, float] = {}
 
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
-            """Processor cores. Raises ValueError unless above 0."""
+            """Set the CPU cores. Raises ValueError unless above 0."""
             if cpu_cores <= 0:
-                raise ValueError(f"processor cores must be above 0, got {cpu_cores!r}")
+                raise ValueError(f"CPU cores must be above 0, got {cpu_cores!r}")
             self._cpu_cores = cpu_cores
             return self
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Memory for tasks."""
+            """Set the task memory."""
             self._task_heap_memory = task_heap_memory
             return self
 
         def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Memory for tasks, in MiB."""
+            """Set the task memory, in MiB."""
             return self.set_task_heap_memory(MemorySize.of_mebi_bytes(task_heap_memory_mb))
 
         def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Memory for tasks beside the heap."""
+            """Set the off-heap task memory."""
             self._task_off_heap_memory = task_off_heap_memory
             return self
 
         def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Memory for tasks beside the heap, in MiB."""
+            """Set the off-heap task memory, in MiB."""
             return self.set_task_off_heap_memory(MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
 
         def set_managed_memory(self, managed_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Memory for state backends."""
+            """Set the memory of state backends."""
             self._managed_memory = managed_memory
             return self
 
         def set_managed_memory_mb(self, managed_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Memory for state backends, in MiB."""
+            """Set the memory of state backends, in MiB."""
             return self.set_managed_memory(MemorySize.of_mebi_bytes(managed_memory_mb))
 
         def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
-            """Another resource."""
+            """Set another resource."""
             self._external_resources[name] = value
             return self
 

@@ -1,15 +1,14 @@
-"""State of functions: its interfaces and descriptors, under PyFlink's module path."""
+"""Interfaces and descriptors of state, at PyFlink's module path."""
 
-from penstock.state.descriptors import (
+from penstock.api.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
-    StateTtlConfig,
     ValueStateDescriptor,
 )
-from penstock.state.interfaces import (
+from penstock.api.state.state import (
     AggregatingState,
     AppendingState,
     BroadcastState,
@@ -22,6 +21,8 @@ from penstock.state.interfaces import (
     State,
     ValueState,
 )
+from penstock.api.state.ttl import StateTtlConfig
+from penstock.common.door import publish
 
 __all__ = [
     "AggregatingState",
@@ -43,3 +44,5 @@ __all__ = [
     "ValueState",
     "ValueStateDescriptor",
 ]
+
+publish(__name__, __all__)

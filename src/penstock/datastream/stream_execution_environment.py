@@ -1,22 +1,28 @@
-"""StreamExecutionEnvironment: where a program begins, what it is configured with, and how it is run."""
+"""StreamExecutionEnvironment: creates the sources of a program, holds its configuration, and runs it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from penstock.api.sink import Sink
+from penstock.api.source import Boundedness, Source
+from penstock.client.context_environment import context_environment
+from penstock.client.executor import PipelineExecutor, Submission
+from penstock.client.executor_loader import load_executor
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import PenstockError, ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.job_client import JobClient
 from penstock.common.job_execution_result import JobExecutionResult
-from penstock.common.job_id import JobID
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.connectors.base.collection import CollectionSource
+from penstock.connectors.socket import SocketTextSource
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.collected import CloseableIterator
@@ -26,43 +32,29 @@ from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.plan.transformations import OperatorTransformation, SourceTransformation, Transformation
 from penstock.runtime.operators.sink import CollectOperator, SinkOperator
-from penstock.runtime.sink import Sink
-from penstock.runtime.source import Boundedness, Source
 
 T = TypeVar("T")
 
-_defaults = Configuration()
-_plans: list[JobGraph] | None = None
-
-
-def set_default_configuration(configuration: Configuration) -> None:
-    """What environments start from: the settings of the command line. The program's own win over them."""
-    global _defaults
-    _defaults = configuration
-
-
-@contextmanager
-def plan_only() -> Iterator[list[JobGraph]]:
-    """While it is open, `execute` and its like add their job graph to the list instead of running it."""
-    global _plans
-    before, _plans = _plans, []
-    try:
-        yield _plans
-    finally:
-        _plans = before
-
 
 class StreamExecutionEnvironment:
-    """Makes streams and runs them.
+    """Creates streams and runs the program.
 
-    Settings are taken from the command line (`penstock run -D key=value`), then from `configuration`, then from the
-    methods here. Keys are Flink's; those that begin with `spark.` go to Spark.
+    Settings come from the command line (`penstock run -D key=value`), then from `configuration`, then from the methods
+    of this class; later ones take precedence. Keys are Flink's; keys that begin with `spark.` are passed to Spark.
+    Jobs are run by `executor`, by default by the one that `execution.target` names.
     """
 
-    def __init__(self, configuration: Configuration | None = None, spark: Any = None) -> None:
-        self._configuration = Configuration(_defaults)
+    def __init__(
+        self,
+        configuration: Configuration | None = None,
+        spark: Any = None,
+        *,
+        executor: PipelineExecutor | None = None,
+    ) -> None:
+        self._configuration = Configuration(context_environment().configuration)
         if configuration is not None:
             self.configure(configuration)
+        self._executor = executor
         self._spark = spark
         self._sinks: list[Transformation] = []
         self._takers: dict[int, ResultSink] = {}
@@ -73,53 +65,53 @@ class StreamExecutionEnvironment:
     def get_execution_environment(
         configuration: Configuration | None = None, spark: Any = None
     ) -> StreamExecutionEnvironment:
-        """An environment. `spark`: a running SparkSession to use; else one of its own is started when a job runs."""
+        """Create an environment. `spark`: a running SparkSession; None: a session is started when a job runs."""
         return StreamExecutionEnvironment(configuration, spark)
 
     # Settings.
 
     def configure(self, configuration: Configuration) -> None:
-        """Take over all settings of `configuration`. Raises ConfigurationError for a key that is nearly a known one."""
+        """Add all settings of `configuration`. Raises ConfigurationError for a misspelt key."""
         options.check_keys(configuration)
         self._configuration.add_all(configuration)
 
     def get_config(self) -> ExecutionConfig:
-        """A view of the settings of execution."""
+        """Return a view of the execution settings."""
         return ExecutionConfig(self._configuration)
 
     def get_checkpoint_config(self) -> CheckpointConfig:
-        """A view of the settings of checkpointing."""
+        """Return a view of the checkpoint settings."""
         return CheckpointConfig(self._configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Subtasks of each operator that says nothing itself."""
+        """Set the default number of subtasks of operators."""
         check_parallelism("parallelism", parallelism)
         self._configuration.set(options.PARALLELISM, parallelism)
         return self
 
     def get_parallelism(self) -> int:
-        """Subtasks of each operator that says nothing itself."""
+        """Return the default number of subtasks of operators."""
         return self._configuration.get(options.PARALLELISM)
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """Number of key groups: how far the job can ever be scaled out."""
+        """Set the number of key groups, the upper bound of the job's parallelism."""
         check_parallelism("maximum parallelism", max_parallelism)
         self._configuration.set(options.MAX_PARALLELISM, max_parallelism)
         return self
 
     def get_max_parallelism(self) -> int:
-        """Number of key groups, -1 if it is derived from the parallelism."""
+        """Return the number of key groups, -1 if it is derived from the parallelism."""
         return self.get_config().get_max_parallelism()
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """STREAMING (pipelined), BATCH (batched, sources must be bounded), or AUTOMATIC: BATCH if all are bounded."""
+        """Set STREAMING (pipelined), BATCH (batched, bounded sources only), or AUTOMATIC: BATCH if all are bounded."""
         if not isinstance(execution_mode, RuntimeExecutionMode):
             raise TypeError(f"expected a RuntimeExecutionMode, got {execution_mode!r}")
         self._configuration.set(options.RUNTIME_MODE, execution_mode)
         return self
 
     def set_buffer_timeout(self, timeout_millis: TimeLength) -> StreamExecutionEnvironment:
-        """Send partly filled buffers after that time (ms): 0 after each step, -1 only when full. Default: 5."""
+        """Flush incomplete buffers after this time (ms): 0 after each step, -1 only when full. Default: 5."""
         timeout_ms = buffer_timeout(timeout_millis)
         self._configuration.set(options.BUFFER_TIMEOUT_ENABLED, timeout_ms >= 0)
         if timeout_ms >= 0:
@@ -127,17 +119,17 @@ class StreamExecutionEnvironment:
         return self
 
     def get_buffer_timeout(self) -> int:
-        """The buffer timeout in ms, -1 if buffers leave only when full."""
+        """Return the buffer timeout in ms, -1 if buffers are only flushed when full."""
         enabled = self._configuration.get(options.BUFFER_TIMEOUT_ENABLED)
         return self._configuration.get(options.BUFFER_TIMEOUT) if enabled else -1
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
-        """Fuse no operators."""
+        """Disable the chaining of operators."""
         self._configuration.set(options.OPERATOR_CHAINING, False)
         return self
 
     def is_chaining_enabled(self) -> bool:
-        """Whether operators may be fused."""
+        """Return whether operators are chained."""
         return self._configuration.get(options.OPERATOR_CHAINING)
 
     def enable_checkpointing(
@@ -150,28 +142,28 @@ class StreamExecutionEnvironment:
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """Milliseconds between checkpoints, -1 if there are none."""
+        """Return the milliseconds between checkpoints, -1 if they are disabled."""
         return self.get_checkpoint_config().get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """EXACTLY_ONCE or AT_LEAST_ONCE."""
+        """Return EXACTLY_ONCE or AT_LEAST_ONCE."""
         return self.get_checkpoint_config().get_checkpointing_mode()
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
-        """Where savepoints go if none is named."""
+        """Set the default directory of savepoints."""
         self._configuration.set(options.SAVEPOINT_DIRECTORY, directory)
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
-        """Where savepoints go if none is named."""
+        """Return the default directory of savepoints."""
         return self._configuration.get(options.SAVEPOINT_DIRECTORY)
 
     def register_slot_sharing_group(self, slot_sharing_group: Any) -> StreamExecutionEnvironment:
-        """Accepted: slots are Spark's to give."""
+        """Accepted and ignored: Spark assigns the slots."""
         return self
 
     def add_python_file(self, file_path: str) -> None:
-        """Send a module, package directory or zip file to the workers and put it on their path."""
+        """Send a module, package directory or zip file to the workers and add it to their import path."""
         self._python_files.append(file_path)
 
     # Sources.
@@ -183,7 +175,7 @@ class StreamExecutionEnvironment:
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream[T]:
-        """A stream of what `source` reads, with event time by `watermark_strategy` for each of its splits."""
+        """Create a stream that reads `source`; `watermark_strategy` applies to each of its splits."""
         if not isinstance(source, Source):
             raise TypeError(f"expected a Source, got {source!r}")
         if not isinstance(watermark_strategy, WatermarkStrategy):
@@ -197,72 +189,65 @@ class StreamExecutionEnvironment:
     def add_source(
         self, source_func: Source[T], source_name: str = "Custom Source", type_info: TypeInformation | None = None
     ) -> DataStream[T]:
-        """A stream of what `source_func` reads, without event time."""
+        """Create a stream that reads `source_func`, without event time."""
         return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
 
     def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
-        """A stream of the values of `collection`, in order, from one subtask."""
-        from penstock.connectors.base.collection import CollectionSource
-
+        """Create a stream of the values of `collection`, in order, read by one subtask."""
         source = CollectionSource(list(collection))
         strategy = WatermarkStrategy.no_watermarks()
         stream: DataStream[T] = self.from_source(source, strategy, "Collection Source", type_info)
-        return _by_one_subtask(stream, "a collection is read in order, by one subtask")
+        return _by_one_subtask(stream, "one subtask reads a collection, to keep its order")
 
     def socket_text_stream(self, host: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream[str]:
-        """A stream of the texts that a server sends, cut at `delimiter`, from one subtask. Ends when the server does.
+        """Create a stream of the text that a server sends, split at `delimiter`, read by one subtask.
 
-        Where a connection is lost, or not to be had, up to `max_retry` more attempts are made, 500 ms apart (-1: no
-        limit). With checkpoints a text is handed on when one that holds it is complete, and then exactly once:
-        see SocketTextSource. Raises TypeError or ValueError for arguments that can't be. In Java: `socketTextStream`.
+        The stream ends when the server closes the connection. If a connection fails or is lost, up to `max_retry` more
+        attempts are made, 500 ms apart (-1: no limit). With checkpoints, text is emitted when a checkpoint that
+        contains it completes, and exactly once: see SocketTextSource. Raises TypeError or ValueError for invalid
+        arguments. In Java: `socketTextStream`.
         """
-        from penstock.connectors.socket import SocketTextSource
-
         source = SocketTextSource(host, port, delimiter, max_retry)
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Socket Stream")
-        return _by_one_subtask(stream, "a socket is read by one subtask")
+        return _by_one_subtask(stream, "one subtask reads a socket")
 
     # Running.
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Run the program until it ends. Ctrl-C cancels it.
+        """Run the program to its end. Ctrl-C cancels it.
 
         Raises ProgramError, ConfigurationError or NotEnoughSlotsError before anything runs, JobError if the job fails.
         """
         client = self.execute_async(job_name)
         try:
-            return client.get_job_execution_result().result()  # type: ignore[no-any-return]
+            return client.get_job_execution_result().result()
         except KeyboardInterrupt:
             client.cancel().result()
             raise
         except PenstockError as error:
-            # What the error says is all there is to know: the way it took through futures is none of the user's.
+            # Omit the traceback through futures: the message of the error is complete.
             raise error.with_traceback(None) from None
 
-    def execute_async(self, job_name: str | None = None) -> Any:
-        """Start the program and return a JobClient at once."""
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Start the program and return a JobClient immediately."""
         graph = self._job_graph(job_name)
         takers, self._takers, self._sinks = self._takers, {}, []
-        if _plans is not None:
-            _plans.append(graph)
-            return _NothingRan(takers)
-        from penstock.client.submission import submit
-
-        return submit(graph, takers, self._configuration, self._python_files, self._spark)
+        executor = self._executor or context_environment().executor or load_executor(self._configuration)
+        return executor.execute(Submission(graph, takers, self._configuration, self._python_files, self._spark))
 
     def get_execution_plan(self) -> str:
-        """The program as JSON: nodes with parallelism, predecessors and ship strategies, as Flink has it."""
+        """Return the program as Flink's JSON: nodes with parallelism, predecessors and ship strategies."""
         return json.dumps(self._stream_graph().as_plan(), indent=2)
 
     def close(self) -> None:
-        """Forget the program. A Spark session of its own goes on for the next job and ends with the process."""
+        """Discard the program. A session started by penstock stays for the next job and ends with the process."""
         self._sinks.clear()
         self._takers.clear()
 
-    # Within the package.
+    # Internal to the package.
 
     def next_id(self) -> int:
-        """A number for a new transformation."""
+        """Return the id of a new transformation."""
         self._ids += 1
         return self._ids
 
@@ -329,7 +314,7 @@ def _by_one_subtask(stream: DataStream[T], reason: str) -> DataStream[T]:
 
 
 class _PrintLater(PrintResults):
-    """Whether the subtask is printed hangs on a parallelism that is only known when the job is submitted."""
+    """Prints results. The prefix depends on the parallelism, which is known only at submission."""
 
     def __init__(
         self, transformation: Transformation, environment: StreamExecutionEnvironment, identifier: str | None
@@ -341,21 +326,3 @@ class _PrintLater(PrintResults):
     def take(self, subtask: int, values: list[Any]) -> None:
         self._parallel = (self._transformation.parallelism or self._environment.get_parallelism()) > 1
         super().take(subtask, values)
-
-
-class _NothingRan:
-    """What stands for a JobClient while only plans are asked for."""
-
-    def __init__(self, takers: dict[int, ResultSink]) -> None:
-        for taker in takers.values():
-            if isinstance(taker, CollectedResults):
-                taker.succeeded()
-
-    def get_job_execution_result(self) -> _NothingRan:
-        return self
-
-    def cancel(self) -> _NothingRan:
-        return self
-
-    def result(self) -> JobExecutionResult:
-        return JobExecutionResult(JobID.generate(), 0)

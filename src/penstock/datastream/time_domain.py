@@ -1,5 +1,8 @@
-"""The two kinds of time, under PyFlink's module path."""
+"""Time domains, at PyFlink's module path."""
 
-from penstock.runtime.time.timers import TimeDomain
+from penstock.api.timers import TimeDomain
+from penstock.common.door import publish
 
 __all__ = ["TimeDomain"]
+
+publish(__name__, __all__)

@@ -1,5 +1,8 @@
-"""What a process function may ask of time, under PyFlink's module path."""
+"""The timer service, at PyFlink's module path."""
 
-from penstock.runtime.time.timers import TimerService
+from penstock.api.timers import TimerService
+from penstock.common.door import publish
 
 __all__ = ["TimerService"]
+
+publish(__name__, __all__)

@@ -1,28 +1,28 @@
-"""Windows, assigners and triggers, under PyFlink's module path. Source: Flink docs, "Windows"."""
+"""Windows, assigners and triggers, at PyFlink's module path. Source: Flink docs, "Windows"."""
 
-from penstock.runtime.windows.assigner import MergingWindowAssigner, WindowAssigner
-from penstock.runtime.windows.assigners import (
+from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
+from penstock.api.windows.assigners import (
     GlobalWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock.runtime.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
-from penstock.runtime.windows.serializers import (
+from penstock.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from penstock.api.windows.serializers import (
     CountWindowSerializer,
     GlobalWindowSerializer,
     TimeWindowSerializer,
 )
-from penstock.runtime.windows.session_assigners import (
+from penstock.api.windows.session_assigners import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
     SessionWindowTimeGapExtractor,
 )
-from penstock.runtime.windows.trigger import Trigger, TriggerResult
-from penstock.runtime.windows.triggers import (
+from penstock.api.windows.trigger import Trigger, TriggerResult
+from penstock.api.windows.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
@@ -31,7 +31,8 @@ from penstock.runtime.windows.triggers import (
     ProcessingTimeTrigger,
     PurgingTrigger,
 )
-from penstock.runtime.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
+from penstock.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
+from penstock.common.door import publish
 
 __all__ = [
     "ContinuousEventTimeTrigger",
@@ -65,3 +66,5 @@ __all__ = [
     "Window",
     "WindowAssigner",
 ]
+
+publish(__name__, __all__)

@@ -1,4 +1,4 @@
-"""Streams cut into windows: of each key (WindowedStream), or of all records (AllWindowedStream).
+"""Windowed streams: of each key (WindowedStream), or of all records (AllWindowedStream).
 
 Source: Flink docs, "Windows".
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock.common.output_tag import OutputTag
+from penstock.api.output_tag import OutputTag
+from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
+from penstock.api.windows.trigger import Trigger
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.datastream.arguments import as_function, output_type_of
@@ -23,11 +25,9 @@ from penstock.datastream.functions import (
     WindowFunction,
 )
 from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.windows.assigner import MergingWindowAssigner, WindowAssigner
 from penstock.runtime.windows.choice import window_operator
 from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
 from penstock.runtime.windows.evaluation import Apply, ApplyToAll, Evaluation, Process, ProcessAll
-from penstock.runtime.windows.trigger import Trigger
 
 if TYPE_CHECKING:
     from typing import Self
@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 
 class _Windows(Generic[T]):
-    """What both kinds of windowed streams have: settings, and the way from functions to the operator."""
+    """Base class of windowed streams: their settings, and the construction of the operator."""
 
     _kind = "Window"
     _apply_interface: type = WindowFunction
@@ -59,17 +59,17 @@ class _Windows(Generic[T]):
         self._check_trigger(self._trigger)
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment in which the stream was made."""
+        """Return the environment that created the stream."""
         return self._keyed_stream.get_execution_environment()
 
     def get_input_type(self) -> TypeInformation:
-        """Type of the records in the windows."""
+        """Return the type of the records in the windows."""
         return self._keyed_stream.get_type()
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """Say when windows give their results, in place of the assigner's default trigger.
+        """Set the trigger, replacing the assigner's default.
 
-        Raises TypeError if it is no Trigger, or one that can't merge and the windows do.
+        Raises TypeError if it is not a Trigger, or can't merge although the windows do.
         """
         _require_instance(trigger, Trigger, "CountTrigger.of(10)")
         self._check_trigger(trigger)
@@ -77,22 +77,22 @@ class _Windows(Generic[T]):
         return self
 
     def allowed_lateness(self, time_ms: TimeLength) -> Self:
-        """Keep windows `time_ms` milliseconds of event time past their end, and update them with late records.
+        """Retain windows for `time_ms` milliseconds of event time after their end, and update them with late records.
 
-        A late record within that time fires its window again at once (default trigger). A later one goes to
-        `side_output_late_data` if set; else it is dropped and counted as late. In processing time nothing is late.
-        Default: 0. Raises ValueError if negative. Source: Flink docs, "Windows", Allowed Lateness.
+        A late record within that time fires its window again immediately (default trigger). A later record is sent to
+        `side_output_late_data` if set; otherwise it is dropped and counted as late. In processing time no record is
+        late. Default: 0. Raises ValueError if negative. Source: Flink docs, "Windows", Allowed Lateness.
         """
         lateness_ms = to_milliseconds(time_ms)
         if lateness_ms < 0:
-            raise ValueError(f"the allowed lateness can't be negative, got {lateness_ms} ms")
+            raise ValueError(f"the allowed lateness must be 0 ms or more, got {lateness_ms} ms")
         self._allowed_lateness_ms = lateness_ms
         return self
 
     def side_output_late_data(self, output_tag: OutputTag[Any]) -> Self:
-        """Send records that are too late for all of their windows to a side output instead of dropping them.
+        """Send records that are late for all of their windows to a side output instead of dropping them.
 
-        Read it by `get_side_output(output_tag)` of the result. Raises TypeError if given no OutputTag.
+        Read it with `get_side_output(output_tag)` of the result. Raises TypeError if it is not an OutputTag.
         """
         _require_instance(output_tag, OutputTag, 'OutputTag("late")')
         self._late_tag = output_tag
@@ -104,10 +104,10 @@ class _Windows(Generic[T]):
         window_function: Any = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream[Any]:
-        """Reduce the records of a window to one value as they come; `window_function`, if given, gets that value.
+        """Reduce the records of a window incrementally; `window_function`, if given, receives the reduced value.
 
-        The value of a window is kept, not its records. Sliding windows share what they have in common, so the function
-        must not depend on the order of values. Raises TypeError for what is no function.
+        State holds one value per window, not its records. Sliding windows share partial results, so the function must
+        not depend on the order of values. Raises TypeError if an argument is not a function.
         """
         function = as_function(reduce_function, "reduce", ReduceFunction)
         input_type = self._keyed_stream._transformation.output_type
@@ -121,10 +121,10 @@ class _Windows(Generic[T]):
         accumulator_type: TypeInformation | list[TypeInformation] | None = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream[Any]:
-        """Aggregate the records of a window as they come; `window_function`, if given, gets the result.
+        """Aggregate the records of a window incrementally; `window_function`, if given, receives the result.
 
-        The accumulator of a window is kept, not its records. Sliding windows share what they have in common where the
-        function has a `merge`; session windows need it. Raises TypeError if it is no AggregateFunction.
+        State holds one accumulator per window, not its records. Sliding windows share partial results if the function
+        has `merge`; session windows require it. Raises TypeError if it is not an AggregateFunction.
         """
         self._check_aggregate(aggregate_function)
         function = UserFunction(aggregate_function, "add")
@@ -140,16 +140,16 @@ class _Windows(Generic[T]):
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Call a function with all records of a window when it fires; it returns an iterable or is a generator.
 
-        Every record is kept until its window is over. Raises TypeError for what is no function.
+        State holds every record until its window ends. Raises TypeError if it is not a function.
         """
         function = as_function(window_function, "apply", self._apply_interface)
         declared = output_type_of(window_function, "apply", output_type, elements=True)
         return self._result(self._all_records(), type(self)._apply(function), function.method, declared)
 
     def process(self, process_window_function: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
-        """Like `apply`, with a context that knows the window, times and state; and side outputs: `yield tag, value`.
+        """Like `apply`, with a context of window, times and state, and with side outputs: `yield tag, value`.
 
-        Every record is kept until its window is over. Raises TypeError for what is no function.
+        State holds every record until its window ends. Raises TypeError if it is not a function.
         """
         function = as_function(process_window_function, "process", self._process_interface)
         declared = output_type_of(process_window_function, "process", output_type, elements=True)
@@ -161,7 +161,7 @@ class _Windows(Generic[T]):
     def _evaluation(
         self, function: Any, output_type: TypeInformation | None, result_type: TypeInformation | None
     ) -> tuple[Evaluation, TypeInformation | None]:
-        """What is done with the one value of a window, and the type of what comes out."""
+        """Return the evaluation of a window's single value, and the type of the result."""
         if function is None:
             return Evaluation(), output_type or result_type
         process = not isinstance(function, type) and callable(getattr(function, "process", None))
@@ -174,8 +174,8 @@ class _Windows(Generic[T]):
     def _check_trigger(self, trigger: Trigger[Any, Any]) -> None:
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise TypeError(
-                f"{self._assigner!r} merges windows, and {trigger!r} can't: its can_merge() must be true and its "
-                "on_merge() written"
+                f"{self._assigner!r} merges windows, which {trigger!r} does not support: its can_merge() must be true "
+                "and its on_merge() defined"
             )
 
     def _check_aggregate(self, function: Any) -> None:
@@ -209,18 +209,18 @@ class _Windows(Generic[T]):
 
 
 class WindowedStream(_Windows[T], Generic[T, K]):
-    """The windows of each key. What `KeyedStream.window` gives.
+    """Windows per key, created by `KeyedStream.window`.
 
-    Window functions are `apply(key, window, inputs)` or `process(key, context, elements)`; a plain callable given with
-    reduce or aggregate is called as the former.
+    Window functions are `apply(key, window, inputs)` or `process(key, context, elements)`; a plain callable passed to
+    reduce or aggregate is called like the former.
     """
 
 
 class AllWindowedStream(_Windows[T]):
-    """Windows over all records, which one subtask takes. What `DataStream.window_all` gives.
+    """Windows over all records, computed by one subtask, created by `DataStream.window_all`.
 
-    Window functions are `apply(window, inputs)` or `process(context, elements)`; a plain callable given with reduce or
-    aggregate is called as the former.
+    Window functions are `apply(window, inputs)` or `process(context, elements)`; a plain callable passed to reduce or
+    aggregate is called like the former.
     """
 
     _kind = "AllWindow"
@@ -236,13 +236,13 @@ class AllWindowedStream(_Windows[T]):
         self, contents: Contents, evaluation: Evaluation, function: str, output_type: TypeInformation | None
     ) -> DataStream[Any]:
         result = super()._result(contents, evaluation, function, output_type).force_non_parallel()
-        result._transformation.parallelism_fixed = "window_all takes all records of the stream in one subtask"
+        result._transformation.parallelism_fixed = "window_all processes all records of the stream in one subtask"
         return result
 
 
 def _require_instance(value: Any, kind: type, example: str) -> None:
-    """Raise TypeError unless `value` is an instance of `kind`, with a word for who forgot the parentheses."""
+    """Raise TypeError unless `value` is an instance of `kind`, with a hint if it is a class."""
     if isinstance(value, type):
-        raise TypeError(f"expected an instance, got the class {value.__name__}: write {value.__name__}(…)")
+        raise TypeError(f"expected an instance, got the class {value.__name__}: create one with {value.__name__}(…)")
     if not isinstance(value, kind):
         raise TypeError(f"expected a {kind.__name__}, e.g. {example}, got {value!r}")

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from penstock.api.source import Source, SplitEnumerator
 from penstock.plan.job_graph import JobGraph
-from penstock.runtime.source import Source, SplitEnumerator
 from penstock.runtime.task.events import AssignSplits, ControlEvent, NoMoreSplits
 from penstock.runtime.task.opaque import Opaque
 

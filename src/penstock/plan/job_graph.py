@@ -1,7 +1,8 @@
-"""JobGraph: operators fused into vertices, vertices laid out on levels.
+"""JobGraph: operators chained into vertices, vertices assigned to levels.
 
-A vertex's level is its longest distance from a source. All vertices of a level live in one Spark stage, so any DAG
-becomes a straight line of stages; an edge that skips levels is relayed by the stages between.
+The level of a vertex is its longest distance from a source. All vertices of a level share one Spark stage, so any DAG
+becomes a straight line of stages; an edge that skips levels is relayed by the stages in between
+(docs/decisions/0008-levels.md).
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ import dataclasses
 from collections import defaultdict
 from typing import Any
 
+from penstock.api.source import Source
 from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.plan.transformations import Chaining
 from penstock.runtime.network.partitioners import ForwardPartitioner
 from penstock.runtime.operators.source import SourceOperator
-from penstock.runtime.source import Source
 from penstock.runtime.task.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
 
 
 @dataclasses.dataclass
 class JobVertex:
-    """Operators that run in one task, first to last in topological order."""
+    """A chain of operators that run in one task, in topological order."""
 
     id: int
     nodes: list[StreamNode]
@@ -55,7 +56,7 @@ class JobVertex:
 
     @property
     def name(self) -> str:
-        """The operators' names, as tasks are called."""
+        """Name of the vertex and its tasks: the operators' names."""
         return " -> ".join(self.operators)
 
 
@@ -70,12 +71,12 @@ class JobEdge:
 
     @property
     def partitioner(self) -> str:
-        """How records go along it: HASH, FORWARD, REBALANCE, ..."""
+        """Name of the partitioner: HASH, FORWARD, REBALANCE, ..."""
         return self.stream_edge.partitioner.ship_strategy
 
 
 class JobGraph:
-    """The plan of a job: what `penstock explain` draws and the engine deploys."""
+    """The plan of a job, drawn by `penstock explain` and deployed by the hosts."""
 
     def __init__(self, name: str, graph: StreamGraph, batched: bool) -> None:
         self.name = name
@@ -95,7 +96,7 @@ class JobGraph:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Slots of each level: the widest vertex decides."""
+        """Slots of each level: the maximum parallelism of its vertices."""
         widths = [1] * (max(vertex.level for vertex in self.vertices) + 1)
         for vertex in self.vertices:
             widths[vertex.level] = max(widths[vertex.level], vertex.parallelism)
@@ -103,7 +104,7 @@ class JobGraph:
 
     @property
     def slots(self) -> int:
-        """How many slots the job needs at once: all levels in pipelined mode, one in batched mode."""
+        """Slots that the job occupies at once: those of all levels in pipelined mode, at least one in batched mode."""
         return 1 if self.batched else sum(self.widths)
 
     @property
@@ -112,7 +113,7 @@ class JobGraph:
         return [vertex for vertex in self.vertices if vertex.is_source]
 
     def _add_combiners(self) -> None:
-        """Before an exchange by key, thin out what the sender has, where the receiving operator knows how."""
+        """Insert a combiner before keyed exchanges whose target operator has one: it reduces what is sent."""
         next_id = max(self._nodes) + 1
         for edge in list(self._edges):
             combiner = self._nodes[edge.target].operator.combiner() if edge.partitioner.keyed else None
@@ -128,6 +129,9 @@ class JobGraph:
 
     def _may_chain(self, edge: StreamEdge, inputs: dict[int, list[StreamEdge]]) -> bool:
         source, target = self._nodes[edge.source], self._nodes[edge.target]
+        # A chained operator is called by its one predecessor, in the same task. So the edge must keep every record in
+        # its subtask (forward, equal parallelism) and be the only input: with two inputs, the operator's watermark is
+        # a minimum over channels, which only a task's valve computes.
         return (
             self.stream_graph.settings.chaining
             and type(edge.partitioner) is ForwardPartitioner
@@ -166,13 +170,13 @@ class JobGraph:
         return ordered
 
     def _assign_levels(self) -> None:
-        # Vertices were made in topological order, so one pass is enough.
+        # Vertices are created in topological order, so the levels of all predecessors are known: one pass suffices.
         for vertex in self.vertices:
             before = [self.vertices[edge.source].level for edge in self.edges if edge.target == vertex.id]
             vertex.level = max(before) + 1 if before else 0
 
     def levels(self, job_id: str, attempt: int = 0, **settings: object) -> list[LevelSpec]:
-        """What each Spark stage is to host. `settings` are further fields of LevelSpec."""
+        """Return what each Spark stage hosts. `settings` are further fields of LevelSpec."""
         widths = self.widths
         infos = {edge.id: self._info(edge, widths) for edge in self.edges}
         return [
@@ -181,6 +185,7 @@ class JobGraph:
                 level=level,
                 widths=widths,
                 vertices=[self._spec(vertex, infos) for vertex in self.vertices if vertex.level == level],
+                # A level also gets the edges that pass over it: its slots relay their buffers unopened.
                 edges={id: info for id, info in infos.items() if info.source_level < level <= info.target_level},
                 batched=self.batched,
                 attempt=attempt,
@@ -196,7 +201,7 @@ class JobGraph:
         )
 
     def _spec(self, vertex: JobVertex, infos: dict[int, EdgeInfo]) -> VertexSpec:
-        place = {node.id: index for index, node in enumerate(vertex.nodes)}
+        position = {node.id: index for index, node in enumerate(vertex.nodes)}
         leaving = {id(edge.stream_edge): edge for edge in self.edges if edge.source == vertex.id}
         nodes = []
         for node in vertex.nodes:
@@ -204,8 +209,8 @@ class JobGraph:
             for edge in self._edges:
                 if edge.source != node.id:
                     continue
-                if edge.target in place:
-                    links.append(ChainLink(edge.tag, operator=place[edge.target]))
+                if edge.target in position:
+                    links.append(ChainLink(edge.tag, operator=position[edge.target]))
                 else:
                     links.append(ChainLink(edge.tag, edge=leaving[id(edge)].id))
             nodes.append(ChainNode(node.operator, node.uid if node.uid_is_users else "", links, node.uid))
@@ -222,5 +227,5 @@ class JobGraph:
 
 
 def _buffer_timeout_ms(nodes: list[StreamNode]) -> int:
-    """The shortest timeout asked for; -1, "only when full", is the longest of all."""
+    """Return the shortest timeout of the chain; -1 (flush only full buffers) counts as the longest."""
     return min((node.buffer_timeout_ms for node in nodes if node.buffer_timeout_ms >= 0), default=-1)

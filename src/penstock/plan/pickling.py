@@ -1,9 +1,9 @@
-"""Programs as bytes: operators by cloudpickle, each on its own, and the classes of the job's script beside them.
+"""Serialization of programs: each operator by cloudpickle separately, plus the classes of the job's script.
 
-Records whose class stands in the script are pickled by reference to `__main__`, on the way between tasks and into
-snapshots. So the classes of the script are sent along once and set into the worker's `__main__`, where such references
-find them. cloudpickle knows a class that it has loaded before: operators that were pickled by value refer to the very
-same class. Nothing of the script runs again, so it needs no `if __name__ == "__main__"`; a notebook is no different.
+Records whose class is defined in the script are pickled by reference to `__main__`, between tasks and in snapshots. The
+classes of the script are therefore sent once and set into the worker's `__main__`, where such references resolve.
+cloudpickle tracks the classes it has loaded: operators pickled by value refer to the same class objects. The script is
+not run again, so it needs no `if __name__ == "__main__"`; notebooks work the same way (docs/decisions/0001).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _PickledNode:
 
 
 def dump_level(level: LevelSpec) -> bytes:
-    """The level as bytes. Raises ProgramError naming the operator whose function can't be pickled."""
+    """Serialize the level. Raises ProgramError naming the operator whose function can't be pickled."""
     vertices = []
     for vertex in level.vertices:
         nodes: Any = [
@@ -44,7 +44,7 @@ def dump_level(level: LevelSpec) -> bytes:
 
 
 def load_level(data: bytes) -> LevelSpec:
-    """A level with operators of its own."""
+    """Deserialize a level, with its own copies of the operators."""
     level: LevelSpec = pickle.loads(data)
     return dataclasses.replace(level, vertices=[_load_vertex(vertex) for vertex in level.vertices])
 
@@ -65,13 +65,13 @@ def _dump_operator(operator: Operator) -> bytes:
 
 def _explained(error: Exception, what: str) -> ProgramError:
     return ProgramError(
-        f"{what}, so it can't be sent to workers: {type(error).__name__}: {error}. Usual cause: it uses something "
-        "open or tied to this process (a connection, lock, file, generator). Open it in the function's open() instead"
+        f"{what} and so can't be sent to workers: {type(error).__name__}: {error}. Usual cause: it refers to something "
+        "open or bound to this process (a connection, lock, file, generator). Open it in the function's open() instead"
     )
 
 
 def dump_main_classes() -> bytes:
-    """The classes that are defined in `__main__` and can be pickled, by name."""
+    """Serialize the classes defined in `__main__` that can be pickled, by name."""
     main = sys.modules.get("__main__")
     defined = list(vars(main).items()) if main is not None else []
     classes = {

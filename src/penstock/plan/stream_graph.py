@@ -1,12 +1,13 @@
-"""StreamGraph: the program's operators and the edges between them, partitionings and unions resolved."""
+"""StreamGraph: the program's operators and edges, with partitionings, unions and side outputs resolved."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
+from penstock.api.output_tag import OutputTag
+from penstock.api.source import Boundedness
 from penstock.common.errors import ProgramError
-from penstock.common.output_tag import OutputTag
 from penstock.plan.transformations import (
     OperatorTransformation,
     PartitionTransformation,
@@ -18,13 +19,12 @@ from penstock.plan.transformations import (
 from penstock.runtime.network.partitioners import ForwardPartitioner, Partitioner, RebalancePartitioner
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.source import SourceOperator
-from penstock.runtime.source import Boundedness
 from penstock.state.key_groups import MAX_PARALLELISM_BOUND, default_max_parallelism
 
 
 @dataclasses.dataclass(frozen=True)
 class GraphSettings:
-    """What the environment says about every operator that says nothing itself."""
+    """The environment's defaults for operators without settings of their own."""
 
     parallelism: int = 1
     max_parallelism: int | None = None
@@ -35,7 +35,7 @@ class GraphSettings:
 
 @dataclasses.dataclass
 class StreamNode:
-    """An operator that will run. `uid` is the user's, or derived from the place in the program."""
+    """An operator to be deployed. `uid` is the user's, or derived from the position in the program."""
 
     id: int
     name: str
@@ -50,7 +50,7 @@ class StreamNode:
 
 @dataclasses.dataclass
 class StreamEdge:
-    """Records of `source`, of side output `tag` if given, to `target`."""
+    """Sends records of `source`, or of its side output `tag`, to `target`."""
 
     source: int
     target: int
@@ -59,7 +59,7 @@ class StreamEdge:
 
 
 class StreamGraph:
-    """Built once per submission. Raises ProgramError for what is wrong in the program itself."""
+    """Built once per submission. Raises ProgramError for an invalid program."""
 
     def __init__(self, sinks: list[Transformation], settings: GraphSettings) -> None:
         self.settings = settings
@@ -77,7 +77,7 @@ class StreamGraph:
         if not parallelism <= max_parallelism <= MAX_PARALLELISM_BOUND:
             raise ProgramError(
                 f"operator '{transformation.name}' has parallelism {parallelism} and maximum parallelism "
-                f"{max_parallelism}: the first can't be above the second, nor that above {MAX_PARALLELISM_BOUND}"
+                f"{max_parallelism}: parallelism <= maximum parallelism <= {MAX_PARALLELISM_BOUND} is required"
             )
         if isinstance(transformation, SourceTransformation):
             operator: Operator = SourceOperator(
@@ -104,7 +104,10 @@ class StreamGraph:
     def _connect(
         self, source: Transformation, target: int, partitioner: Partitioner | None, tag: OutputTag[Any] | None
     ) -> None:
-        """Follow `source` to the operators behind it. The partitioning nearest to the target counts."""
+        """Resolve `source` to its operators.
+
+        Of several partitionings in sequence, the one nearest to the target applies.
+        """
         if isinstance(source, PartitionTransformation):
             self._connect(source.inputs[0], target, partitioner or source.partitioner, tag)
         elif isinstance(source, UnionTransformation):
@@ -123,7 +126,7 @@ class StreamGraph:
         if type(chosen) is ForwardPartitioner and not same:
             raise ProgramError(
                 f"forward() from '{senders.name}' (parallelism {senders.parallelism}) to '{receivers.name}' "
-                f"(parallelism {receivers.parallelism}): forwarding needs them equal. Use rescale() or rebalance()"
+                f"(parallelism {receivers.parallelism}) requires equal parallelism. Use rescale() or rebalance()"
             )
         return chosen
 
@@ -141,17 +144,17 @@ class StreamGraph:
 
     @property
     def sources(self) -> list[SourceTransformation]:
-        """The source transformations, in the order of the program."""
+        """The source transformations, in program order."""
         nodes = (node.transformation for node in self.nodes.values())
         return [transformation for transformation in nodes if isinstance(transformation, SourceTransformation)]
 
     @property
     def is_bounded(self) -> bool:
-        """Whether all sources end by themselves."""
+        """Whether all sources are bounded."""
         return all(source.source.get_boundedness() is Boundedness.BOUNDED for source in self.sources)
 
     def as_plan(self) -> dict[str, Any]:
-        """The nodes as Flink's plan JSON has them: id, type, contents, parallelism, predecessors with ship strategy."""
+        """Return Flink's plan JSON of the nodes: id, type, contents, parallelism, predecessors with ship strategy."""
         nodes = []
         for node in self.nodes.values():
             entry: dict[str, Any] = {
@@ -179,7 +182,7 @@ def _pact(transformation: Transformation) -> str:
 
 
 def _in_order(sinks: list[Transformation]) -> list[Transformation]:
-    """All transformations that `sinks` stand on, inputs first. A loop, since a program may be deeper than the stack."""
+    """Return all transformations upstream of `sinks`, inputs first. Iterative: programs may exceed the stack depth."""
     ordered: dict[int, Transformation] = {}
     stack: list[tuple[Transformation, bool]] = [(sink, False) for sink in reversed(sinks)]
     while stack:

@@ -1,6 +1,6 @@
-"""What each call of the DataStream API leaves behind: a transformation that knows its inputs.
+"""Transformations: the nodes that calls of the DataStream API create, each with its inputs.
 
-Sources and operators will run; partitionings, unions and side outputs only say how those are connected.
+Sources and operators are deployed; partitionings, unions and side outputs only define how these are connected.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.common.output_tag import OutputTag
+from penstock.api.output_tag import OutputTag
+from penstock.api.source import Source
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.network.partitioners import Partitioner
 from penstock.runtime.operators.operator import Operator
-from penstock.runtime.source import Source
 
 
 class Chaining(enum.Enum):
-    """With which neighbours an operator may be fused."""
+    """The neighbours with which an operator may be chained."""
 
     ALWAYS = "always"
     HEAD = "only with those after it"
@@ -25,7 +25,7 @@ class Chaining(enum.Enum):
 
 
 class Transformation:
-    """A node of the program. `parallelism` None: that of the environment when the job is submitted."""
+    """A node of the program. `parallelism` None: the environment's default at submission."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Transformation:
         self.parallelism = parallelism
         self.max_parallelism: int | None = None
         self.parallelism_fixed: str | None = None
-        """Why the parallelism can't be another than 1, if it can't."""
+        """The reason why the parallelism must be 1, or None."""
         self.uid: str | None = None
         self.uid_hash: str | None = None
         self.description: str | None = None
@@ -69,7 +69,7 @@ class SourceTransformation(Transformation):
 
 
 class OperatorTransformation(Transformation):
-    """An operator; `operator` is what its subtasks will run, unopened."""
+    """An operator; `operator` is the unopened instance that subtasks run a copy of."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class OperatorTransformation(Transformation):
 
 
 class PartitionTransformation(Transformation):
-    """Says how records go from its input to whatever reads it."""
+    """Defines how records of its input are distributed to its consumers."""
 
     def __init__(self, id: int, input: Transformation, partitioner: Partitioner) -> None:
         super().__init__(id, partitioner.ship_strategy.lower(), [input], input.output_type)
@@ -95,14 +95,14 @@ class PartitionTransformation(Transformation):
 
 
 class UnionTransformation(Transformation):
-    """Several streams as one."""
+    """Merges several streams into one."""
 
     def __init__(self, id: int, inputs: Sequence[Transformation]) -> None:
         super().__init__(id, "union", inputs, inputs[0].output_type)
 
 
 class SideOutputTransformation(Transformation):
-    """The side output of an operator."""
+    """A side output of an operator."""
 
     def __init__(self, id: int, input: Transformation, tag: OutputTag[Any]) -> None:
         super().__init__(id, f"side output {tag.tag_id}", [input], tag.type_info)

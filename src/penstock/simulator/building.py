@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from penstock.client.plan_executor import PlanExecutor
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.time import Time
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment, plan_only
+from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.plan.job_graph import JobGraph
 from penstock.simulator import functions
@@ -29,7 +30,8 @@ class Built:
 
 def build(program: Program) -> Built:
     """The job graph of a program."""
-    environment = StreamExecutionEnvironment()
+    executor = PlanExecutor()
+    environment = StreamExecutionEnvironment(executor=executor)
     environment.set_runtime_mode(RuntimeExecutionMode.BATCH if program.batched else RuntimeExecutionMode.STREAMING)
     environment.set_buffer_timeout(program.buffer_timeout_ms)
     environment.get_config().set_auto_watermark_interval(program.watermark_interval_ms)
@@ -46,9 +48,8 @@ def build(program: Program) -> Built:
             _settle(stream, node)
         if node.kind in ("collect", "write"):
             sinks[stream._transformation.id] = node.id
-    with plan_only() as plans:
-        environment.execute("simulated")
-    return Built(plans[0], sinks)
+    environment.execute("simulated")
+    return Built(executor.graphs[0], sinks)
 
 
 def _settle(stream: Any, node: Node) -> None:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from penstock.api.output_tag import OutputTag
+from penstock.api.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.common.output_tag import OutputTag
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from penstock.datastream.functions import (
     AggregateFunction,
@@ -21,7 +22,6 @@ from penstock.datastream.functions import (
 )
 from penstock.simulator.lifecycles import Followed
 from penstock.simulator.programs import Record
-from penstock.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 
 COUNT_WEIGHT = 1_000_003
 SIDE: OutputTag[Record] = OutputTag("side")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from penstock.runtime.sink import Sink, SinkContext, SinkWriter
+from penstock.api.sink import Sink, SinkContext, SinkWriter
 from penstock.simulator.lifecycles import current
 from penstock.simulator.programs import Record
 

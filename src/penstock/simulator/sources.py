@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source, SplitEnumerator
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator, SharedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
-from penstock.runtime.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source, SplitEnumerator
 from penstock.simulator.programs import Record, SplitScript
 
 

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from penstock.common.errors import ProgramError
-from penstock.state.database import Databases, FrozenDatabase
-from penstock.state.descriptors import (
+from penstock.api.state.descriptors import (
     WINDOW_PREFIX,
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -22,9 +20,7 @@ from penstock.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.state.expiry import Expiry
-from penstock.state.heap_ttl import TTL_KINDS
-from penstock.state.interfaces import (
+from penstock.api.state.state import (
     AggregatingState,
     KeyedStateStore,
     ListState,
@@ -33,6 +29,10 @@ from penstock.state.interfaces import (
     State,
     ValueState,
 )
+from penstock.common.errors import ProgramError
+from penstock.state.database import Databases, FrozenDatabase
+from penstock.state.expiry import Expiry
+from penstock.state.heap_ttl import TTL_KINDS
 from penstock.state.layers import LayeredTable
 from penstock.state.schema import TableSchema, check_schema, schema_of
 from penstock.state.sliced import SlicedTable, Slices

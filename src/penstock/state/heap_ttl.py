@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.state.descriptors import (
+from penstock.api.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -21,10 +21,10 @@ from penstock.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from penstock.api.state.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
+from penstock.api.state.ttl import StateTtlConfig
 from penstock.state.expiry import Expiry
-from penstock.state.interfaces import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from penstock.state.layers import LayeredTable
-from penstock.state.ttl import StateTtlConfig
 
 if TYPE_CHECKING:
     from penstock.state.heap import HeapKeyedBackend

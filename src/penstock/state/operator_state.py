@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
+from penstock.api.state.state import BroadcastState, ListState, OperatorStateStore
 from penstock.common.errors import ProgramError
-from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from penstock.state.handles import Redistribution
-from penstock.state.interfaces import BroadcastState, ListState, OperatorStateStore
 from penstock.state.layers import unshared
 from penstock.state.schema import TableSchema, check_schema, schema_of
 

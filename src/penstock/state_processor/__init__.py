@@ -1,5 +1,6 @@
-"""Savepoints and checkpoints as data: read, changed and made, by the names of Flink's State Processor API."""
+"""Savepoints and checkpoints as data: read, modify and create them, with the names of Flink's State Processor API."""
 
+from penstock.common.door import publish
 from penstock.state_processor.bootstrap_functions import (
     BroadcastStateBootstrapFunction,
     KeyedStateBootstrapFunction,
@@ -23,3 +24,5 @@ __all__ = [
     "SavepointWriter",
     "StateBootstrapFunction",
 ]
+
+publish(__name__, __all__)

@@ -1,4 +1,4 @@
-"""Bootstrapping: a batch job whose last operator writes its state into a savepoint, and tells of the files."""
+"""Bootstrapping: a batch job whose last operator writes its state to a savepoint and emits the files' metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIRST = 1
 
 
 def _write_state(operator: Operator, directory: str, prefix: str) -> bool:
-    """The input has ended: write all, and emit what was written."""
+    """At the end of the input, write all state and emit its metadata."""
     context = operator.context
     for function in context.functions:
         function.snapshot_state(context, _FIRST, context.now_ms())
@@ -48,13 +48,15 @@ def _write_state(operator: Operator, directory: str, prefix: str) -> bool:
 
 
 class KeyedBootstrapOperator(KeyedProcessOperator):
-    """Runs a KeyedStateBootstrapFunction. No timer fires, and no state is forgotten before it is written."""
+    """Runs a KeyedStateBootstrapFunction. Timers do not fire, and state is kept until it is written."""
 
     def __init__(self, key_selector: Callable[[Any], Any], function: UserFunction, directory: str, prefix: str) -> None:
         super().__init__("Bootstrap", key_selector, function)
         self._directory = directory
         self._prefix = prefix
 
+    # Timers are part of the savepoint and fire in the job restored from it: neither a watermark nor processing time
+    # fires one here, and the batched host's end of a key group discards no state.
     def watermark(self, timestamp: int) -> bool:
         return self.output.watermark(timestamp)
 
@@ -84,26 +86,26 @@ class BootstrapOperator(ProcessOperator):
 
 
 class Bootstrap:
-    """A stream and the function that is to make state of it. `run` is the job."""
+    """A stream and the function that converts its records to state. `run` executes the job."""
 
     def __init__(self, stream: DataStream[Any], function: Any) -> None:
         if isinstance(function, KeyedStateBootstrapFunction):
             if not isinstance(stream, KeyedStream):
-                raise ProgramError(f"a {type(function).__name__} needs a keyed stream: call key_by before")
+                raise ProgramError(f"a {type(function).__name__} needs a keyed stream: call key_by first")
         elif not isinstance(function, StateBootstrapFunction):
             raise TypeError(
                 "expected a KeyedStateBootstrapFunction, StateBootstrapFunction or BroadcastStateBootstrapFunction "
                 f"(an instance), got {function!r}"
             )
         elif not isinstance(stream, DataStream):
-            raise TypeError(f"state is made of a DataStream, got {stream!r}")
+            raise TypeError(f"bootstrapping needs a DataStream, got {stream!r}")
         self._stream = stream
         self._function = function
 
     def run(self, uid: str, max_parallelism: int, directory: str, prefix: str) -> OperatorPart:
-        """Run it in BATCH mode; files go to `directory`, with names that begin with `prefix`.
+        """Run the job in BATCH mode; files are written to `directory`, with names that begin with `prefix`.
 
-        Raises ProgramError if a source is unbounded or the function emits something, JobError if the job fails.
+        Raises ProgramError if a source is unbounded or the function emits records, JobError if the job fails.
         """
         stream = self._stream
         user_function = UserFunction(self._function, "process_element")

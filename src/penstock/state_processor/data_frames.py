@@ -1,8 +1,8 @@
 """State as Spark DataFrames, and DataFrames as state.
 
-Executors read: a partition is what one subtask has written. What a column is, is settled before: the types of all
-subtasks are compared, and where they differ the values are pickled. The metadata of a column keeps what it was made
-from, so that a DataFrame can be written as state again.
+Executors read the files, one partition per subtask that wrote them. The schema is determined beforehand: where the
+types of the subtasks differ, values are pickled. Column metadata records the original type, so that a DataFrame can be
+written as state again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Columns = dict[str, list[Any]]
 
 @dataclasses.dataclass
 class _Share:
-    """What one task reads: a chain of files of a subtask."""
+    """The input of one task: a chain of files of a subtask."""
 
     root: str
     table: KeyedTable
@@ -45,11 +45,11 @@ class _Share:
 
     @property
     def is_typed(self) -> bool:
-        """Whether the files are Parquet; else values have to be looked at."""
+        """Whether the files are Parquet; otherwise types are derived from the values."""
         return all(file.columns for file in self.chain)
 
     def fields(self) -> list[dict[str, pa.Field]]:
-        """What the columns are: of each Parquet file, or of each part of the values."""
+        """Return the fields of each Parquet file, or of each part of the values."""
         if self.is_typed:
             schemas = [read_schema(self._files().read, file) for file in self.chain]
             return [{name: schema.field(name) for name in self.table.columns} for schema in schemas]
@@ -59,7 +59,7 @@ class _Share:
         ]
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows, by the fields that were agreed upon."""
+        """Yield the rows with the common schema."""
         if not self.is_typed:
             for columns in self._columns():
                 yield _batch_of(schema, columns)
@@ -79,7 +79,7 @@ class _Share:
 
 
 def data_frame_of_table(spark: SparkSession, root: str, table: KeyedTable) -> DataFrame:
-    """A keyed state."""
+    """Return a keyed state as a DataFrame."""
     shares = [_Share(root, table, chain, groups) for chain, groups in table.chains()]
     if all(share.is_typed for share in shares):
         found = [fields for share in shares for fields in share.fields()]
@@ -92,7 +92,7 @@ def data_frame_of_table(spark: SparkSession, root: str, table: KeyedTable) -> Da
 
 
 def data_frame_of_items(spark: SparkSession, items: Iterable[Any], pairs: bool) -> DataFrame:
-    """A list state, which is small; `pairs`: of broadcast state."""
+    """Return a list state, which is small, as a DataFrame; `pairs`: it is broadcast state."""
     rows = list(items)
     columns = {"key": [row[0] for row in rows], "value": [row[1] for row in rows]} if pairs else {"value": rows}
     fields = [_agreed(name, [_field_of(name, values)]) for name, values in columns.items()]
@@ -101,10 +101,11 @@ def data_frame_of_items(spark: SparkSession, items: Iterable[Any], pairs: bool) 
 
 
 def rows_of_data_frame(frame: DataFrame, names: list[str], types: dict[str, TypeInformation | None]) -> Iterator[Any]:
-    """The rows of a DataFrame with these columns, as Python values; others are left out.
+    """Yield the rows of a DataFrame with these columns as Python values; other columns are ignored.
 
-    A column that `to_dataframe` gave becomes what it was made from; any other is read by its type in `types`, or by
-    its own: structs become Rows, arrays lists, maps dicts. Raises ProgramError if a column is not there.
+    A column created by `to_dataframe` is converted back to its original type; any other is converted by its type in
+    `types`, or by its own type: structs become Rows, arrays lists, maps dicts. Raises ProgramError for a missing
+    column.
     """
     missing = [name for name in names if name not in frame.columns]
     if missing:
@@ -128,7 +129,7 @@ def _field_of(name: str, values: list[Any]) -> pa.Field:
 
 
 def _agreed(name: str, fields: list[pa.Field]) -> pa.Field:
-    """The field, if all that were found are of one type which Spark has, too."""
+    """Return the common field if all fields have one type that Spark supports too, else a binary field."""
     if not fields:
         return pa.field(name, pa.string(), metadata={TYPE_KEY: _packed(Types.STRING())})
     first = fields[0]
@@ -150,7 +151,7 @@ def _batch_of(schema: pa.Schema, columns: Columns) -> pa.RecordBatch:
     arrays = []
     for field in schema:
         column = to_column(field, columns[field.name])
-        assert column is not None, "values that made the field what it is"
+        assert column is not None, "the field was derived from these values"
         arrays.append(column)
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
@@ -179,7 +180,7 @@ def _pickled_fields(share: _Share) -> Iterator[pa.RecordBatch]:
 
 
 def _like(stored: pa.Field, column: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
-    """A column of a file as the field that was agreed upon: as it is, unless it has to be pickled now."""
+    """Convert a file's column to the common field: unchanged, or pickled if the common field is binary."""
     if type_of(wanted) is not None:
         return column
     if type_of(stored) is None:
@@ -195,7 +196,7 @@ def _described(frame: DataFrame, fields: list[pa.Field]) -> DataFrame:
 
 
 def _field_of_frame(frame: DataFrame, name: str, declared: TypeInformation | None) -> pa.Field | None:
-    """How the column is to be read; None: its values are taken as Arrow gives them."""
+    """Return the field for conversion of the column; None: keep the values of Arrow's to_pylist."""
     metadata = frame.schema[name].metadata or {}
     if metadata.get(_PICKLED):
         return pa.field(name, pa.binary())
@@ -218,7 +219,7 @@ def _packed(type_: TypeInformation) -> bytes:
 
 
 def _type_of_arrow(arrow: pa.DataType) -> TypeInformation | None:
-    """The type of such a column's values; None if they need no conversion, or are none that state knows."""
+    """Return the type for converting such a column; None if no conversion is needed or the type is unsupported."""
     if pa.types.is_struct(arrow):
         types = [_type_of_arrow(field.type) or Types.PICKLED_BYTE_ARRAY() for field in arrow]
         return RowTypeInfo(types, [field.name for field in arrow])

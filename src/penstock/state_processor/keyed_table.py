@@ -1,9 +1,9 @@
-"""One keyed state of an operator, as all subtasks have it in a snapshot, read a bounded part at a time.
+"""A keyed state of an operator in a snapshot, over all subtasks, read in parts of bounded size.
 
-A row is what people see of an entry: the parts of its place, then its value.
+A row is the user's view of an entry: the parts of its position (key, namespace, timestamp), then its value.
 
     (key, value)                       states of functions, and reduce
-    (key, namespace, value)            windows: the namespace is the window, or the time (ms) at which its slice begins
+    (key, namespace, value)            windows: the namespace is the window, or the start time (ms) of its slice
     (key, timestamp, namespace)        timers (ms); the namespace is the window of a window operator's timer
 """
 
@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from penstock.api.state.descriptors import WINDOW_PREFIX
 from penstock.checkpoint.manifest import OperatorPart
 from penstock.common.errors import StateNotFoundError
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
 from penstock.runtime.windows.sliced_window_operator import ENDED_TABLE, SLICES_TABLE, WAITING_TABLE
 from penstock.runtime.windows.window_operator import CONTENTS_TABLE
-from penstock.state.descriptors import WINDOW_PREFIX
 from penstock.state.files import read_keyed
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import key_group_of, key_group_range
@@ -31,18 +31,18 @@ TIMERS = {EVENT_TIMERS_TABLE: "event time", PROCESSING_TIMERS_TABLE: "processing
 _WINDOWED = {SLICES_TABLE, WAITING_TABLE, ENDED_TABLE, CONTENTS_TABLE}
 _SPAN_BYTES = 32 << 20
 _ROW_BYTES = 200
-"""What a row of a Parquet file is taken for, in memory."""
+"""Assumed size in memory of a row of a Parquet file, in bytes."""
 
 
 class TableSize(NamedTuple):
-    """How much there is in a table. `bytes` counts what is stored: in a checkpoint, with entries replaced since."""
+    """Size of a table. `bytes` is the stored size: in a checkpoint, it includes entries that were replaced since."""
 
     entries: int
     bytes: int
 
 
 def place_columns(table: str) -> list[str]:
-    """What the parts of a place are, in a table of that name."""
+    """Return the names of an entry's position columns, by name of the table."""
     if table in TIMERS:
         return ["key", "timestamp", "namespace"]
     if table in _WINDOWED or table.startswith(WINDOW_PREFIX):
@@ -51,13 +51,13 @@ def place_columns(table: str) -> list[str]:
 
 
 def row_columns(table: str) -> list[str]:
-    """What the parts of a row are."""
+    """Return the names of a row's columns."""
     columns = place_columns(table)
     return columns if table in TIMERS else [*columns, "value"]
 
 
 def tables_of(part: OperatorPart) -> dict[str, str]:
-    """Names of an operator's keyed states, and their kinds and types as far as they are known."""
+    """Return the names of an operator's keyed states, with kind and type as far as known."""
     files = [file for subtask in part.subtasks for file in subtask.state.keyed]
     return {table.name: table.schema for file in files for table in file.tables}
 
@@ -72,7 +72,7 @@ class KeyedTable:
         if name not in known:
             raise StateNotFoundError(
                 f"operator '{part.state_id}' ({part.name}) has no keyed state '{name}'. It has "
-                f"{_listed(known)}. A state that no key has a value in is not part of a savepoint"
+                f"{_listed(known)}. A savepoint does not contain a state without any values"
             )
         self.name = name
         self.schema = known[name]
@@ -82,7 +82,7 @@ class KeyedTable:
         self._allow_missing = allow_missing_classes
 
     def chains(self) -> list[tuple[list[KeyedFile], range]]:
-        """The files of each subtask that has some of the table, and its key groups."""
+        """Return, for each subtask that has entries of the table, its files and key groups."""
         part = self._part
         chains = []
         for subtask in part.subtasks:
@@ -92,17 +92,17 @@ class KeyedTable:
         return chains
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """All of it, by subtask and about by key group."""
+        """Yield all rows, by subtask and approximately by key group."""
         for chain, groups in self.chains():
             yield from self.rows_of_chain(chain, groups)
 
     def rows_of_chain(self, chain: list[KeyedFile], groups: range) -> Iterator[tuple[Any, ...]]:
-        """What the files of one subtask have of some key groups."""
+        """Yield the rows of some key groups in the files of one subtask."""
         for places, values in self.pieces(chain, groups):
             yield from self._rows_of(places, values)
 
     def rows_of_key(self, key: Any) -> Iterator[tuple[Any, ...]]:
-        """Those of one key, without reading more than its key group."""
+        """Yield the rows of one key, reading its key group only."""
         group = key_group_of(key, self._part.max_parallelism)
         for chain, groups in self.chains():
             if group in groups:
@@ -110,7 +110,7 @@ class KeyedTable:
                     yield from (row for row in self._rows_of(places, values) if row[0] == key)
 
     def pieces(self, chain: list[KeyedFile], groups: range) -> Iterator[tuple[Places, Entries]]:
-        """Places and values that a chain has of some key groups, in parts that fit into memory."""
+        """Yield positions and values of some key groups of a chain, in parts that fit into memory."""
         if all(file.columns for file in chain):
             read = read_keyed(self._files, chain, groups, {self.name}, self._files.databases)
             while True:
@@ -119,6 +119,8 @@ class KeyedTable:
                 if piece is None:
                     return
                 yield piece[1], piece[2]
+        # A chain of increments has to be merged: a later file replaces or deletes entries of earlier ones. Merge a span
+        # of key groups at a time, which bounds memory.
         for span in spans_of(chain, groups):
             entries, _ = self._merged(chain, span)
             places, values = list(entries), list(entries.values())
@@ -126,7 +128,7 @@ class KeyedTable:
                 yield places[start : start + PIECE_ENTRIES], values[start : start + PIECE_ENTRIES]
 
     def size(self) -> TableSize:
-        """How much it is. In a checkpoint all of it is read for that, in a savepoint nothing."""
+        """Return the size. This reads a whole checkpoint, but nothing of a savepoint."""
         entries = size = 0
         for chain, groups in self.chains():
             if all(file.columns for file in chain):
@@ -140,7 +142,7 @@ class KeyedTable:
         return TableSize(entries, size)
 
     def _merged(self, chain: list[KeyedFile], groups: range) -> tuple[dict[Any, Any], int]:
-        """What is left of a chain when all that has changed since is taken into account, and how many bytes it was."""
+        """Return the entries of a chain after applying all increments in order, and the number of bytes read."""
         table, size = LayeredTable(), 0
         with classes_found(self._allow_missing):
             for _, places, values, piece_bytes in read_keyed(
@@ -161,11 +163,11 @@ class KeyedTable:
 
 
 def spans_of(chain: Sequence[KeyedFile], groups: range) -> Iterator[range]:
-    """Key groups in ranges of about so many bytes as may be in memory at once."""
+    """Yield ranges of key groups whose estimated size fits into memory."""
     sizes: Counter[int] = Counter()
     for file in chain:
         if file.database:
-            # It does not tell: as if each group had as much of it.
+            # A database has no size per key group: assume a uniform distribution.
             sizes.update(dict.fromkeys(groups, file.bytes // len(groups)))
             continue
         for section in file.sections:

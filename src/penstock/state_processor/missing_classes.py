@@ -1,4 +1,4 @@
-"""Values of classes that can't be imported here: shown by the name of the class and the fields that they have."""
+"""Placeholders for values of classes that can't be imported: they show the class name and the fields."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from penstock.state.gained_fields import STAND_IN
 
 
 class MissingClass(type):
-    """Type of the stand-ins. `name` is that of the class which is missing, with its module."""
+    """Type of the placeholders. `name` is the qualified name of the missing class."""
 
     name: str
 
 
 class MissingObject(metaclass=MissingClass):
-    """An instance of a class that is missing. `arguments` made it, `fields` are its attributes, `items` its contents.
+    """An instance of a missing class: constructor `arguments`, attributes in `fields`, contents in `items`.
 
-    Two are equal, and hash alike, if they show the same.
+    Two placeholders are equal, with equal hashes, if their representations are equal.
     """
 
     name = ""
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> MissingObject:
-        """Pickle calls the class that it looks for, or this, with what the object was made of."""
+        """Create the placeholder. Pickle calls the missing class, or this method, with the constructor's arguments."""
         made = object.__new__(cls)
         made.arguments = arguments
         made.fields = dict(keywords)
@@ -38,7 +38,7 @@ class MissingObject(metaclass=MissingClass):
         self.items: list[Any]
 
     def __setstate__(self, state: Any) -> None:
-        # A dict of attributes, or that and one of slots.
+        # The state is a dict of attributes, or a tuple of that and a dict of slots.
         for part in state if isinstance(state, tuple) else (state,):
             if isinstance(part, dict):
                 self.fields.update(part)
@@ -46,11 +46,11 @@ class MissingObject(metaclass=MissingClass):
                 self.arguments = (*self.arguments, part)
 
     def append(self, item: Any) -> None:
-        """The class is a list."""
+        """Called by pickle if the class is a list."""
         self.items.append(item)
 
     def extend(self, items: Any) -> None:
-        """The class is a list."""
+        """Called by pickle if the class is a list."""
         self.items.extend(items)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -70,7 +70,7 @@ class MissingObject(metaclass=MissingClass):
 
 @contextmanager
 def classes_found(allow_missing: bool) -> Iterator[None]:
-    """What is read meanwhile may hold values of classes that are missing, or CheckpointError is raised for one."""
+    """Context manager for unpickling: missing classes become placeholders if allowed, else raise CheckpointError."""
     token = STAND_IN.set(_stand_in if allow_missing else _refuse)
     try:
         yield
@@ -90,6 +90,6 @@ def _stand_in(module: str, name: str) -> MissingClass:
 
 def _refuse(module: str, name: str) -> Any:
     raise CheckpointError(
-        f"the state holds values of {module}.{name}, which can't be imported here. Put its module on the path (for a "
-        "class of the job's own script: define it here, too), or read with allow_missing_classes=True"
+        f"the state contains values of {module}.{name}, which can't be imported here. Add its module to the path "
+        "(define a class of the job's own script here), or read with allow_missing_classes=True"
     )

@@ -1,15 +1,15 @@
-"""Keyed state that is being made: rows checked, dealt out to subtasks by key, and written as savepoints hold it."""
+"""New keyed state: rows are validated, distributed to subtasks by key, and written in the savepoint format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
+from penstock.api.state.descriptors import StateDescriptor
 from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import PenstockError, ProgramError, UserFunctionError
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.runtime.task.context import shortened, user_traceback
-from penstock.state.descriptors import StateDescriptor
 from penstock.state.files import write_columns
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import KeyGroups, key_group_of, subtask_of
@@ -24,28 +24,28 @@ _CONTENTS = {"list": list, "map": dict}
 
 
 class SchemaAsBefore(TableSchema):
-    """What a snapshot says of a state. The type itself is not kept there, but its text is, which is compared."""
+    """The schema of a state in an existing snapshot, which stores the text of the type and not the type itself."""
 
     def __str__(self) -> str:
         return self.kind
 
 
 def as_before(text: str) -> TableSchema | None:
-    """The schema of a table whose text is known."""
+    """Return the schema of a table from its text."""
     return SchemaAsBefore(text, Types.PICKLED_BYTE_ARRAY()) if text else None
 
 
 class NewTable(NamedTuple):
-    """A table to be. `rows` is read when it is written."""
+    """A table to be written. `rows` is called when it is written."""
 
     name: str
     schema: TableSchema | None
     rows: Callable[[], Iterable[tuple[Any, ...]]]
 
     def by_subtask(self, max_parallelism: int, parallelism: int) -> list[Entries]:
-        """The entries of each subtask.
+        """Return the entries of each subtask.
 
-        Raises ProgramError for rows that are none, or two of one place, KeyTypeError for a key that can't be one.
+        Raises ProgramError for rows of the wrong form, or two rows for one position; KeyTypeError for an invalid key.
         """
         dealt: list[Entries] = [{} for _ in range(parallelism)]
         columns = row_columns(self.name)
@@ -53,21 +53,25 @@ class NewTable(NamedTuple):
         rows: Iterable[Any] = self.rows()
         for row in rows:
             if not isinstance(row, (tuple, list)) or len(row) != len(columns):
-                raise ProgramError(f"an entry of the state '{self.name}' is ({', '.join(columns)}), got {row!r:.200}")
+                raise ProgramError(
+                    f"an entry of the state '{self.name}' must be ({', '.join(columns)}), got {row!r:.200}"
+                )
             *parts, value = (*row, True) if self.name in TIMERS else row
             self._check(parts, value)
             place = tuple(parts) if keyed_by_first else parts[0]
             group = key_group_of(parts[0], max_parallelism)
             entries = dealt[subtask_of(group, max_parallelism, parallelism)]
             if place in entries:
-                raise ProgramError(f"the state '{self.name}' has two entries for {place!r:.200}: which one is meant?")
+                raise ProgramError(
+                    f"the state '{self.name}' has two entries for {place!r:.200}; exactly one is allowed"
+                )
             entries[place] = value
         return dealt
 
     def _check(self, parts: list[Any], value: Any) -> None:
         kind = self.schema.kind.partition(" of ")[0] if self.schema is not None else ""
         if value is None:
-            raise ProgramError(f"the state '{self.name}' has no value for {parts[0]!r:.200}: leave such an entry out")
+            raise ProgramError(f"the state '{self.name}' has no value for {parts[0]!r:.200}: omit such an entry")
         wanted = _CONTENTS.get(kind.partition(" ")[0])
         if wanted is not None and type(value) is not wanted:
             raise ProgramError(f"the {kind} '{self.name}' holds a {wanted.__name__} for each key, got {value!r:.200}")
@@ -82,16 +86,16 @@ class NewTable(NamedTuple):
 
 
 def named(descriptor: StateDescriptor | str) -> tuple[str, TableSchema | None]:
-    """Name and schema of a table. Raises TypeError for what is neither a descriptor nor a name."""
+    """Return name and schema of a table. Raises TypeError for anything but a descriptor or a name."""
     if isinstance(descriptor, StateDescriptor):
         return descriptor.get_name(), schema_of(descriptor)
     if isinstance(descriptor, str):
         return descriptor, None
-    raise TypeError(f"a state is named by its descriptor, or by what SavepointReader calls it; got {descriptor!r}")
+    raise TypeError(f"expected a state descriptor, or a name as listed by SavepointReader; got {descriptor!r}")
 
 
 def column_types(descriptor: StateDescriptor | str, key_type: TypeInformation | None) -> dict[str, Any]:
-    """Declared types of the columns of a DataFrame."""
+    """Return the declared types of a DataFrame's columns."""
     value = schema_of(descriptor).type if isinstance(descriptor, StateDescriptor) else None
     return {"key": key_type, "value": value}
 
@@ -99,9 +103,9 @@ def column_types(descriptor: StateDescriptor | str, key_type: TypeInformation | 
 def changed(
     uid: str, state: str, change: Callable[..., Any], rows: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows with what `change` makes of their values; without those of which it makes None.
+    """Yield rows with `change` applied to their values, without those for which it returns None.
 
-    Raises UserFunctionError naming the row on which it failed.
+    Raises UserFunctionError naming the row for which it failed.
     """
     for row in rows:
         try:
@@ -124,14 +128,14 @@ def write_entries(
     entries: Entries,
     key_groups: KeyGroups,
 ) -> KeyedFile | None:
-    """Write a table of one subtask. None: it is empty, and has no file."""
+    """Write a table of one subtask. Returns None if it is empty and so has no file."""
     name, schema = table
     frozen = FrozenTable(lambda: pieces_of([entries]), full=True, keyed_by_first=len(place_columns(name)) > 1)
     return finished(write_columns(storage, file_name, (name, frozen), key_groups, schema))
 
 
 def finished(steps: Generator[None, None, T]) -> T:
-    """What work in small steps comes to."""
+    """Run a generator of small steps to its end and return its result."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""One operator of a savepoint that is being made: what is kept of an earlier snapshot, and what takes its place."""
+"""One operator of a new savepoint: which state is retained from an earlier snapshot, and which is replaced."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _COPIED_BYTES = 8 << 20
 
 @dataclasses.dataclass
 class NewList:
-    """An operator state to be."""
+    """A new operator state."""
 
     redistribution: Redistribution
     items: list[Any]
     schema: TableSchema | None
 
     def of(self, subtask: int, part: OperatorPart) -> list[Any]:
-        """What a subtask has of it."""
+        """Return the items of one subtask."""
         if self.redistribution is Redistribution.BROADCAST:
             return self.items
         if self.redistribution is Redistribution.UNION:
@@ -45,14 +45,14 @@ class NewList:
 
 @dataclasses.dataclass
 class Change:
-    """What a state is to become. `schema` None: declared as before."""
+    """A change of a state's values. `schema` None: unchanged."""
 
     function: Callable[..., Any]
     schema: TableSchema | None
 
 
 class OperatorDraft:
-    """`part` is what an earlier snapshot has of the operator, if any; its files are read from `origin`."""
+    """`part` is the operator in an earlier snapshot, if any; its files are read from `origin`."""
 
     def __init__(self, part: OperatorPart, origin: SnapshotFiles | None) -> None:
         self.part = part
@@ -65,22 +65,22 @@ class OperatorDraft:
 
     @property
     def states(self) -> list[str]:
-        """Names of all its states."""
+        """Names of all states."""
         return [*self._tables, *self.new_tables, *sorted(self._lists), *self.new_lists]
 
     def set_table(self, table: NewTable) -> None:
-        """A keyed state, in the place of what it was."""
+        """Set a keyed state, replacing an existing one."""
         self._tables.pop(table.name, None)
         self._changes.pop(table.name, None)
         self.new_tables[table.name] = table
 
     def set_list(self, name: str, new: NewList) -> None:
-        """An operator state, in the place of what it was."""
+        """Set an operator state, replacing an existing one."""
         self._lists.discard(name)
         self.new_lists[name] = new
 
     def change(self, name: str, change: Change) -> None:
-        """Change the values of a keyed state. Raises StateNotFoundError if the snapshot has none of that name."""
+        """Transform the values of a keyed state. Raises StateNotFoundError if the snapshot has none of that name."""
         self._check(name, name in self._tables)
         before = self._changes.get(name)
         if before is not None:
@@ -88,7 +88,7 @@ class OperatorDraft:
         self._changes[name] = change
 
     def remove(self, name: str) -> None:
-        """Drop a state. Raises StateNotFoundError if there is none of that name."""
+        """Remove a state. Raises StateNotFoundError if there is none of that name."""
         self._check(name, name in self.states)
         self._tables.pop(name, None)
         self._changes.pop(name, None)
@@ -97,14 +97,14 @@ class OperatorDraft:
         self._lists.discard(name)
 
     def found(self, part: OperatorPart, storage: SnapshotFiles) -> None:
-        """What a job has written of the operator, into the new savepoint itself."""
+        """Take over what a bootstrap job has written for the operator to the new savepoint itself."""
         self.part = part
         self._origin = storage
         self._tables = {name: text for name, text in tables_of(part).items() if name not in self.new_tables}
         self._lists = set(lists_of(part)) - set(self.new_lists)
 
     def write(self, storage: StateFiles, prefix: str) -> OperatorPart:
-        """Write all of it; file names begin with `prefix`."""
+        """Write the operator; file names begin with `prefix`."""
         part = self.part
         key_groups = KeyGroups(part.max_parallelism)
         dealt = [
@@ -128,7 +128,7 @@ class OperatorDraft:
     def _kept(
         self, storage: StateFiles, prefix: str, subtask: int, files: list[KeyedFile], key_groups: KeyGroups
     ) -> list[KeyedFile]:
-        """What is kept of a subtask's keyed state: files of savepoints as they are, all else written anew."""
+        """Write the retained keyed state of a subtask: copy files of savepoints, rewrite all other state."""
         part = self.part
         groups = key_group_range(subtask, part.max_parallelism, part.parallelism)
         kept = []
@@ -140,13 +140,14 @@ class OperatorDraft:
                     path = self._copied(storage, file.path, file.bytes, f"{prefix}-{number}-{piece}.parquet")
                     kept.append(msgspec.structs.replace(file, path=path))
                 continue
+            # Files of a checkpoint are increments, possibly of a database: merge them into one file of a savepoint.
             assert self._origin is not None
             rows: Iterable[Any] = KeyedTable(self._origin, part, name).rows_of_chain(chain, groups)
             schema = as_before(text)
             if change is not None:
                 rows = changed(part.state_id, name, change.function, rows)
                 schema = change.schema or schema
-            (entries,) = NewTable(name, schema, _given(rows)).by_subtask(part.max_parallelism, 1)
+            (entries,) = NewTable(name, schema, _returning(rows)).by_subtask(part.max_parallelism, 1)
             written = write_entries(storage, f"{prefix}-{number}.parquet", (name, schema), entries, key_groups)
             kept += [written] if written is not None else []
         return kept
@@ -183,7 +184,7 @@ class OperatorDraft:
         return msgspec.structs.replace(before, path=path, lists=lists)
 
     def _copied(self, storage: StateFiles, path: str, size: int, file_name: str) -> str:
-        """A file as it is, in the new savepoint; its path there."""
+        """Copy a file unchanged to the new savepoint and return its path there."""
         assert self._origin is not None
         if self._origin is storage:
             return path
@@ -195,7 +196,7 @@ class OperatorDraft:
     def _check(self, name: str, is_there: bool) -> None:
         if not is_there:
             raise StateNotFoundError(
-                f"operator '{self.part.state_id}' ({self.part.name}) has no such state '{name}'. It has "
+                f"operator '{self.part.state_id}' ({self.part.name}) has no state '{name}'. It has "
                 f"{', '.join(map(repr, self.states)) or 'none'}"
             )
 
@@ -210,12 +211,12 @@ def _read(files: StateFiles, path: str, start: int, size: int) -> bytes:
     return data
 
 
-def _given(rows: Iterable[Any]) -> Callable[[], Iterable[Any]]:
+def _returning(rows: Iterable[Any]) -> Callable[[], Iterable[Any]]:
     return lambda: rows
 
 
 def _after(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
-    """Two changes, one after the other; what the first drops the second does not see."""
+    """Compose two changes; entries dropped by the first are not passed to the second."""
 
     def both(*row: Any) -> Any:
         value = first(*row)

@@ -1,4 +1,4 @@
-"""What is in a snapshot: operators and their states, with figures."""
+"""Contents of a snapshot: operators and their states, with sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.state_processor.snapshot_files import SnapshotFiles
 
 
 class KeyedStateInfo(NamedTuple):
-    """A state by key. `type` is its kind and type (value of Long); "" for what penstock keeps for its own use."""
+    """A keyed state. `type` is its kind and type (value of Long); "" for penstock's internal state."""
 
     name: str
     type: str
@@ -20,7 +20,7 @@ class KeyedStateInfo(NamedTuple):
 
 
 class ListStateInfo(NamedTuple):
-    """A state of subtasks. `redistribution` is split, union or broadcast."""
+    """An operator state. `redistribution` is split, union or broadcast."""
 
     name: str
     redistribution: str
@@ -29,7 +29,7 @@ class ListStateInfo(NamedTuple):
 
 
 class OperatorInfo(NamedTuple):
-    """An operator with state. `uid` is the program's, or derived from the operator's place in the program."""
+    """An operator with state. `uid` is the program's, or derived from the operator's position in the program."""
 
     uid: str
     name: str
@@ -40,7 +40,7 @@ class OperatorInfo(NamedTuple):
 
 
 def info_of(files: SnapshotFiles, part: OperatorPart) -> OperatorInfo:
-    """What an operator has. Reads all keyed state of a checkpoint."""
+    """Return the contents of an operator. Reads all keyed state of a checkpoint."""
     keyed = []
     for name, schema in tables_of(part).items():
         size = KeyedTable(files, part, name, allow_missing_classes=True).size()

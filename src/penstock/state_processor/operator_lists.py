@@ -1,4 +1,4 @@
-"""Operator state in a snapshot: lists, union lists and broadcast state of all subtasks, as one."""
+"""Operator state of a snapshot: lists, union lists and broadcast state, merged over all subtasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KIND_NAMES = {
 
 
 class OperatorList:
-    """The list of that name: what all subtasks have of it. Of broadcast state, which all have alike, that of one."""
+    """The operator state of a name, over all subtasks. Broadcast state is identical in all: that of one is used."""
 
     def __init__(self, name: str, redistribution: Redistribution, parts: list[tuple[int, str, ListInFile]]) -> None:
         self.name = name
@@ -29,29 +29,29 @@ class OperatorList:
 
     @property
     def items_count(self) -> int:
-        """How many items there are."""
+        """Number of items."""
         return sum(len(part.items) for _, _, part in self._parts)
 
     @property
     def bytes(self) -> int:
-        """How much they take."""
+        """Size in bytes."""
         return sum(part.bytes for _, _, part in self._parts)
 
     def items(self, files: StateFiles, allow_missing_classes: bool) -> Iterator[Any]:
-        """All items; of broadcast state (key, value)."""
+        """Yield all items; (key, value) of broadcast state."""
         for _, path, part in self._parts:
             with classes_found(allow_missing_classes):
                 items = read_items(files, path, part)
             yield from items
 
     def of_subtask(self, subtask: int) -> list[tuple[str, ListInFile]]:
-        """What a subtask has of it; of broadcast state each has all."""
+        """Return the part of one subtask; broadcast state is complete in each."""
         whole = self.redistribution is Redistribution.BROADCAST
         return [(path, part) for owner, path, part in self._parts if whole or owner == subtask]
 
 
 def lists_of(part: OperatorPart) -> dict[str, OperatorList]:
-    """The lists of an operator, by name."""
+    """Return the operator states of an operator, by name."""
     found: dict[str, list[tuple[int, str, ListInFile]]] = {}
     for subtask in part.subtasks:
         lists = subtask.state.lists
@@ -61,7 +61,7 @@ def lists_of(part: OperatorPart) -> dict[str, OperatorList]:
 
 
 def list_of(part: OperatorPart, name: str, wanted: Redistribution | None = None) -> OperatorList:
-    """That list. Raises StateNotFoundError if there is none of that name, or none of the kind that is `wanted`."""
+    """Return an operator state. Raises StateNotFoundError if there is none of that name, or of that kind."""
     known = lists_of(part)
     found = known.get(name)
     if found is None or (wanted is not None and found.redistribution is not wanted):

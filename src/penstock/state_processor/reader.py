@@ -1,4 +1,4 @@
-"""SavepointReader: what is in a savepoint or checkpoint. Source: Flink docs, "State Processor API", Reading State."""
+"""SavepointReader: reads savepoints and checkpoints. Source: Flink docs, "State Processor API", Reading State."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class SavepointReader:
-    """Made by `SavepointReader.read(path)`. Nothing but the manifest is read before something is asked for.
+    """Created by `SavepointReader.read(path)`. Only the manifest is read before data is requested.
 
-    State with a time to live is read as it is stored: a value as (time of its last use in ms, value), and so each
-    element of a list and each value of a map. Only a KeyedStateReaderFunction sees what a job would see.
+    State with a time to live is returned as stored: each value, list element and map value is a pair (time of last use
+    in ms, value). Only a KeyedStateReaderFunction sees the state as the job would.
     """
 
     def __init__(self, snapshot: SnapshotOnDisk, allow_missing_classes: bool) -> None:
@@ -32,21 +32,21 @@ class SavepointReader:
 
     @staticmethod
     def read(path: str | Path, *, allow_missing_classes: bool = False) -> SavepointReader:
-        """The savepoint or checkpoint at `path`, a directory or URL. Raises CheckpointError if there is none.
+        """Open the savepoint or checkpoint at `path`, a directory or URL. Raises CheckpointError if there is none.
 
-        Values of classes that can't be imported here are an error; with `allow_missing_classes` they come as
-        MissingObject, which shows the name of the class and the fields.
+        Values of classes that can't be imported here raise an error; with `allow_missing_classes` they are returned as
+        MissingObject, which shows class name and fields.
         """
         return SavepointReader(SnapshotOnDisk(path), allow_missing_classes)
 
     @property
     def path(self) -> str:
-        """Where it lies: an absolute path, or a URL."""
+        """The absolute path or URL."""
         return self._snapshot.path
 
     @property
     def is_savepoint(self) -> bool:
-        """Whether it is a savepoint; else it is a checkpoint, whose job may remove it."""
+        """Whether it is a savepoint; a checkpoint may be removed by its job."""
         return self._snapshot.manifest.savepoint
 
     @property
@@ -61,46 +61,46 @@ class SavepointReader:
 
     @property
     def checkpoint_id(self) -> int:
-        """Its number among the checkpoints of the job."""
+        """Its id among the checkpoints of the job."""
         return self._snapshot.manifest.checkpoint_id
 
     @property
     def completed_ms(self) -> int:
-        """When it was complete, in milliseconds since the epoch."""
+        """Completion time in milliseconds since the epoch."""
         return self._snapshot.manifest.completed_ms
 
     def operators(self) -> list[OperatorInfo]:
-        """All operators with state, and how much it is. Of a checkpoint all keyed state is read for that."""
+        """Return all operators with state, and its size. For a checkpoint this reads all keyed state."""
         snapshot = self._snapshot
         return [info_of(snapshot.files, part) for part in snapshot.manifest.operators]
 
     def operator(self, uid: str) -> OperatorInfo:
-        """The operator of that uid. Raises StateNotFoundError if there is none."""
+        """Return the operator of that uid. Raises StateNotFoundError if there is none."""
         return info_of(self._snapshot.files, self._snapshot.part(uid))
 
     def keyed_states(self, uid: str) -> list[str]:
-        """Names of an operator's keyed states. Raises StateNotFoundError if there is no such operator."""
+        """Return the names of an operator's keyed states. Raises StateNotFoundError if there is no such operator."""
         return list(tables_of(self._snapshot.part(uid)))
 
     def list_states(self, uid: str) -> list[str]:
-        """Names of an operator's states that have no key. Raises StateNotFoundError if there is no such operator."""
+        """Return the names of an operator's operator states. Raises StateNotFoundError if there is no such operator."""
         return list(lists_of(self._snapshot.part(uid)))
 
     def entries(self, uid: str, state: str, *, key: Any = msgspec.UNSET) -> Iterator[tuple[Any, ...]]:
-        """The entries of a keyed state: (key, value); of a window's (key, namespace, value).
+        """Yield the entries of a keyed state: (key, value), or (key, namespace, value) of windows.
 
-        Of timers (key, timestamp in ms, namespace). With `key`, only those of that key: little more is read.
-        Raises StateNotFoundError if there is no such operator or state, KeyTypeError if `key` can't be one, and while
-        it is read CheckpointError if files are damaged or a class is missing.
+        Entries of timers are (key, timestamp in ms, namespace). With `key`, yield entries of that key only, reading
+        little more. Raises StateNotFoundError if there is no such operator or state, KeyTypeError if `key` is not a
+        valid key, and during iteration CheckpointError if files are damaged or a class is missing.
         """
         table = self._table(uid, state)
         return table.rows() if key is msgspec.UNSET else table.rows_of_key(key)
 
     def read_keyed_state(self, uid: str, function: KeyedStateReaderFunction[Any, Any]) -> Iterator[Any]:
-        """What `function` gives for each key of an operator: several states, and timers, together.
+        """Yield the results of `function` for each key of an operator: several states, and timers, together.
 
-        Raises TypeError if it is no KeyedStateReaderFunction, StateNotFoundError if there is no such operator; while it
-        is read also if there is no such state, and UserFunctionError if the function raises.
+        Raises TypeError if it is not a KeyedStateReaderFunction, StateNotFoundError if there is no such operator.
+        During iteration it raises StateNotFoundError for a missing state, and UserFunctionError if the function raises.
         """
         if not isinstance(function, KeyedStateReaderFunction):
             raise TypeError(f"expected a KeyedStateReaderFunction (an instance), got {function!r}")
@@ -108,28 +108,31 @@ class SavepointReader:
         return KeyReading(snapshot.files, snapshot.manifest, snapshot.part(uid), function).results()
 
     def read_list_state(self, uid: str, state: str) -> Iterator[Any]:
-        """The items of a list state, of all subtasks. Raises StateNotFoundError if there is no such list."""
+        """Yield the items of a list state of all subtasks. Raises StateNotFoundError if there is no such list."""
         return self._items(uid, state, Redistribution.SPLIT)
 
     def read_union_state(self, uid: str, state: str) -> Iterator[Any]:
-        """The items of a union list state, of all subtasks. Raises StateNotFoundError if there is no such list."""
+        """Yield the items of a union list state of all subtasks. Raises StateNotFoundError if there is no such list."""
         return self._items(uid, state, Redistribution.UNION)
 
     def read_broadcast_state(self, uid: str, state: str) -> Iterator[tuple[Any, Any]]:
-        """The (key, value) of a broadcast state. Raises StateNotFoundError if there is none of that name."""
+        """Yield the (key, value) pairs of a broadcast state.
+
+        Raises StateNotFoundError if there is none of that name.
+        """
         return self._items(uid, state, Redistribution.BROADCAST)
 
     def to_dataframe(self, spark: SparkSession, uid: str, state: str) -> DataFrame:
-        """A state as a DataFrame: columns as in `entries`; `value` of lists; `key` and `value` of broadcast state.
+        """Return a state as a DataFrame: columns as in `entries`; `value` of lists; `key`, `value` of broadcast state.
 
-        Executors read the files, one partition for each subtask that wrote some. A column has a type if it has the
-        same one in all subtasks, in which nothing is lost; numbers without bound and decimals are text. Any other
-        column is binary: pickles of the values, `pickle.loads` gives them back. A column with no value at all is text.
-        SavepointWriter takes such a DataFrame, also filtered or with other columns changed, and knows what is pickled.
-        Of a checkpoint, whose values have to be looked at, their classes must be importable by executors.
+        Executors read the files, one partition per subtask that wrote them. A column is typed if all subtasks have the
+        same type and Spark has a lossless equivalent; unbounded numbers and decimals are text. Any other column is
+        binary: pickled values, for `pickle.loads`. A column without values is text. SavepointWriter accepts such a
+        DataFrame, also filtered or with changes to other columns, and recognises pickled columns. In a checkpoint,
+        types are derived from the values, so executors must be able to import their classes.
 
         Raises StateNotFoundError if there is no such operator or state. If an operator has keyed state and operator
-        state of one name, the keyed one is meant.
+        state of the same name, the keyed state is returned.
         """
         from penstock.state_processor.data_frames import data_frame_of_items, data_frame_of_table
 
@@ -141,7 +144,7 @@ class SavepointReader:
         return data_frame_of_table(spark, self._snapshot.root, self._table(uid, state))
 
     def items(self, uid: str, state: str) -> Iterator[Any]:
-        """The items of an operator state, whatever its redistribution. Raises StateNotFoundError if there is none."""
+        """Yield the items of an operator state of any redistribution. Raises StateNotFoundError if there is none."""
         return self._items(uid, state, None)
 
     def _items(self, uid: str, state: str, wanted: Redistribution | None) -> Iterator[Any]:

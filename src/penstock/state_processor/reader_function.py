@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from penstock.api.functions.function import Function
 from penstock.checkpoint.manifest import Manifest, OperatorPart
 from penstock.common.errors import StateNotFoundError
-from penstock.datastream.base_functions import Function
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
 from penstock.runtime.task.budget import Budget
@@ -31,7 +31,7 @@ OUT = TypeVar("OUT")
 
 
 class _ReaderContext(ABC):
-    """What `read_key` may ask beside the states."""
+    """What `read_key` can query besides the states."""
 
     @abstractmethod
     def registered_event_time_timers(self) -> set[int]:
@@ -43,24 +43,24 @@ class _ReaderContext(ABC):
 
 
 class KeyedStateReaderFunction(Function, Generic[K, OUT]):
-    """Called once for each key that has a value in any of the states that `open` asks for.
+    """Called once for each key that has a value in any of the states obtained in `open`.
 
-    In `open` states are asked for by the descriptors of the job. Time stands at the moment of the snapshot: what had
-    expired then is not there. What is changed in a state is not kept.
+    Obtain states in `open` with the descriptors of the job. The clock stands at the time of the snapshot: state expired
+    by then is absent. Changes to state are discarded.
     """
 
     Context = _ReaderContext
 
     @abstractmethod
     def read_key(self, key: K, ctx: _ReaderContext) -> Iterable[OUT] | None:
-        """The results for a key; None is none."""
+        """Return the results for a key; None means none."""
 
 
 class KeyReading(_ReaderContext):
     """One run of a function over an operator's state.
 
-    Raises StateNotFoundError if the function asks for a state that is not there, UserFunctionError if it raises or asks
-    for a state that was of another kind or type.
+    Raises StateNotFoundError if the function requests a missing state, UserFunctionError if it raises or requests a
+    state of another kind or type.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class KeyReading(_ReaderContext):
         return set(self._timers_of(PROCESSING_TIMERS_TABLE).get(self._backend.key, ()))
 
     def results(self) -> Iterator[Any]:
-        """What the function gives, for one key after the other."""
+        """Yield the function's results, key by key."""
         part = self._part
         known = tables_of(part)
         for name, schema in known.items():

@@ -1,4 +1,4 @@
-"""The files of a snapshot that is only read, with whatever they are in: also those of a key-value store."""
+"""Read access to the files of a snapshot, including those of a RocksDB database."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class SnapshotFiles(SavepointStorage):
     def __init__(self, directory: str) -> None:
         super().__init__(directory)
         self.databases = Databases(_stores)
-        # What is opened lies on this machine's disk.
+        # Databases are opened from a copy on local disk.
         weakref.finalize(self, self.databases.close)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What is open here is not open there.
+        # Open handles are not valid in another process.
         return SnapshotFiles, (self.directory,)
 
 
 def _stores() -> Stores:
     if find_spec("rocksdict") is None:
         raise CheckpointError(
-            "this checkpoint is in RocksDB's own files, and rocksdict, which reads them, is not installed here: "
-            "pip install 'penstock[rocksdb]'. Or take a savepoint: it needs nothing to be read"
+            "this checkpoint consists of RocksDB files, and rocksdict, which reads them, is not installed: "
+            "pip install 'penstock[rocksdb]'. Alternatively take a savepoint, which needs no RocksDB"
         )
     from penstock.spark.worker.rocksdb import rocksdb_stores
 

@@ -1,4 +1,4 @@
-"""A savepoint or checkpoint where it lies: its manifest, its files, and what it says of its operators."""
+"""A stored savepoint or checkpoint: its manifest, files, and operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from penstock.state_processor.snapshot_files import SnapshotFiles
 
 
 class SnapshotOnDisk:
-    """Reads the manifest of `path`: a savepoint, or one checkpoint of a job. Raises CheckpointError if it is none."""
+    """Reads the manifest of `path`: a savepoint, or one checkpoint of a job.
+
+    Raises CheckpointError if there is none.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = absolute(path).removesuffix(f"/{METADATA}")
@@ -24,9 +27,9 @@ class SnapshotOnDisk:
         return f"the {kind} {self.path}"
 
     def part(self, uid: str) -> OperatorPart:
-        """The operator of that uid. Raises StateNotFoundError naming those that there are."""
+        """Return the operator of that uid. Raises StateNotFoundError listing the existing ones."""
         part = self.manifest.operator(uid)
         if part is None:
             there = ", ".join(f"'{part.state_id}' ({part.name})" for part in self.manifest.operators)
-            raise StateNotFoundError(f"{self} has no operator '{uid}'. It has {there or 'none at all'}")
+            raise StateNotFoundError(f"{self} has no operator '{uid}'. It has {there or 'none'}")
         return part

@@ -1,4 +1,4 @@
-"""SavepointWriter: savepoints that no job has taken.
+"""SavepointWriter: creates savepoints without a job.
 
 Source: Flink docs, "State Processor API", Writing and Modifying Savepoints.
 """
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyarrow import fs
 
+from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from penstock.checkpoint.manifest import Manifest, OperatorPart
 from penstock.checkpoint.storage import absolute, file_system_of
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError
 from penstock.common.typeinfo import TypeInformation
-from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from penstock.state.handles import Redistribution
 from penstock.state.key_groups import MAX_PARALLELISM_BOUND
 from penstock.state_processor.bootstrap import Bootstrap
@@ -37,15 +37,15 @@ _MAX_PARALLELISM = 128
 
 
 class SavepointWriter:
-    """Made by `from_existing_savepoint` or `new_savepoint`; ends with `write`. All methods but that give the writer.
+    """Created by `from_existing_savepoint` or `new_savepoint`; ends with `write`. All other methods return the writer.
 
-    Nothing is read or run before `write`, so iterables must not be used up until then. What is not mentioned stays as
-    it is: state, positions of sources, what sinks have still to commit.
+    Nothing is read or run before `write`, so iterables must not be consumed before it. Whatever is not mentioned is
+    retained: state, source positions, commits that sinks have pending.
     """
 
     def __init__(self, origin: SnapshotOnDisk | None, max_parallelism: int | None) -> None:
         if max_parallelism is not None and not 0 < max_parallelism <= MAX_PARALLELISM_BOUND:
-            raise ValueError(f"the maximum parallelism is 1 to {MAX_PARALLELISM_BOUND}, got {max_parallelism}")
+            raise ValueError(f"the maximum parallelism must be 1 to {MAX_PARALLELISM_BOUND}, got {max_parallelism}")
         self._origin = origin
         self._max_parallelism = max_parallelism
         parts = origin.manifest.operators if origin is not None else []
@@ -57,23 +57,23 @@ class SavepointWriter:
 
     @staticmethod
     def new_savepoint(max_parallelism: int = _MAX_PARALLELISM) -> SavepointWriter:
-        """A savepoint with nothing in it. Jobs that start from it must have this maximum parallelism.
+        """Create an empty savepoint. Jobs that start from it must have this maximum parallelism.
 
-        128 is what a job has whose parallelism is 85 or less and which says nothing else.
+        The default 128 is the maximum parallelism of a job with a parallelism of 85 or less that does not set it.
         """
         return SavepointWriter(None, max_parallelism)
 
     @staticmethod
     def from_existing_savepoint(path: str | Path, max_parallelism: int | None = None) -> SavepointWriter:
-        """A savepoint that begins as another one, or as a checkpoint, which itself is not changed.
+        """Start with the contents of a savepoint or checkpoint, which is not modified.
 
-        `max_parallelism` is for operators that are added: by default that of the others. Raises CheckpointError if
-        there is nothing at `path`.
+        `max_parallelism` applies to operators that are added; default: that of the existing ones. Raises
+        CheckpointError if there is nothing at `path`.
         """
         return SavepointWriter(SnapshotOnDisk(path), max_parallelism)
 
     def remove_operator(self, uid: str) -> SavepointWriter:
-        """Leave an operator out, with all its state. Raises StateNotFoundError if there is none of that uid."""
+        """Remove an operator with all its state. Raises StateNotFoundError if there is none of that uid."""
         self._existing(uid)
         del self._drafts[uid]
         self._removed.add(uid)
@@ -81,7 +81,7 @@ class SavepointWriter:
         return self
 
     def remove_state(self, uid: str, state: str) -> SavepointWriter:
-        """Leave one state of an operator out. Raises StateNotFoundError if there is none of that name."""
+        """Remove one state of an operator. Raises StateNotFoundError if there is none of that name."""
         self._existing(uid).remove(state)
         return self
 
@@ -92,21 +92,21 @@ class SavepointWriter:
         entries: Iterable[tuple[Any, ...]] | Mapping[Any, Any] | DataFrame,
         key_type: TypeInformation | None = None,
     ) -> SavepointWriter:
-        """Give an operator a keyed state, instead of the one it has of that name, if it has one.
+        """Set a keyed state of an operator, replacing an existing one of that name.
 
-        `state` is the descriptor of the job, or a name as SavepointReader has it, for timers and windows. `entries`
-        are (key, value), a dict, or a DataFrame with the columns `key` and `value`; of windows (key, namespace,
-        value), of timers (key, timestamp in ms, namespace): columns of these names. A list state has a list as the
-        value of a key, a map state a dict; with a time to live each value is (time of the last use in ms, value).
+        `state` is the descriptor of the job, or, for timers and windows, a name as listed by SavepointReader. `entries`
+        are (key, value), a dict, or a DataFrame with the columns `key` and `value`; (key, namespace, value) of windows,
+        (key, timestamp in ms, namespace) of timers, or columns of these names. The value of a key is a list in a list
+        state and a dict in a map state; with a time to live each value is (time of last use in ms, value).
 
-        Columns of a DataFrame are read by the type of the descriptor, and by `key_type`; without, structs become Rows.
-        All entries are held in memory when they are written. Raises TypeError for a wrong argument.
+        Columns of a DataFrame are converted by the type of the descriptor, and by `key_type`; without them, structs
+        become Rows. All entries are held in memory while they are written. Raises TypeError for invalid arguments.
         """
         name, schema = named(state)
         columns = row_columns(name)
         if isinstance(entries, Mapping):
             if len(columns) != 2:
-                raise TypeError(f"the state '{name}' has entries of {', '.join(columns)}, which a dict does not have")
+                raise TypeError(f"the state '{name}' has entries of {', '.join(columns)}, which a dict can't represent")
             rows: Callable[[], Iterable[tuple[Any, ...]]] = entries.items
         elif hasattr(entries, "toArrow"):
             types = column_types(state, key_type)
@@ -121,99 +121,101 @@ class SavepointWriter:
             def rows() -> Iterable[tuple[Any, ...]]:
                 return entries
         else:
-            raise TypeError(f"entries of a state are an iterable, a dict or a DataFrame, got {entries!r}")
+            raise TypeError(f"entries must be an iterable, a dict or a DataFrame, got {entries!r}")
         self._draft(uid).set_table(NewTable(name, schema, rows))
         return self
 
     def with_list_state(self, uid: str, state: ListStateDescriptor | str, items: Iterable[Any]) -> SavepointWriter:
-        """Give an operator a list state: each subtask will have some of the items."""
+        """Set a list state of an operator: items are distributed over the subtasks."""
         return self._with_list(uid, state, Redistribution.SPLIT, list(items))
 
     def with_union_list_state(
         self, uid: str, state: ListStateDescriptor | str, items: Iterable[Any]
     ) -> SavepointWriter:
-        """Give an operator a union list state: each subtask will have all of the items."""
+        """Set a union list state of an operator: each subtask receives all items."""
         return self._with_list(uid, state, Redistribution.UNION, list(items))
 
     def with_broadcast_state(
         self, uid: str, state: MapStateDescriptor | str, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]]
     ) -> SavepointWriter:
-        """Give an operator broadcast state: each subtask will have all of it."""
+        """Set broadcast state of an operator: each subtask receives all of it."""
         return self._with_list(uid, state, Redistribution.BROADCAST, list(dict(entries).items()))
 
     def transform(
         self, uid: str, state: str, function: Callable[..., Any], descriptor: StateDescriptor | None = None
     ) -> SavepointWriter:
-        """Change a keyed state: `function(key, value)` gives the new value, or None to drop the entry.
+        """Change a keyed state: `function(key, value)` returns the new value, or None to drop the entry.
 
-        Of windows it is `function(key, namespace, value)`. If the type of the values changes, `descriptor` is that of
-        the job that is to start: without it the state counts as declared as it was. Raises StateNotFoundError if there
-        is no such operator or state, ProgramError for timers, which have no value.
+        For windows it is `function(key, namespace, value)`. If the type of the values changes, pass the `descriptor` of
+        the job that will restore the savepoint: without it the declared type is retained. Raises StateNotFoundError if
+        there is no such operator or state, ProgramError for timers, which have no value.
         """
         if state in TIMERS:
-            raise ProgramError("timers have no value: read them, and give what is to be by with_keyed_state")
+            raise ProgramError("timers have no value: read them, and set the new ones with with_keyed_state")
         if not callable(function):
             raise TypeError(f"expected a function of an entry, got {function!r}")
         schema = None
         if descriptor is not None:
             name, schema = named(descriptor)
             if name != state:
-                raise ProgramError(f"the state is '{state}', the descriptor is of '{name}': a state keeps its name")
+                raise ProgramError(
+                    f"the state is '{state}', but the descriptor is of '{name}': states can't be renamed"
+                )
         self._existing(uid).change(state, Change(function, schema))
         return self
 
     def bootstrap(self, uid: str, stream: KeyedStream[Any, Any] | DataStream[Any], function: Any) -> SavepointWriter:
-        """Give an operator the state that `function` makes of the records of a bounded stream.
+        """Set the state of an operator to what `function` makes of the records of a bounded stream.
 
-        A KeyedStateBootstrapFunction for a keyed stream, a StateBootstrapFunction for lists, a
+        Use a KeyedStateBootstrapFunction for a keyed stream, a StateBootstrapFunction for lists, a
         BroadcastStateBootstrapFunction for broadcast state. `write` runs the stream's program as a batch job; workers
-        write their state themselves, so the path must be one that they see. Raises ProgramError if the operator is
-        there already, or the stream has no key where one is needed, TypeError if the function is none of these.
+        write their state directly, so they must be able to access the path. Raises ProgramError if the operator already
+        exists, or the stream is not keyed where a key is needed; TypeError if the function is none of these.
         """
         if uid in self._drafts:
-            raise ProgramError(f"the operator '{uid}' has state already: call remove_operator('{uid}') before")
+            raise ProgramError(f"the operator '{uid}' already has state: call remove_operator('{uid}') first")
         bootstrap = Bootstrap(stream, function)
         self._draft(uid)
         self._bootstraps[uid] = bootstrap
         return self
 
     def write(self, path: str | Path) -> str:
-        """Write the savepoint into a directory that is not there yet, or empty; returns its path.
+        """Write the savepoint to a new or empty directory and return its path.
 
-        A job starts from it with `-s`, with any parallelism. May be called once. Raises CheckpointError if something
-        is there or can't be read or written, ProgramError if entries are not what a state holds, JobError if the job
-        of a bootstrap fails; nothing is left behind then.
+        A job starts from it with `-s`, at any parallelism. Can be called once. Raises CheckpointError if the directory
+        is not empty or files can't be read or written, ProgramError if entries do not match the state, JobError if a
+        bootstrap job fails; in all cases nothing is left behind.
         """
         if self._written:
-            raise ProgramError("this savepoint has been written: what it was made of may be used up. Make a new writer")
+            raise ProgramError("this savepoint is already written, and its inputs may be consumed. Create a new writer")
         self._written = True
         directory = absolute(path)
         _check_is_empty(directory)
         storage = SnapshotFiles(directory)
-        began_ms = _now_ms()
+        start_ms = _now_ms()
         try:
             for index, (uid, bootstrap) in enumerate(self._bootstraps.items()):
                 draft = self._drafts[uid]
                 part = bootstrap.run(uid, draft.part.max_parallelism, directory, f"bootstrap-{index}")
                 draft.found(part, storage)
             parts = [draft.write(storage, str(index)) for index, draft in enumerate(self._drafts.values())]
-            return storage.publish(self._manifest([part for part in parts if part.subtasks], began_ms))
+            return storage.publish(self._manifest([part for part in parts if part.subtasks], start_ms))
         except BaseException as error:
             storage.remove()
             if isinstance(error, OSError):
                 raise CheckpointError(f"the savepoint {directory} can't be written: {error}") from error
             raise
 
-    def _manifest(self, parts: list[OperatorPart], began_ms: int) -> Manifest:
+    def _manifest(self, parts: list[OperatorPart], start_ms: int) -> Manifest:
         if self._origin is None:
-            return Manifest("", "", 0, 0, began_ms, _now_ms(), parts, [], savepoint=True)
+            return Manifest("", "", 0, 0, start_ms, _now_ms(), parts, [], savepoint=True)
         before = self._origin.manifest
         return msgspec.structs.replace(
             before,
             completed_ms=_now_ms(),
             operators=parts,
             subtasks=[],
-            # Sinks may have something to commit, and no state.
+            # Separate from `operators`: sinks may have pending commits without any state.
             enumerators={uid: state for uid, state in before.enumerators.items() if uid not in self._removed},
             commits={uid: commits for uid, commits in before.commits.items() if uid not in self._removed},
             savepoint=True,
@@ -230,11 +232,11 @@ class SavepointWriter:
         draft = self._drafts.get(uid)
         if draft is None:
             there = ", ".join(f"'{one}'" for one in self._drafts)
-            raise StateNotFoundError(f"there is no operator '{uid}'. There is {there or 'none at all'}")
+            raise StateNotFoundError(f"there is no operator '{uid}'. There is {there or 'none'}")
         return draft
 
     def _draft(self, uid: str) -> OperatorDraft:
-        """That operator, made if it is not there."""
+        """Return the operator, creating it if necessary."""
         if not uid:
             raise ValueError("the uid of an operator must not be empty")
         draft = self._drafts.get(uid)
@@ -249,8 +251,8 @@ class SavepointWriter:
         found = {draft.part.max_parallelism for draft in self._drafts.values()}
         if len(found) > 1:
             raise ProgramError(
-                f"operators of this savepoint have maximum parallelisms of {', '.join(map(str, sorted(found)))}: say "
-                "which one a new operator has, by from_existing_savepoint(path, max_parallelism)"
+                f"operators of this savepoint have maximum parallelisms of {', '.join(map(str, sorted(found)))}: "
+                "set that of new operators with from_existing_savepoint(path, max_parallelism)"
             )
         return next(iter(found), _MAX_PARALLELISM)
 
@@ -262,7 +264,7 @@ def _check_is_empty(directory: str) -> None:
     except OSError as error:
         raise CheckpointError(f"a savepoint can't be written to {directory}: {error}") from error
     if found:
-        raise CheckpointError(f"{directory} is not empty: a savepoint has a directory of its own")
+        raise CheckpointError(f"{directory} is not empty: a savepoint needs its own directory")
 
 
 def _now_ms() -> int:

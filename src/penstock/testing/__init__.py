@@ -1,6 +1,9 @@
-"""What users test their programs with: harnesses for functions, conformance suites for connectors, the simulator."""
+"""Tools for users' tests: harnesses for functions, conformance suites for connectors."""
 
+from penstock.common.door import publish
 from penstock.testing.harness import KeyedOneInputHarness, OneInputHarness, OperatorHarness, Timer
 from penstock.testing.harness_watch import ChangedValueError
 
 __all__ = ["ChangedValueError", "KeyedOneInputHarness", "OneInputHarness", "OperatorHarness", "Timer"]
+
+publish(__name__, __all__)

@@ -1,7 +1,7 @@
-"""Test harnesses: one operator of a program, driven by hand, without Spark.
+"""Test harnesses: run one operator of a program step by step, without Spark.
 
-A test pushes values, moves event time and processing time, and reads outputs, timers and state. The operator is the one
-that a job would run. After each step values that were changed in place are looked for: see `ChangedValueError`.
+A test pushes values, advances event time and processing time, and reads outputs, timers and state. The operator is the
+same as in a job. After each step the harness checks for values changed in place: see `ChangedValueError`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Self
 
+from penstock.api.output_tag import OutputTag
+from penstock.api.state.descriptors import StateDescriptor
+from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.output_tag import OutputTag
 from penstock.common.types import Row
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -26,8 +28,6 @@ from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
-from penstock.runtime.time.timers import TimeDomain
-from penstock.state.descriptors import StateDescriptor
 from penstock.state.key_groups import KeyGroups
 from penstock.testing.harness_watch import Watch, WatchedBackend
 
@@ -35,7 +35,7 @@ _STEPS_MAX = 1_000_000
 
 
 class Timer(NamedTuple):
-    """A timer that waits. `window` is that of a window operator, else None."""
+    """A registered timer. `window` is set for timers of a window operator, else None."""
 
     timestamp: int
     key: Any
@@ -44,12 +44,12 @@ class Timer(NamedTuple):
 
 
 class OperatorHarness:
-    """Runs the one operator that `program` puts on a stream, as one subtask.
+    """Runs the single operator that `program` adds to a stream, as one subtask.
 
     `program` is written as in a job: `OperatorHarness(lambda stream: stream.key_by(f).window(w).reduce(r))`. Processing
-    time stands at `now_ms` until `advance_ms`. Raises ValueError if the program is not exactly one operator, and from
-    every step ChangedValueError, or UserFunctionError if the user's function fails, or RuntimeError if it does not end.
-    Close it, or use it in a `with`.
+    time is `now_ms` until `advance_ms`. Raises ValueError if the program is not exactly one operator. Every step may
+    raise ChangedValueError, UserFunctionError if the user's function fails, or RuntimeError if it does not end. Close
+    the harness, or use it in a `with` statement.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class OperatorHarness:
         self._watermark = MIN_TIMESTAMP
         self._watch = Watch(transformation.name)
         self._recorder = _Recorder(self._watch)
-        # One result a step, so that each is seen as it was when the function gave it.
+        # One result per step, so that each value is compared with its state at the time of emission.
         self._budget = Budget(lambda: 0, step_ns=0)
         self._budget.chunk_records = 1
         if isinstance(self.operator, KeyedOperator):
@@ -97,21 +97,21 @@ class OperatorHarness:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # What happens to the operator.
+    # Inputs.
 
     def push(self, value: Any, timestamp: int | None = None) -> None:
-        """A record comes, with event time `timestamp` (ms) or without."""
+        """Process a record with event time `timestamp` (ms) or without."""
         self._do(lambda: self.operator.process([value], None if timestamp is None else [timestamp]))
 
     def watermark(self, timestamp: int) -> None:
-        """Event time reaches `timestamp` (ms). Raises ValueError if it would go back."""
+        """Advance event time to `timestamp` (ms). Raises ValueError if it is lower than before."""
         if timestamp < self._watermark:
             raise ValueError(f"event time can't go back from {self._watermark} to {timestamp}")
         self._watermark = timestamp
         self._do(lambda: self.operator.watermark(timestamp))
 
     def advance_ms(self, ms: int) -> None:
-        """Processing time goes on by `ms`; timers fire on the way, each at its time.
+        """Advance processing time by `ms` milliseconds; timers fire on the way, each at its time.
 
         Raises ValueError if `ms` is negative.
         """
@@ -129,41 +129,41 @@ class OperatorHarness:
         raise self._endless()
 
     def finish(self) -> None:
-        """The input ends: event time goes to its end, then what was held back comes out."""
+        """End the input: event time advances to its end, then retained output is emitted."""
         self.watermark(MAX_TIMESTAMP)
         self._do(self.operator.finish)
 
     def close(self) -> None:
-        """Call the function's `close`. A second call does nothing."""
+        """Call the function's `close`. Idempotent."""
         if not self._closed:
             self._closed = True
             self.operator.close()
 
-    # What became of it.
+    # Results.
 
     def outputs(self) -> list[Any]:
-        """All values emitted so far, in order."""
+        """Return all values emitted so far, in order."""
         return [value for value, _ in self._recorder.main]
 
     def outputs_with_timestamps(self) -> list[tuple[Any, int | None]]:
-        """All values emitted so far with their timestamps (ms), None where they have none."""
+        """Return all values emitted so far with their timestamps (ms, or None)."""
         return list(self._recorder.main)
 
     def side_outputs(self, tag: OutputTag[Any]) -> list[Any]:
-        """All values emitted to a side output so far, in order."""
+        """Return all values emitted to a side output so far, in order."""
         return [value for value, _ in self._recorder.sides.get(tag.tag_id, [])]
 
     def clear_outputs(self) -> None:
-        """Forget all outputs, so that a test can look at what comes next alone."""
+        """Clear all outputs, so that a test sees subsequent ones only."""
         self._recorder.main.clear()
         self._recorder.sides.clear()
 
     def watermarks(self) -> list[int]:
-        """The watermarks handed on so far."""
+        """Return the watermarks forwarded so far."""
         return list(self._recorder.watermarks)
 
     def timers(self) -> list[Timer]:
-        """The timers that wait: those of event time, then those of processing time, each in the order of time."""
+        """Return the registered timers: those of event time, then those of processing time, each ordered by time."""
         timers = self._keyed("timers").timers
         return [
             Timer(timestamp, key, domain, namespace)
@@ -175,10 +175,10 @@ class OperatorHarness:
         ]
 
     def state(self, state: str | StateDescriptor, key: Any, window: Any = None) -> Any:
-        """What a state holds for `key` (and `window`): a value, a list, a dict; of an aggregating state its result.
+        """Return the content of a state for `key` (and `window`): a value, list, dict, or the aggregated result.
 
-        None, [] or {} if there is nothing. `state` is the descriptor or its name. Raises ValueError if the function has
-        not asked for a state of that name.
+        None, [] or {} if it is empty. `state` is the descriptor or its name. Raises ValueError if the function has not
+        requested a state of that name.
         """
         backend = self._keyed("state").backend
         assert isinstance(backend, WatchedBackend)
@@ -186,12 +186,12 @@ class OperatorHarness:
         declared = backend.declared.get(name)
         if declared is None:
             known = ", ".join(map(repr, backend.declared)) or "none"
-            raise ValueError(f"'{self.operator.name}' has no state '{name}'; it has asked for: {known}")
+            raise ValueError(f"'{self.operator.name}' has no state '{name}'; it has requested: {known}")
         return backend.read(declared, key, window, namespaced=window is not None)
 
     def _keyed(self, what: str) -> KeyedOperator:
         if not isinstance(self.operator, KeyedOperator):
-            raise ValueError(f"'{self.operator.name}' has no {what}: its stream has no key")
+            raise ValueError(f"'{self.operator.name}' has no {what}: its stream is not keyed")
         return self.operator
 
     def _do(self, call: Callable[[], bool]) -> None:
@@ -209,13 +209,13 @@ class OperatorHarness:
 
     def _endless(self) -> RuntimeError:
         return RuntimeError(
-            f"'{self.operator.name}' has not come to an end after {_STEPS_MAX:,} results or timers, at {self.now_ms} "
-            f"ms of processing time, watermark {self._watermark}: does each timer set the next, or a loop never end?"
+            f"'{self.operator.name}' did not end after {_STEPS_MAX:,} results or timers, at {self.now_ms} ms of "
+            f"processing time, watermark {self._watermark}: does each timer register the next, or a loop never end?"
         )
 
 
 class OneInputHarness(OperatorHarness):
-    """Runs a ProcessFunction, MapFunction, FlatMapFunction or FilterFunction on a stream without a key."""
+    """Runs a ProcessFunction, MapFunction, FlatMapFunction or FilterFunction on a non-keyed stream."""
 
     def __init__(self, function: Any, **settings: Any) -> None:
         method = _stream_method(function)
@@ -223,7 +223,7 @@ class OneInputHarness(OperatorHarness):
 
 
 class KeyedOneInputHarness(OperatorHarness):
-    """Runs a KeyedProcessFunction, or one that maps, filters or reduces, on a stream keyed by `key_selector`."""
+    """Runs a KeyedProcessFunction, or a function that maps, filters or reduces, on a stream keyed by `key_selector`."""
 
     def __init__(self, function: Any, key_selector: Any, **settings: Any) -> None:
         method = _stream_method(function)
@@ -231,7 +231,7 @@ class KeyedOneInputHarness(OperatorHarness):
 
 
 class _Recorder:
-    """The operator's output: writes down what comes."""
+    """Records the operator's output."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -252,7 +252,7 @@ class _Recorder:
         return True
 
     def status(self, active: bool) -> None:
-        pass  # a single input by hand is never idle
+        pass  # the harness has a single input, which is never idle
 
     def _note(self, notes: list[tuple[Any, int | None]], values: Values, timestamps: Timestamps, where: str) -> None:
         times: list[Any] = [None] * len(values) if timestamps is None else timestamps
@@ -266,7 +266,7 @@ def _stream_method(function: Any) -> str:
             return "process" if method == "process_element" else method
     raise TypeError(
         f"expected an object of a Function class, got {function!r}. For a plain callable, or an operator with "
-        "arguments of its own, write OperatorHarness(lambda stream: stream.map(...))"
+        "arguments, use OperatorHarness(lambda stream: stream.map(...))"
     )
 
 
@@ -275,13 +275,13 @@ def _operator_of(program: Callable[[DataStream[Any]], DataStream[Any]]) -> Opera
     result = program(given)
     last: Transformation | None = getattr(result, "_transformation", None)
     if not isinstance(last, OperatorTransformation):
-        raise ValueError(f"the program must return the stream behind its operator, it returned {result!r}")
+        raise ValueError(f"the program must return the stream after its operator, it returned {result!r}")
     before = last.inputs
     while len(before) == 1 and isinstance(before[0], PartitionTransformation):
         before = before[0].inputs
     if len(before) != 1 or not isinstance(before[0], SourceTransformation):
         names = ", ".join(repr(input.name) for input in before)
         raise ValueError(
-            f"the program must be one operator; before '{last.name}' it has {names}. Test these on their own"
+            f"the program must be one operator; before '{last.name}' it has {names}. Test these separately"
         )
     return last

@@ -1,8 +1,8 @@
-"""Values that were changed in place, found by comparing their pickles: as they were when seen, and as they are now.
+"""Detects values changed in place, by comparing their pickles with earlier ones.
 
-Chained operators, the branches of a fork and the state backend hold the same objects as the user's function. What it
-changes in place after it was emitted, it changes for the others; what it changes in state without `update`, `add` or
-`put` is lost in a backend that keeps bytes.
+Chained operators, the branches of a fork and the state backend share objects with the user's function. Changing an
+object in place after it was emitted changes it for the others; changing it in state without `update`, `add` or `put` is
+lost in a backend that stores bytes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import pickle
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
+from penstock.api.state.descriptors import StateDescriptor
+from penstock.api.state.state import ListState, MapState, ReducingState, ValueState
 from penstock.common.errors import PenstockError
 from penstock.runtime.task.context import shortened
-from penstock.state.descriptors import StateDescriptor
 from penstock.state.heap import HeapKeyedBackend
-from penstock.state.interfaces import ListState, MapState, ReducingState, ValueState
 
 _IMMUTABLE = (type(None), bool, int, float, complex, str, bytes)
 _EMITTED_KEPT = 1000
@@ -26,7 +26,7 @@ class ChangedValueError(PenstockError):
 
 
 class Watch:
-    """Remembers values under names of places. `check` raises ChangedValueError if one looks different by now."""
+    """Remembers the pickles of values by place. `check` raises ChangedValueError if one has changed."""
 
     def __init__(self, operator_name: str) -> None:
         self._operator_name = operator_name
@@ -34,36 +34,37 @@ class Watch:
         self._emitted: list[int] = []
 
     def see(self, place: Hashable, value: Any, story: str) -> None:
-        """Remember how `value` looks. `story` says where it was seen, and what to do instead of changing it."""
+        """Remember the current form of `value`.
+
+        `story` states where it was seen, and what to do instead of changing it.
+        """
         self._seen.pop(place, None)
         looks = None if isinstance(value, _IMMUTABLE) else _pickled(value)
         if looks is not None:
             self._seen[place] = (value, looks, story)
 
     def emitted(self, values: Iterable[Any], where: str) -> None:
-        """Values were emitted. The last thousand are remembered."""
+        """Remember emitted values, up to the latest thousand."""
         for value in values:
             number = self._emitted[-1] + 1 if self._emitted else 0
             self._emitted.append(number)
-            story = (
-                f"emitted {{before}}{where} and changed it afterwards to {{after}}: who reads the stream has the same "
-            )
-            self.see(("emitted", number), value, f"{story}object. Emit a copy, or make a new value instead")
+            story = f"emitted {{before}}{where} and changed it afterwards to {{after}}: consumers have the same "
+            self.see(("emitted", number), value, f"{story}object. Emit a copy, or create a new value instead")
         for number in self._emitted[:-_EMITTED_KEPT]:
             self.forget(("emitted", number))
         del self._emitted[:-_EMITTED_KEPT]
 
     def forget(self, place: Hashable) -> None:
-        """The place is empty, or was written."""
+        """The place was cleared or overwritten."""
         self._seen.pop(place, None)
 
     def forget_below(self, *prefix: Hashable) -> None:
-        """All places whose names begin so are empty, or were written."""
+        """All places with this prefix were cleared or overwritten."""
         for place in [p for p in self._seen if isinstance(p, tuple) and p[: len(prefix)] == prefix]:
             del self._seen[place]
 
     def check(self) -> None:
-        """Raise ChangedValueError for the first value that looks different."""
+        """Raise ChangedValueError for the first value that has changed."""
         for place, (value, looks, story) in list(self._seen.items()):
             if _pickled(value) != looks and not _equal(value, pickle.loads(looks)):
                 del self._seen[place]
@@ -86,7 +87,7 @@ def _equal(value: Any, before: Any) -> bool:
 
 
 class WatchedBackend(HeapKeyedBackend):
-    """Keyed state whose values are watched."""
+    """Keyed state that detects values changed in place."""
 
     __slots__ = ("declared", "watch")
 
@@ -96,7 +97,7 @@ class WatchedBackend(HeapKeyedBackend):
         self.declared: dict[str, StateDescriptor] = {}
 
     def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
-        """The state that `descriptor` names, watching what is read from it and written to it."""
+        """Return the state of `descriptor`, wrapped to watch the values read and written."""
         inner = super().state(descriptor, namespaced)
         self.declared.setdefault(descriptor.get_name(), descriptor)
         for interface, watched in _WATCHED.items():
@@ -105,7 +106,7 @@ class WatchedBackend(HeapKeyedBackend):
         return inner
 
     def read(self, descriptor: StateDescriptor, key: Any, namespace: Any, namespaced: bool) -> Any:
-        """What is stored for a key, as plain Python: None, a value, a list or a dict."""
+        """Return the stored value of a key as plain Python: None, a value, a list or a dict."""
         before = self.key, self.namespace
         self.key, self.namespace = key, namespace
         try:
@@ -167,7 +168,7 @@ class _WatchedReducingState(_Watched, ReducingState[Any]):
         return value
 
     def add(self, value: Any) -> None:
-        # The reduce function may change what is stored and return it.
+        # The reduce function may modify the stored value and return it.
         self._forget()
         self._inner.add(value)
         self._see(self._inner.get())

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.api.windows.window import TimeWindow
 from penstock.checkpoint.column_types import field_for, from_column, pickled_field, to_column, type_of
 from penstock.common.typeinfo import RowTypeInfo, Types
 from penstock.common.types import Row
-from penstock.runtime.windows.window import TimeWindow
 
 Point = namedtuple("Point", "x y")
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 import penstock
-from penstock.cli import explain, options
 from penstock.cli.main import app
 
 
@@ -25,11 +21,15 @@ def job(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def defaults(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What the command hands to the environments that the program creates."""
-    taken: dict[str, str] = {}
-    monkeypatch.setattr(options, "set_defaults", taken.update)
-    return taken
+def settings_job(tmp_path: Path) -> Path:
+    """A job that prints the settings its environments start from."""
+    path = tmp_path / "settings.py"
+    path.write_text(
+        "import sys\n"
+        "from penstock.client.context_environment import context_environment\n"
+        "print('ran with', sys.argv[1:], context_environment().configuration.to_dict())\n"
+    )
+    return path
 
 
 def test_help_teaches_by_example() -> None:
@@ -41,22 +41,22 @@ def test_help_teaches_by_example() -> None:
     assert "execution.runtime-mode" in result.output
 
 
-def test_options_before_the_job_are_ours_and_after_it_the_jobs(job: Path, defaults: dict[str, str]) -> None:
+def test_options_before_the_job_are_ours_and_after_it_the_jobs(settings_job: Path) -> None:
     """A job with an option called -p could not be given it."""
-    result = CliRunner().invoke(app, ["run", "-p", "2", str(job), "-p", "9", "--help"])
+    result = CliRunner().invoke(app, ["run", "-p", "2", str(settings_job), "-p", "9", "--help"])
 
-    assert result.output == "ran with ['-p', '9', '--help']\n"
-    assert defaults == {"parallelism.default": "2"}
+    assert result.output == "ran with ['-p', '9', '--help'] {'parallelism.default': '2'}\n"
 
 
-def test_settings_in_flinks_spelling(job: Path, defaults: dict[str, str]) -> None:
+def test_settings_in_flinks_spelling(settings_job: Path) -> None:
     """Command lines that were written for `flink run` would have to be changed."""
     result = CliRunner().invoke(
-        app, ["run", "-Dexecution.runtime-mode=BATCH", "-D", "spark.driver.extraJavaOptions=-Da=b", str(job)]
+        app, ["run", "-Dexecution.runtime-mode=BATCH", "-D", "spark.driver.extraJavaOptions=-Da=b", str(settings_job)]
     )
 
     assert result.exit_code == 0
-    assert defaults == {"execution.runtime-mode": "BATCH", "spark.driver.extraJavaOptions": "-Da=b"}
+    assert "'execution.runtime-mode': 'BATCH'" in result.output
+    assert "'spark.driver.extraJavaOptions': '-Da=b'" in result.output
 
 
 @pytest.mark.parametrize(
@@ -75,35 +75,45 @@ def test_a_wrong_command_line_is_refused_with_words(job: Path, arguments: list[s
     assert words in result.output
 
 
-@contextmanager
-def one_plan() -> Iterator[list[SimpleNamespace]]:
-    vertex = SimpleNamespace(id=1, name="", level=0, parallelism=2, operators=["numbers", "print"])
-    yield [SimpleNamespace(vertices=[vertex], edges=[])]
+def test_settings_end_with_the_program(settings_job: Path) -> None:
+    """A second program in the same process would run with settings that nobody gave it."""
+    CliRunner().invoke(app, ["run", "-p", "2", str(settings_job)])
+
+    assert CliRunner().invoke(app, ["run", str(settings_job)]).output == "ran with [] {}\n"
 
 
-def test_explain_draws_even_if_the_program_then_fails_for_want_of_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A program that reads the job's result could not be explained."""
-    monkeypatch.setattr(explain, "recorded_plans", one_plan)
+_PLANNED = """
+from penstock.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([1, 2]).print()
+env.execute()
+"""
+
+
+def test_explain_draws_what_the_program_would_run(tmp_path: Path) -> None:
+    """The user would have to run a job to see its plan."""
     job = tmp_path / "job.py"
-    job.write_text("import sys\nsys.exit('no results')\n")
+    job.write_text(_PLANNED)
 
     result = CliRunner().invoke(app, ["explain", str(job)])
 
     assert result.exit_code == 0
-    assert "│ ╰ print" in result.output
+    assert "Collection Source" in result.output and "Print to Std. Out" in result.output
 
 
-def test_explain_says_when_a_program_executes_nothing(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_draws_even_if_the_program_then_fails_for_want_of_results(tmp_path: Path) -> None:
+    """A program that reads the job's result could not be explained."""
+    job = tmp_path / "job.py"
+    job.write_text(_PLANNED + "raise SystemExit('no results')\n")
+
+    result = CliRunner().invoke(app, ["explain", str(job)])
+
+    assert result.exit_code == 0
+    assert "Print to Std. Out" in result.output
+
+
+def test_explain_says_when_a_program_executes_nothing(job: Path) -> None:
     """The user would look at an empty screen."""
-
-    @contextmanager
-    def no_plan() -> Iterator[list[SimpleNamespace]]:
-        yield []
-
-    monkeypatch.setattr(explain, "recorded_plans", no_plan)
-
     result = CliRunner().invoke(app, ["explain", str(job)])
 
     assert result.exit_code == 1

@@ -12,10 +12,10 @@ import pytest
 from tests.unit.state_processor.conftest import Snapshots, write_snapshot
 from typer.testing import CliRunner
 
+from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.cli.main import app
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
-from penstock.state.descriptors import ValueStateDescriptor
 from penstock.state_processor import SavepointWriter
 
 
@@ -54,7 +54,7 @@ def test_entries_a_line_each(snapshots: Snapshots) -> None:
     assert told("show", snapshots.savepoint, "count", "rules") == "('limit', 5)\n('on', True)\n"
     result = CliRunner().invoke(app, ["state", "show", str(snapshots.savepoint), "count", "count", "--limit", "3"])
     assert len(result.stdout.splitlines()) == 3
-    assert "there is more of 'count': --limit 30" in result.stderr
+    assert "'count' has more entries: --limit 30" in result.stderr
 
 
 def test_one_key_in_all_states(snapshots: Snapshots, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_values_of_any_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_not_there_is_answered_with_what_is(snapshots: Snapshots, tmp_path: Path) -> None:
     """A typing error would end in a traceback, or in silence."""
     assert "there is no checkpoint at" in refused("ls", tmp_path / "nowhere")
-    assert f"holds checkpoints of a job: {snapshots.checkpoint}" in refused("ls", snapshots.checkpoint.parent)
+    assert f"contains checkpoints of a job: {snapshots.checkpoint}" in refused("ls", snapshots.checkpoint.parent)
     assert "has no operator 'x'. It has 'numbers'" in refused("show", snapshots.savepoint, "x")
     assert "has no state 'x'. It has '(timers) event time', 'count'" in refused(
         "show", snapshots.savepoint, "count", "x"

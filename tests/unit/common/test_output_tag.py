@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+from penstock.api.output_tag import OutputTag, tags_exist
 from penstock.common import Types
-from penstock.common.output_tag import OutputTag, tags_exist
 
 
 def test_tags_are_equal_by_id() -> None:
@@ -30,7 +30,7 @@ def test_a_process_knows_of_tags_it_only_received() -> None:
     """Side outputs would be emitted as plain tuples in workers, where tags arrive pickled."""
     assert OutputTag("a") and tags_exist()
     program = (
-        "import pickle\nfrom penstock.common.output_tag import tags_exist\nassert not tags_exist()\n"
+        "import pickle\nfrom penstock.api.output_tag import tags_exist\nassert not tags_exist()\n"
         f"pickle.loads({pickle.dumps(OutputTag('a'))!r})\nassert tags_exist()"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

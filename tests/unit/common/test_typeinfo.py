@@ -177,5 +177,5 @@ def test_wrong_elements_are_refused() -> None:
         Types.LIST(int)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="primitive array"):
         Types.PRIMITIVE_ARRAY(Types.STRING())
-    with pytest.raises(ValueError, match="1 types were given"):
+    with pytest.raises(ValueError, match="got 1 types"):
         Types.ROW_NAMED(["a", "b"], [Types.INT()])

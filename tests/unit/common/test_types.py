@@ -100,6 +100,6 @@ def test_slices_keep_the_length() -> None:
     row = Row(1, 2, 3)
     row[0:2] = [8, 9]
     assert list(row) == [8, 9, 3]
-    with pytest.raises(ValueError, match="keeps its length"):
+    with pytest.raises(ValueError, match="the length of a Row is fixed"):
         row[0:2] = [1]
     assert str(RowKind.UPDATE_AFTER) == "+U" and repr(Row(a="x")) == "Row(a='x')" and repr(Row(1)) == "<Row(1)>"

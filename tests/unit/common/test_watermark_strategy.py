@@ -118,7 +118,7 @@ def test_wrong_arguments_are_refused_where_they_are_given() -> None:
         base.with_timestamp_assigner("ts")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="every split needs"):
         WatermarkStrategy.for_generator(Announced())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="no WatermarkGenerator"):
+    with pytest.raises(TypeError, match="not a WatermarkGenerator"):
         WatermarkStrategy.for_generator(lambda: 3).create_generator()  # type: ignore[arg-type, return-value]
     with pytest.raises(ValueError, match="0 ms or more"):
         WatermarkStrategy.for_bounded_out_of_orderness(-1)

@@ -2,10 +2,10 @@
 
 import pytest
 
+from penstock.api.source import Boundedness, Nothing, Records
 from penstock.connectors.base.collection import CollectionSource
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.number_sequence import NumberSequenceSource
-from penstock.runtime.source import Boundedness, Nothing, Records
 from penstock.testing.conformance.source import SourceRun, check_source, read_all
 
 
@@ -70,7 +70,7 @@ def test_each_subtask_gets_its_own_range():
 @pytest.mark.parametrize(
     ("make_source", "error", "words"),
     [
-        (lambda: NumberSequenceSource(5, 1), ValueError, "must not be above end, got 5 and 1"),
+        (lambda: NumberSequenceSource(5, 1), ValueError, "must not be greater than end, got 5 and 1"),
         (lambda: NumberSequenceSource("1", 5), TypeError, "start must be an int, got '1'"),
         (lambda: DataGeneratorSource(3), TypeError, "generator_function must be a callable"),
         (lambda: DataGeneratorSource(str, -1), ValueError, "got -1"),

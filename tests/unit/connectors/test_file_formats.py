@@ -38,6 +38,15 @@ def parquet_source(path, split_bytes=1000, **options):
     return FileSource.for_bulk_file_format(parquet_format, path).set_split_size(split_bytes).build()
 
 
+def test_formats_are_of_the_kind_that_makes_them() -> None:
+    """A program that checks what it is given would refuse penstock's own formats."""
+    stream_formats = [TEXT, StreamFormat.json_lines_format(), StreamFormat.csv_format()]
+
+    assert all(isinstance(each, StreamFormat) and not isinstance(each, BulkFormat) for each in stream_formats)
+    assert isinstance(BulkFormat.parquet_format(), BulkFormat)
+    assert not isinstance(BulkFormat.parquet_format(), StreamFormat)
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("last_end", [True, False])
 @pytest.mark.parametrize("split_bytes", [1, 2, 3, 7, 50, 1000])
@@ -150,7 +159,7 @@ def test_lines_that_are_not_json_may_be_skipped(tmp_path):
     check_source(lambda: text_source(path, 4, lenient), max_records=1)
     reader = text_source(path, 1000, lenient).create_reader(None)
     counted = []
-    from penstock.connectors.files.source.split import FileSplit
+    from penstock.connectors.files.split import FileSplit
 
     list(reader._format.read(FileSplit(str(path), 0, None, 0), counted.append))
     assert sum(counted) == 3
@@ -163,7 +172,7 @@ def test_json_lines_of_a_type(tmp_path):
     typed = StreamFormat.json_lines_format(Flight)
     assert read_all(text_source(path, 1000, typed), 1) == [Flight("JFK", 5), Flight("EWR")]
     path.write_text('{"origin": 7}\n')
-    with pytest.raises(SourceError, match=r"line 1 .*not of the type wanted"):
+    with pytest.raises(SourceError, match=r"line 1 .*does not have the expected type"):
         read_all(text_source(path, 1000, typed), 1)
 
 
@@ -215,7 +224,7 @@ def test_parquet_columns(tmp_path):
 def test_what_is_no_parquet_is_refused_before_it_runs(tmp_path):
     """The job would start, and fail in every task."""
     (tmp_path / "a.parquet").write_text("PAR? no, text")
-    with pytest.raises(SourceError, match=r"a\.parquet: this is no Parquet file"):
+    with pytest.raises(SourceError, match=r"a\.parquet: this is not a Parquet file"):
         parquet_source(tmp_path).validate()
 
 
@@ -224,11 +233,11 @@ def test_a_file_that_vanishes_is_named(tmp_path):
     (tmp_path / "a.txt").write_text("a\n")
     source = text_source(tmp_path)
     reader = source.create_reader(None)
-    from penstock.connectors.files.source.split import FileSplit
+    from penstock.connectors.files.split import FileSplit
 
     reader.no_more_splits()
     reader.add_splits([FileSplit(str(tmp_path / "b.txt"), 0, None, 0)])
-    with pytest.raises(SourceError, match=r"b\.txt: the file is gone"):
+    with pytest.raises(SourceError, match=r"b\.txt: the file has been deleted"):
         reader.poll(10)
 
 
@@ -238,7 +247,7 @@ def test_wrong_formats_are_refused():
         FileSource.for_record_stream_format(BulkFormat.parquet_format(), "x")
     with pytest.raises(TypeError, match="expected a BulkFormat"):
         FileSource.for_bulk_file_format(TEXT, "x")
-    with pytest.raises(ValueError, match="one path or more"):
+    with pytest.raises(ValueError, match="at least one path"):
         FileSource.for_record_stream_format(TEXT)
     with pytest.raises(ValueError, match="unknown charset 'klingon'"):
         StreamFormat.text_line_format("klingon")

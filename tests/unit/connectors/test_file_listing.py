@@ -4,12 +4,12 @@ import pickle
 
 import pytest
 
+from penstock.api.source import Boundedness, Records
 from penstock.common.errors import ProgramError, SourceError
 from penstock.common.time import Duration
 from penstock.connectors.files.source import FileEnumeratorProvider, FileSource, StreamFormat
 from penstock.connectors.files.source.listing import list_files
-from penstock.connectors.files.source.split import FoundFile, cut
-from penstock.runtime.source import Boundedness, Records
+from penstock.connectors.files.split import FoundFile, cut
 from penstock.testing.conformance.source import SourceRun, read_all
 
 FILES = ["a.txt", "b.csv", "sub/c.txt", "sub/deep/d.txt", "sub/a[1].txt"]

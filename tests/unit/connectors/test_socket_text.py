@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.api.source import END_OF_INPUT, Nothing, Records
 from penstock.common.errors import ProgramError, SourceError
 from penstock.connectors.socket import SocketTextSource, reader
 from penstock.connectors.socket.delimited_text import DelimitedText
 from penstock.connectors.socket.write_ahead_log import WriteAheadLog
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.runtime.source import END_OF_INPUT, Nothing, Records
 
 SECONDS = 30
 

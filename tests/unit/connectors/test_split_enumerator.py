@@ -1,7 +1,7 @@
 """Who gets which split."""
 
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
-from penstock.connectors.files.source.split import FileSplit
+from penstock.connectors.files.split import FileSplit
 
 
 class Recorder:

@@ -1,8 +1,8 @@
 """Readers that read one split after another."""
 
+from penstock.api.source import END_OF_INPUT, Nothing, Records
 from penstock.connectors.base.ranges import RangeSplit
 from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader
-from penstock.runtime.source import END_OF_INPUT, Nothing, Records
 
 
 class Letters(ChunkedSplitReader):

@@ -145,7 +145,7 @@ def test_a_target_that_is_not_there_at_the_end():
     writer.write(1, None)
     writer.flush(True)
     snapshot(writer, 1)
-    with pytest.raises(RuntimeError, match="there may be no later"):
+    with pytest.raises(RuntimeError, match="there may be no retry"):
         writer.notify_checkpoint_complete(1)
 
 
@@ -157,7 +157,7 @@ def test_without_checkpoints_values_go_at_once():
     writer.write(3, None)
     assert SENT == [(0, 4, [1, 2]), (0, 4, [3])] and not DONE
     target.answer = False
-    with pytest.raises(RuntimeError, match="no later"):
+    with pytest.raises(RuntimeError, match="without checkpoints there is no retry"):
         writer.write(4, None)
 
 

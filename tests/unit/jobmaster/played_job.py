@@ -9,11 +9,11 @@ from penstock.checkpoint.effects import (
     StorageEffect,
 )
 from penstock.checkpoint.schedule import CheckpointSettings
+from penstock.client.plan_executor import PlanExecutor
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.stream_execution_environment import plan_only
 from penstock.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.jobmaster.effects import (
     CloseResults,
@@ -52,13 +52,13 @@ SETTINGS = JobSettings(
 
 
 def plan() -> JobGraph:
-    environment = StreamExecutionEnvironment.get_execution_environment()
+    plans = PlanExecutor()
+    environment = StreamExecutionEnvironment(executor=plans)
     environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     environment.set_parallelism(1)
     environment.from_collection([1, 2, 3]).key_by(lambda n: n % 2).reduce(lambda a, b: a + b).print()
-    with plan_only() as plans:
-        environment.execute("job")
-    return plans[0]
+    environment.execute("job")
+    return plans.graphs[0]
 
 
 class Job:

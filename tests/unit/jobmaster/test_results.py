@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from penstock.api.sink import Committer
 from penstock.common.errors import JobError
 from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, PrintResults
-from penstock.runtime.sink import Committer
 
 
 class Recording(Committer):

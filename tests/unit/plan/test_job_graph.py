@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.api.output_tag import OutputTag
 from penstock.common import WatermarkStrategy
-from penstock.common.output_tag import OutputTag
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.plan.job_graph import JobGraph

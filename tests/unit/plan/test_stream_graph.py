@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.api.output_tag import OutputTag
 from penstock.common import Duration, WatermarkStrategy
 from penstock.common.errors import ProgramError
-from penstock.common.output_tag import OutputTag
 from penstock.connectors.base.collection import CollectionSource
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
@@ -108,7 +108,7 @@ def test_parallelism_above_the_maximum_is_refused(env) -> None:
     numbers(env).map(str).name("m").set_parallelism(9).set_max_parallelism(8).print()
     with pytest.raises(ProgramError, match="'m' has parallelism 9 and maximum parallelism 8"):
         graph(env)
-    with pytest.raises(ProgramError, match="nor that above 32768"):
+    with pytest.raises(ProgramError, match="<= maximum parallelism <= 32768"):
         graph(StreamExecutionEnvironmentWith(max_parallelism=40_000))
 
 
@@ -125,7 +125,7 @@ def test_whether_the_job_ends_by_itself(env) -> None:
 
     class Unbounded(CollectionSource):
         def get_boundedness(self):
-            from penstock.runtime.source import Boundedness
+            from penstock.api.source import Boundedness
 
             return Boundedness.CONTINUOUS_UNBOUNDED
 

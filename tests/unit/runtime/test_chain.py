@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.common.output_tag import OutputTag
+from penstock.api.output_tag import OutputTag
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import Operator

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.api.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from penstock.common import Types
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
 from penstock.runtime.operators.stateless import MapOperator
-from penstock.runtime.task.context import RuntimeContext, SubtaskInfo, shortened, user_traceback
+from penstock.runtime.task.context import StreamingRuntimeContext, SubtaskInfo, shortened, user_traceback
 from penstock.runtime.task.counters import OperatorCounters
-from penstock.runtime.task.metrics import MetricGroup
-from penstock.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from penstock.runtime.task.metrics import OperatorMetricGroup
+from penstock_examples.flights.disorder import disorder
 
 
 def failure(rig, operator, *values) -> str:
@@ -105,10 +106,17 @@ def test_an_error_is_explained_once(rig) -> None:
     assert context.user_error(told, "process_element") is told
 
 
+def test_code_of_an_example_is_a_users_code(rig) -> None:
+    """Who starts from an example and breaks it would read a traceback of all the engine's lines."""
+    text = failure(rig, MapOperator("m", UserFunction(disorder, "map")), None)
+    assert "penstock_examples" in text and "in disorder" in text
+    assert "stateless.py" not in text
+
+
 def test_what_a_function_may_ask_of_its_context() -> None:
     """PyFlink programs ask these; a wrong number would split their work wrongly."""
     info = SubtaskInfo("job", 3, "Map -> Filter", 1, 4, 128, attempt=2, job_parameters={"mode": "fast"})
-    context = RuntimeContext(info, MetricGroup(OperatorCounters("m")))
+    context = StreamingRuntimeContext(info, OperatorMetricGroup(OperatorCounters("m")))
     assert context.get_task_name() == "Map -> Filter"
     assert context.get_task_name_with_subtasks() == "Map -> Filter (2/4)"
     assert context.get_number_of_parallel_subtasks() == 4

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.api.source import END_OF_INPUT, Nothing, Records
 from penstock.common import Duration, WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.common.watermark_strategy import WatermarkGenerator
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperator
-from penstock.runtime.source import END_OF_INPUT, Nothing, Records
 from penstock.runtime.time.event_time import EventTime
 
 

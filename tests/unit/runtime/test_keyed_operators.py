@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import pytest
 
+from penstock.api.output_tag import OutputTag
+from penstock.api.state.descriptors import ValueStateDescriptor
+from penstock.api.timers import TimeDomain
 from penstock.common import Types
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import UserFunctionError
-from penstock.common.output_tag import OutputTag
 from penstock.common.types import Row
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
 from penstock.runtime.operators.reduce import ReduceOperator
 from penstock.runtime.operators.rolling import BestReduce, SumReduce
-from penstock.runtime.time.timers import TimeDomain
-from penstock.state.descriptors import ValueStateDescriptor
 
 SIDE = OutputTag("side")
 COUNT = ValueStateDescriptor("count", Types.LONG())

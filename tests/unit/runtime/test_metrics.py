@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.runtime.task.counters import OperatorCounters, TaskCounters
-from penstock.runtime.task.metrics import MetricGroup
+from penstock.runtime.task.metrics import OperatorMetricGroup
 
 
 def test_metrics_are_collected_under_their_groups() -> None:
     """A counter in a group would overwrite one of the same name outside."""
     counters = OperatorCounters("m")
-    group = MetricGroup(counters)
+    group = OperatorMetricGroup(counters)
     group.counter("n").inc(3)
     group.counter("n").dec()
     inside = group.add_group("kind", "late")
@@ -36,7 +36,7 @@ def test_metrics_are_collected_under_their_groups() -> None:
 
 def test_a_name_is_one_metric_of_one_kind() -> None:
     """Two functions that count under one name would each see half."""
-    group = MetricGroup(OperatorCounters("m"))
+    group = OperatorMetricGroup(OperatorCounters("m"))
     assert group.counter("n") is group.counter("n")
     assert group.meter("m") is group.meter("m")
     assert group.distribution("d") is group.distribution("d")
@@ -51,7 +51,7 @@ def test_a_name_is_one_metric_of_one_kind() -> None:
 def test_a_broken_gauge_harms_nobody(gauge) -> None:
     """The heartbeats of the slot would stop, and with them the job."""
     counters = OperatorCounters("m")
-    group = MetricGroup(counters)
+    group = OperatorMetricGroup(counters)
     group.gauge("broken", gauge)
     group.counter("n").inc()
     group.collect()
@@ -61,7 +61,7 @@ def test_a_broken_gauge_harms_nobody(gauge) -> None:
 def test_an_empty_distribution_can_be_read() -> None:
     """The first heartbeat would fail."""
     counters = OperatorCounters("m")
-    group = MetricGroup(counters)
+    group = OperatorMetricGroup(counters)
     group.distribution("d")
     group.collect()
     assert set(counters.user.values()) == {0}

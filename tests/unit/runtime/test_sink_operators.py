@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.api.sink import Sink, SinkWriter
 from penstock.common.errors import UserFunctionError
 from penstock.runtime.operators.sink import WRITER, CollectOperator, SinkOperator
-from penstock.runtime.sink import Sink, SinkWriter
 from penstock.state.handles import Redistribution
 
 
@@ -158,7 +158,7 @@ def test_a_sink_that_has_state_but_can_not_take_it_back(rig) -> None:
     """The user would be told of a missing attribute, not of the missing method."""
     restored = SinkOperator("Sink: out", Recording(), 9)
     restored.restore_lists({WRITER: ["a"]}, {})
-    with pytest.raises(UserFunctionError, match="Recording cannot go on from a snapshot"):
+    with pytest.raises(UserFunctionError, match="Recording cannot be restored from a snapshot"):
         rig(restored)
 
 

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from penstock.api.output_tag import OutputTag
 from penstock.common.errors import ProgramError, UserFunctionError
-from penstock.common.output_tag import OutputTag
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import ProcessOperator
 from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator

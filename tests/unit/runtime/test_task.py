@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from penstock.api.source import END_OF_INPUT, Nothing, Records
 from penstock.common import Duration, WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
@@ -26,7 +27,6 @@ from penstock.runtime.operators.reduce import ReduceOperator
 from penstock.runtime.operators.sink import CollectOperator
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
-from penstock.runtime.source import END_OF_INPUT, Nothing, Records
 from penstock.runtime.task.events import (
     AbortCheckpoint,
     Acknowledge,

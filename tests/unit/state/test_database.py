@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.common.errors import CheckpointError
 from penstock.runtime.task.vertex import StoredState
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.stores import MemoryStore
 from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.database import Databases, contents_of, write_database
-from penstock.state.descriptors import ValueStateDescriptor
 from penstock.state.files import read_keyed, write_keyed
 from penstock.state.handles import KeyedFile, database_of
 from penstock.state.key_groups import KeyGroups

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.common import Time, Types
-from penstock.datastream.functions import AggregateFunction, ReduceFunction
-from penstock.state.descriptors import (
+from penstock.api.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -14,6 +12,8 @@ from penstock.state.descriptors import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from penstock.common import Time, Types
+from penstock.datastream.functions import AggregateFunction, ReduceFunction
 
 
 class Sum(ReduceFunction[int]):

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import Types
 from penstock.simulator.storage import MemoryStorage
-from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.state.files import read_items, restore_keyed, write_keyed, write_lists
 from penstock.state.handles import KeyedFile, Redistribution
 from penstock.state.key_groups import KeyGroups, key_group_range

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.common import Types
-from penstock.common.errors import ProgramError
-from penstock.state.descriptors import (
+from penstock.api.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from penstock.common import Types
+from penstock.common.errors import ProgramError
 from penstock.state.heap import HeapKeyedBackend
 
 ANY = Types.PICKLED_BYTE_ARRAY()

@@ -6,18 +6,18 @@ import dataclasses
 
 import pytest
 
-from penstock.common.errors import CheckpointError
-from penstock.common.time import Duration
-from penstock.common.typeinfo import Types
-from penstock.state.descriptors import (
+from penstock.api.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from penstock.api.state.ttl import StateTtlConfig
+from penstock.common.errors import CheckpointError
+from penstock.common.time import Duration
+from penstock.common.typeinfo import Types
 from penstock.state.heap import HeapKeyedBackend
-from penstock.state.ttl import StateTtlConfig
 
 TTL = 80
 

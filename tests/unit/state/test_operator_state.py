@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.typeinfo import Types
-from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import HeapOperatorStates, NamedList
 from penstock.state.schema import schema_of

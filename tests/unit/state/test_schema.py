@@ -10,10 +10,10 @@ import types
 
 import pytest
 
+from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.common.composite_types import RowTypeInfo
 from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import Types
-from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.schema import TableSchema, check_schema, schema_of
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.api.windows.window import TimeWindow
 from penstock.common.errors import ConfigurationError
 from penstock.runtime.task.vertex import StoredState
-from penstock.runtime.windows.window import TimeWindow
 from penstock.simulator.stores import MemoryStore
 from penstock.state.database import Database
-from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.state.key_groups import KeyGroups
 from penstock.state.key_value import Stores
 from penstock.state.stored import StoredKeyedBackend

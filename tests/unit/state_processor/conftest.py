@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, packed
-from penstock.checkpoint.storage import DirectoryStorage, SavepointStorage, StateFiles
-from penstock.common.typeinfo import Types
-from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE
-from penstock.runtime.time.timers import TimerQueue
-from penstock.runtime.windows.window import TimeWindow
-from penstock.state.descriptors import (
+from penstock.api.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     StateDescriptor,
     ValueStateDescriptor,
 )
+from penstock.api.windows.window import TimeWindow
+from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, packed
+from penstock.checkpoint.storage import DirectoryStorage, SavepointStorage, StateFiles
+from penstock.common.typeinfo import Types
+from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE
+from penstock.runtime.time.timers import TimerQueue
 from penstock.state.files import write_columns, write_keyed, write_lists
 from penstock.state.handles import KeyedFile, OperatorState, Redistribution
 from penstock.state.heap import HeapKeyedBackend

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from tests.unit.state_processor.conftest import COUNT, NAMES, TOTALS, Snapshots
 
+from penstock.api.state.descriptors import StateTtlConfig, ValueStateDescriptor
+from penstock.api.windows.window import TimeWindow
 from penstock.common.errors import CheckpointError, StateNotFoundError, UserFunctionError
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
-from penstock.runtime.windows.window import TimeWindow
-from penstock.state.descriptors import StateTtlConfig, ValueStateDescriptor
 from penstock.state_processor import KeyedStateReaderFunction, MissingObject, SavepointReader, SavepointWriter
 
 

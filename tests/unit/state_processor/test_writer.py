@@ -11,6 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.state_processor.conftest import COUNT, MAX_PARALLELISM, NAMES, TOTALS, Snapshots
 
+from penstock.api.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from penstock.api.windows.window import TimeWindow
 from penstock.checkpoint.coordinator import VertexOutline
 from penstock.checkpoint.manifest import located
 from penstock.checkpoint.restore import assign, enumerator_states
@@ -18,14 +26,6 @@ from penstock.checkpoint.storage import SavepointStorage, read_manifest
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError, UserFunctionError
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
-from penstock.runtime.windows.window import TimeWindow
-from penstock.state.descriptors import (
-    ListStateDescriptor,
-    MapStateDescriptor,
-    StateDescriptor,
-    StateTtlConfig,
-    ValueStateDescriptor,
-)
 from penstock.state.files import read_items, restore_keyed
 from penstock.state.heap import HeapKeyedBackend
 from penstock.state.key_groups import key_group_of, key_group_range
@@ -184,7 +184,8 @@ def test_entries_that_are_none(tmp_path: Path) -> None:
     def keyed(state: StateDescriptor | str, entries: Any) -> SavepointWriter:
         return new().with_keyed_state("op", state, entries)
 
-    fails(keyed(COUNT, ["ab c"]), path, ProgramError, r"an entry of the state 'count' is \(key, value\), got 'ab c'")
+    wrong_entry = r"an entry of the state 'count' must be \(key, value\), got 'ab c'"
+    fails(keyed(COUNT, ["ab c"]), path, ProgramError, wrong_entry)
     fails(keyed(COUNT, [(1, None)]), path, ProgramError, "no value for 1")
     fails(keyed(COUNT, [(1, 2), (1, 3)]), path, ProgramError, "two entries for 1")
     fails(keyed(NAMES, {1: "abc"}), path, ProgramError, "holds a list for each key, got 'abc'")
@@ -197,7 +198,7 @@ def test_entries_that_are_none(tmp_path: Path) -> None:
     for state, entries in ((COUNT, 5), ("window/x", {1: 2})):
         with pytest.raises(TypeError):
             keyed(state, entries)
-    with pytest.raises(TypeError, match="named by its descriptor"):
+    with pytest.raises(TypeError, match="expected a state descriptor"):
         keyed(5, {})  # type: ignore[arg-type]
 
 
@@ -209,13 +210,13 @@ def test_what_can_not_be_done(snapshots: Snapshots, tmp_path: Path) -> None:
 
     with pytest.raises(StateNotFoundError, match=r"no operator 'x'. There is 'numbers', 'count'"):
         writer().remove_operator("x")
-    with pytest.raises(StateNotFoundError, match=r"no such state 'x'. It has .*'totals'"):
+    with pytest.raises(StateNotFoundError, match=r"has no state 'x'. It has .*'totals'"):
         writer().remove_state("count", "x")
-    with pytest.raises(StateNotFoundError, match="no such state 'buffer'"):
+    with pytest.raises(StateNotFoundError, match="has no state 'buffer'"):
         writer().transform("count", "buffer", lambda key, value: value)
     with pytest.raises(ProgramError, match="timers have no value"):
         writer().transform("count", "(timers) event time", lambda key, value: value)
-    with pytest.raises(ProgramError, match="a state keeps its name"):
+    with pytest.raises(ProgramError, match="states can't be renamed"):
         writer().transform("count", "count", lambda key, value: value, NAMES)
     with pytest.raises(ValueError, match="maximum parallelism"):
         SavepointWriter.new_savepoint(0)
@@ -230,7 +231,7 @@ def test_what_can_not_be_done(snapshots: Snapshots, tmp_path: Path) -> None:
         UserFunctionError,
         r"state 'count' of operator 'count'\n  entry \(7, 49\)\n(.|\n)*Zero",
     )
-    with pytest.raises(ProgramError, match="has been written"):
+    with pytest.raises(ProgramError, match="is already written"):
         broken.write(tmp_path / "new")
     next(snapshots.savepoint.glob("*-1.parquet")).unlink()
     fails(writer(), tmp_path / "new", CheckpointError, "is missing")

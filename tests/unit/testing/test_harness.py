@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.api.output_tag import OutputTag
 from penstock.common import Time, Types
 from penstock.common.errors import UserFunctionError
-from penstock.common.output_tag import OutputTag
 from penstock.datastream import (
     FilterFunction,
     FlatMapFunction,
@@ -225,7 +225,7 @@ def test_state_of_all_kinds_can_be_read() -> None:
     names = ("value", "list", "map", "sum", "longest")
     assert [harness.state(name, "a") for name in names] == [1, [3, 1], {3: True, 1: True}, 4, "longest 3"]
     assert [harness.state(name, "b") for name in names] == [None, [], {}, None, None]
-    with pytest.raises(ValueError, match="has no state 'other'; it has asked for: 'value', 'list'"):
+    with pytest.raises(ValueError, match="has no state 'other'; it has requested: 'value', 'list'"):
         harness.state("other", "a")
 
 
@@ -247,7 +247,8 @@ def test_a_value_changed_after_it_was_emitted_is_told() -> None:
     for process in (emit_then_change, keep_and_change_later):
         harness = keyed(process)
         with pytest.raises(
-            ChangedValueError, match=r"operator 'KeyedProcess' emitted \[\('a', 1\)\] .*'more'\]: who reads"
+            ChangedValueError,
+            match=r"operator 'KeyedProcess' emitted \[\('a', 1\)\] .*'more'\]: consumers have the same object",
         ):
             for _ in range(2):
                 harness.push(("a", 1))
@@ -330,7 +331,7 @@ def test_wrong_use_is_refused() -> None:
     """A test of nothing would be green."""
     with pytest.raises(ValueError, match=r"one operator; before 'Filter' it has 'Map'"):
         OperatorHarness(lambda stream: stream.map(str).filter(bool))
-    with pytest.raises(ValueError, match="return the stream behind its operator"):
+    with pytest.raises(ValueError, match="return the stream after its operator"):
         OperatorHarness(lambda stream: stream)
     with pytest.raises(TypeError, match="For a plain callable"):
         OneInputHarness(str)
@@ -340,7 +341,7 @@ def test_wrong_use_is_refused() -> None:
         harness.watermark(4)
     with pytest.raises(ValueError, match="can't go back by 1 ms"):
         harness.advance_ms(-1)
-    with pytest.raises(ValueError, match="its stream has no key"):
+    with pytest.raises(ValueError, match="its stream is not keyed"):
         harness.timers()
 
 
@@ -352,7 +353,7 @@ def test_timers_that_never_stop_are_told() -> None:
 
     harness = keyed(lambda self, value, ctx: ctx.timer_service().register_processing_time_timer(1), again)
     harness.push(("a", 1))
-    with pytest.raises(RuntimeError, match="does each timer set the next"):
+    with pytest.raises(RuntimeError, match="does each timer register the next"):
         harness.advance_ms(10)
 
 

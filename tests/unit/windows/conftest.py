@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from penstock.common.output_tag import OutputTag
+from penstock.api.output_tag import OutputTag
+from penstock.api.windows.assigner import WindowAssigner
+from penstock.api.windows.trigger import Trigger
 from penstock.common.time import to_milliseconds
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
-from penstock.runtime.windows.assigner import WindowAssigner
 from penstock.runtime.windows.choice import window_operator
 from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
 from penstock.runtime.windows.evaluation import Apply, Evaluation, Process
-from penstock.runtime.windows.trigger import Trigger
 from penstock.runtime.windows.window_operator import WindowOperator
 from penstock.simulator.stores import MemoryStore
 from penstock.state.key_groups import KeyGroups

@@ -12,8 +12,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from penstock.api.output_tag import OutputTag
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.common.output_tag import OutputTag
 from penstock.datastream.functions import AggregateFunction
 from penstock.datastream.window import (
     SlidingEventTimeWindows,

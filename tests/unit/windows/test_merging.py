@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from penstock.api.windows.session_assigners import EventTimeSessionWindows
+from penstock.api.windows.window import TimeWindow
 from penstock.runtime.windows.merging import MergingWindows
-from penstock.runtime.windows.session_assigners import EventTimeSessionWindows
-from penstock.runtime.windows.window import TimeWindow
 
 
 class Sessions:

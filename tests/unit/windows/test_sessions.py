@@ -8,9 +8,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from penstock.api.output_tag import OutputTag
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import ProgramError, UserFunctionError
-from penstock.common.output_tag import OutputTag
 from penstock.datastream.functions import ProcessWindowFunction
 from penstock.datastream.window import (
     ContinuousEventTimeTrigger,

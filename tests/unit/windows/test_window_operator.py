@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.api.output_tag import OutputTag
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import ProgramError, UserFunctionError
-from penstock.common.output_tag import OutputTag
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import (

@@ -8,7 +8,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from penstock.common.output_tag import OutputTag
+from penstock.api.output_tag import OutputTag
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
 from penstock.datastream.functions import (
@@ -120,7 +120,7 @@ def test_every_way_over_all_records(stream: Any, drive_once: Any) -> None:
     counted = windowed.process(AllSpans())
     assert run(counted, drive_once) == [(0, [("a", 1), ("b", 2), ("a", 3)])]
     assert counted._transformation.parallelism == 1
-    with pytest.raises(ValueError, match="window_all takes all records"):
+    with pytest.raises(ValueError, match="window_all processes all records"):
         counted.set_parallelism(2)
 
 
@@ -158,9 +158,13 @@ def test_settings_reach_the_operator(keyed: Any) -> None:
     ("wrong", "error", "message"),
     [
         (lambda keyed: keyed.window(5), TypeError, "expected a WindowAssigner, e.g. Tumbling.*got 5"),
-        (lambda keyed: keyed.window(GlobalWindows), TypeError, r"got the class GlobalWindows: write GlobalWindows\("),
+        (
+            lambda keyed: keyed.window(GlobalWindows),
+            TypeError,
+            r"got the class GlobalWindows: create one with GlobalWindows\(",
+        ),
         (lambda keyed: keyed.window(TUMBLING).trigger("now"), TypeError, "expected a Trigger, e.g. CountTrigger"),
-        (lambda keyed: keyed.window(TUMBLING).allowed_lateness(-1), ValueError, "can't be negative, got -1 ms"),
+        (lambda keyed: keyed.window(TUMBLING).allowed_lateness(-1), ValueError, "must be 0 ms or more, got -1 ms"),
         (lambda keyed: keyed.window(TUMBLING).side_output_late_data("late"), TypeError, "expected a OutputTag"),
         (lambda keyed: keyed.window(TUMBLING).reduce(5), TypeError, "expected a callable or a ReduceFunction"),
         (lambda keyed: keyed.window(TUMBLING).aggregate(max), TypeError, "AggregateFunction.*lacks create_accumulator"),
@@ -168,11 +172,11 @@ def test_settings_reach_the_operator(keyed: Any) -> None:
         (lambda keyed: keyed.window(TUMBLING).aggregate(Count(), 5), TypeError, "expected a callable or a WindowFunc"),
         (lambda keyed: keyed.window(TUMBLING).aggregate(Count(), None, int), TypeError, "got the class int"),
         (lambda keyed: keyed.window(TUMBLING).apply(Spans()), TypeError, "expected a callable or a WindowFunction"),
-        (lambda keyed: keyed.window(TUMBLING).process(Spans), TypeError, r"write Spans\(\)"),
+        (lambda keyed: keyed.window(TUMBLING).process(Spans), TypeError, r"create one with Spans\(\)"),
         (
             lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(5)).trigger(NeverTrigger()),
             TypeError,
-            "merges windows, and NeverTrigger.*can't",
+            "merges windows, which NeverTrigger.*does not support",
         ),
         (lambda keyed: keyed.window_all(SlidingEventTimeWindows), TypeError, "got the class"),
         (lambda keyed: keyed.count_window(0), ValueError, "must be positive"),

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.connectors.base.ranges import RangeSplit, contiguous
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
-from penstock.runtime.source import Boundedness, EnumeratorContext, ReaderContext, Source
 
 T = TypeVar("T")
 
 
 class CollectionSource(Source[T]):
-    """Emits `values` once each. In order at parallelism 1; else subtask i emits the i-th part, in order.
+    """Emits each of `values` once: in order at parallelism 1, else subtask i emits the i-th contiguous part in order.
 
-    The values travel with the source itself, pickled once; splits and positions are index ranges. The list is copied
-    when the source is made, so a later change to the list (not to its elements) has no effect.
+    The values are pickled once, with the source; splits and positions are index ranges. The list is copied at
+    construction, so later changes to the list (not to its elements) have no effect.
     """
 
     def __init__(self, values: Iterable[T], type_info: Any = None) -> None:
-        """`type_info`: TypeInformation of the values, if the program declared it."""
+        """`type_info`: TypeInformation of the values, or None if the program declares none."""
         self._values = list(values)
         self._type_info = type_info
 
@@ -30,19 +30,19 @@ class CollectionSource(Source[T]):
         return Boundedness.BOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
-        """One split for each subtask."""
+        """Create one split per subtask."""
         return FixedSplitEnumerator(context, contiguous(0, len(self._values), context.parallelism))
 
     def restore_enumerator(self, context: EnumeratorContext, state: list[RangeSplit]) -> FixedSplitEnumerator:
-        """Go on with the splits that were not assigned."""
+        """Restore the splits that were not assigned."""
         return FixedSplitEnumerator(context, state)
 
     def create_reader(self, context: ReaderContext) -> SplitReader[T]:
-        """A reader over the values."""
+        """Create a reader of the values."""
         return _CollectionReader(context, self._values)
 
     def get_produced_type(self) -> Any:
-        """What was given as `type_info`."""
+        """Return the `type_info` of the constructor."""
         return self._type_info
 
 

@@ -1,15 +1,15 @@
-"""A source that computes its records from their numbers, at a given rate if wanted."""
+"""A source that computes its records from their sequence numbers, optionally at a limited rate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source
 from penstock.connectors.base.ranges import RangeSplit, strided
 from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
-from penstock.runtime.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source
 
 T = TypeVar("T")
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 class DataGeneratorSource(Source[T]):
     """Emits `generator_function(0)`, `generator_function(1)`, … `generator_function(count - 1)`.
 
-    Of p subtasks, subtask i makes the numbers i, i + p, i + 2p, …: all advance together, so a generator without end
-    works at any parallelism. Numbers and their values are the same after a restart, if the function depends on its
-    argument only. A job that goes on with more subtasks than it began with leaves the new ones without work.
+    Of p subtasks, subtask i generates the numbers i, i + p, i + 2p, …. All subtasks advance together, so an unbounded
+    generator works at any parallelism. A restart generates the same values if the function depends on its argument
+    only. If a job is restored with a higher parallelism, the added subtasks receive no splits.
     Source: Flink docs, "DataGen Connector".
     """
 
@@ -30,44 +30,44 @@ class DataGeneratorSource(Source[T]):
         rate_limiter_strategy: RateLimiterStrategy | None = None,
         type_info: Any = None,
     ) -> None:
-        """What is generated, how much of it, and how fast.
+        """Set the generator, the number of records and the rate.
 
-        `generator_function`: a callable from int to a value, or an object with such a method `map` (and, if it has
-        them, `open(reader_context)` and `close()`). `count` None: it never ends. `rate_limiter_strategy` None: as fast
-        as it goes.
+        `generator_function`: a callable from int to a value, or an object with such a method `map` and optionally
+        `open(reader_context)` and `close()`. `count`: number of records, or None for an unbounded source.
+        `rate_limiter_strategy`: None (the default) means no limit.
 
-        Raises TypeError if the function can't be called, ValueError if `count` is negative.
+        Raises TypeError if the function is not callable, ValueError if `count` is negative.
         """
         if not callable(getattr(generator_function, "map", generator_function)):
             raise TypeError(
                 f"generator_function must be a callable or have a method map, got {type(generator_function).__name__}"
             )
         if count is not None and (type(count) is not int or count < 0):
-            raise ValueError(f"count must be a whole number of records, 0 or more, or None for no end, got {count!r}")
+            raise ValueError(f"count must be a number of records, 0 or more, or None for unbounded, got {count!r}")
         self._generator_function = generator_function
         self._count = count
         self._rate_limiter_strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
         self._type_info = type_info
 
     def get_boundedness(self) -> Boundedness:
-        """BOUNDED if a count was given."""
+        """BOUNDED if `count` is set."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self._count is None else Boundedness.BOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
-        """One split for each subtask."""
+        """Create one split per subtask."""
         return FixedSplitEnumerator(context, strided(self._count, context.parallelism))
 
     def restore_enumerator(self, context: EnumeratorContext, state: list[RangeSplit]) -> FixedSplitEnumerator:
-        """Go on with the splits that were not assigned."""
+        """Restore the splits that were not assigned."""
         return FixedSplitEnumerator(context, state)
 
     def create_reader(self, context: ReaderContext) -> SplitReader[T]:
-        """A reader with its share of the rate."""
+        """Create a reader limited to this subtask's share of the rate."""
         limiter = self._rate_limiter_strategy.create_rate_limiter(context.parallelism, context.subtask)
         return _GeneratorReader(context, self._generator_function, limiter)
 
     def get_produced_type(self) -> Any:
-        """What was given as `type_info`."""
+        """Return the `type_info` of the constructor."""
         return self._type_info
 
 

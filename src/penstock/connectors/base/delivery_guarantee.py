@@ -1,10 +1,10 @@
-"""What a sink promises about each record."""
+"""Delivery guarantees of sinks."""
 
 import enum
 
 
 class DeliveryGuarantee(enum.Enum):
-    """How often a record is seen by whoever reads what a sink has committed, failures included."""
+    """How often readers of committed output see each record, failures included."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"

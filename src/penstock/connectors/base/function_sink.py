@@ -1,4 +1,4 @@
-"""A user's function or object as a sink, in the manner of Flink's older SinkFunction."""
+"""A user's function or object as a sink, like Flink's older SinkFunction."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from penstock.runtime.sink import Sink, SinkContext, SinkWriter
+from penstock.api.sink import Sink, SinkContext, SinkWriter
 
 
 class FunctionSinkContext:
-    """What `invoke(value, context)` may ask. All times are int milliseconds."""
+    """The context argument of `invoke(value, context)`. All times are int milliseconds."""
 
     def __init__(self, context: SinkContext) -> None:
         self._context = context
         self._timestamp: int | None = None
 
     def timestamp(self) -> int | None:
-        """Event time of the record, or None."""
+        """Event timestamp of the record, or None."""
         return self._timestamp
 
     def current_processing_time(self) -> int:
-        """Processing time."""
+        """Current processing time."""
         return self._context.now_ms()
 
     def current_watermark(self) -> int:
-        """The subtask's watermark."""
+        """Current watermark of the subtask."""
         return self._context.current_watermark()
 
 
@@ -33,8 +33,8 @@ class FunctionSink(Sink[Any]):
     """Calls `function(value)`, or `function.invoke(value, context)`, for each record.
 
     An object may also have `open(sink_context)`, called before the first record, and `close()`. The second parameter of
-    `invoke` may be left out. Nothing is committed: after a failure, records since the last checkpoint come again.
-    Raises TypeError for what is neither.
+    `invoke` is optional. The sink commits nothing: after a failure, records since the last checkpoint are written
+    again. Raises TypeError for any other argument.
     """
 
     def __init__(self, function: Callable[[Any], Any] | Any) -> None:
@@ -45,7 +45,7 @@ class FunctionSink(Sink[Any]):
         self._with_context = invoke is not function and takes_two(invoke)
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
-        """A writer that calls the function."""
+        """Create a writer that calls the function."""
         return _FunctionWriter(self._function, self._with_context, context)
 
 
@@ -72,7 +72,7 @@ class _FunctionWriter(SinkWriter[Any]):
 
 
 def takes_two(function: Callable[..., Any]) -> bool:
-    """True if two positional arguments fit; True as well where the signature can't be known."""
+    """True if the callable accepts two positional arguments, or if its signature is unknown."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.connectors.base.ranges import RangeSplit, contiguous
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
-from penstock.runtime.source import Boundedness, EnumeratorContext, ReaderContext, Source
 
 
 class NumberSequenceSource(Source[int]):
-    """Emits `start`, `start + 1`, … `end` (both included), cut into one range for each subtask.
+    """Emits `start`, `start + 1`, … `end` (both inclusive), split into one range per subtask.
 
-    In order within a subtask; at parallelism 1 the whole sequence is in order. Raises TypeError for what is no int and
-    ValueError if `start` is above `end`. Source: Flink docs, "Data Sources", NumberSequenceSource.
+    Records are in order within a subtask, and overall at parallelism 1. Raises TypeError if a bound is not an int and
+    ValueError if `start` is greater than `end`. Source: Flink docs, "Data Sources", NumberSequenceSource.
     """
 
     def __init__(self, start: int, end: int) -> None:
@@ -20,7 +20,7 @@ class NumberSequenceSource(Source[int]):
             if type(value) is not int:
                 raise TypeError(f"NumberSequenceSource: {name} must be an int, got {value!r}")
         if start > end:
-            raise ValueError(f"NumberSequenceSource: start must not be above end, got {start} and {end}")
+            raise ValueError(f"NumberSequenceSource: start must not be greater than end, got {start} and {end}")
         self._start = start
         self._end = end
 
@@ -29,15 +29,15 @@ class NumberSequenceSource(Source[int]):
         return Boundedness.BOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
-        """One range for each subtask."""
+        """Create one range per subtask."""
         return FixedSplitEnumerator(context, contiguous(self._start, self._end + 1, context.parallelism))
 
     def restore_enumerator(self, context: EnumeratorContext, state: list[RangeSplit]) -> FixedSplitEnumerator:
-        """Go on with the ranges that were not assigned."""
+        """Restore the ranges that were not assigned."""
         return FixedSplitEnumerator(context, state)
 
     def create_reader(self, context: ReaderContext) -> SplitReader[int]:
-        """A reader that makes a whole chunk at once: 15 ns a number."""
+        """Create a reader that builds a whole chunk at once: 15 ns per number."""
         return _NumberReader(context)
 
 

@@ -1,4 +1,4 @@
-"""Splits that are ranges of whole numbers, for the sources that count: collection, number sequence, generator."""
+"""Splits that are ranges of integers, used by the counting sources: collection, number sequence, generator."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class RangeSplit(msgspec.Struct, frozen=True, gc=False):
-    """The numbers `position`, `position + step`, … below `end`; no upper bound if `end` is None.
+    """The numbers `position`, `position + step`, … below `end`; without an upper bound if `end` is None.
 
-    `index` numbers the splits of a source; it stays the same while `position` moves.
+    `index` identifies the split within its source and stays constant while `position` advances.
     """
 
     index: int
@@ -22,11 +22,11 @@ class RangeSplit(msgspec.Struct, frozen=True, gc=False):
         return f"range-{self.index}"
 
     def is_empty(self) -> bool:
-        """True if no number is left."""
+        """True if no numbers are left."""
         return self.end is not None and self.position >= self.end
 
     def take(self, count: int) -> tuple[range, RangeSplit | None]:
-        """The next `count` numbers or fewer, and the split after them: None if that was all."""
+        """Return up to `count` next numbers and the remaining split, or None if the split is exhausted."""
         stop = self.position + count * self.step
         if self.end is not None and stop >= self.end:
             return range(self.position, self.end, self.step), None
@@ -34,13 +34,13 @@ class RangeSplit(msgspec.Struct, frozen=True, gc=False):
 
 
 def contiguous(start: int, end: int, count: int) -> list[RangeSplit]:
-    """`start` … `end - 1` in `count` pieces of nearly equal length, in order; empty ones are left out."""
+    """Divide `start` … `end - 1` into `count` ranges of nearly equal length, in order; empty ranges are left out."""
     length = max(0, end - start)
     cuts = [start + length * i // count for i in range(count + 1)]
     return [RangeSplit(i, cuts[i], cuts[i + 1]) for i in range(count) if cuts[i] < cuts[i + 1]]
 
 
 def strided(end: int | None, count: int) -> list[RangeSplit]:
-    """The numbers from 0 below `end` dealt out in turn, so that all splits advance together and none needs an end."""
+    """Divide the numbers from 0 to below `end` round-robin: all splits advance together, so `end` may be None."""
     splits = [RangeSplit(i, i, end, count) for i in range(count)]
     return [split for split in splits if not split.is_empty()]

@@ -1,4 +1,4 @@
-"""How many records are due now: the arithmetic of a steady rate, without a clock of its own."""
+"""Rate limiting: how many records are due at a given time. The time is passed in, no clock is read."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ DEFAULT_BURST_MS = 100
 
 
 class RateLimiter(ABC):
-    """Limits one subtask. `now_ms` is processing time in milliseconds."""
+    """Limits the rate of one subtask. `now_ms` is processing time in milliseconds."""
 
     @abstractmethod
     def due(self, now_ms: int) -> int:
-        """How many records may be emitted now. Asking changes nothing that `take` has granted."""
+        """Return how many records may be emitted now. Does not consume any: `take` does."""
 
     @abstractmethod
     def take(self, count: int) -> None:
-        """`count` records, at most what `due` said, have been emitted."""
+        """Record that `count` records, at most `due`, were emitted."""
 
     @abstractmethod
     def next_due_ms(self) -> int:
-        """When the next record is due."""
+        """Return the processing time at which the next record is due."""
 
 
 class RateLimiterStrategy(ABC):
-    """Makes the limiter of each subtask."""
+    """Creates the rate limiter of each subtask."""
 
     @abstractmethod
     def create_rate_limiter(self, parallelism: int, subtask: int) -> RateLimiter | None:
-        """The limiter of one of `parallelism` subtasks, or None for no limit."""
+        """Create the limiter of one of `parallelism` subtasks, or None for no limit."""
 
     @staticmethod
     def per_second(records_per_second: float, burst_ms: int = DEFAULT_BURST_MS) -> RateLimiterStrategy:
-        """`records_per_second` over all subtasks together, evenly shared and evenly spaced.
+        """`records_per_second` in total over all subtasks, shared and spaced evenly.
 
-        A record is released when the clock says that it is due, so at high rates each poll releases what fell due since
-        the last. After a pause (back pressure, a long snapshot) at most `burst_ms` milliseconds' worth is caught up at
-        once and the rest is given up: short hiccups leave the average as it was, a long stop ends in no flood.
-        Raises ValueError unless both are above 0.
+        A record is released when it is due, so at high rates each poll releases all records that became due since the
+        previous one. After a pause (back pressure, a long snapshot) at most `burst_ms` milliseconds' worth of overdue
+        records is released at once and the rest is discarded: short pauses keep the average rate, a long pause does not
+        cause a flood. Raises ValueError unless both arguments are above 0.
         """
         return _PerSecond(records_per_second, burst_ms)
 
@@ -69,8 +69,8 @@ class _PerSecond(RateLimiterStrategy):
 class SteadyRateLimiter(RateLimiter):
     """Record k is due at `anchor + (k + phase) / rate`.
 
-    `phase` (0 … 1, of one interval) keeps subtasks from firing together. The count since the anchor is kept as a whole
-    number: adding up intervals would drift, since a time in ms leaves a float only 0.0002 ms of resolution.
+    `phase` (0 … 1, a fraction of the interval) keeps subtasks from emitting at the same moment. The count since the
+    anchor is an int: summing intervals would drift, because a float that holds a time in ms resolves only 0.0002 ms.
     """
 
     def __init__(self, records_per_second: float, burst_ms: int = DEFAULT_BURST_MS, phase: float = 0.0) -> None:
@@ -81,7 +81,10 @@ class SteadyRateLimiter(RateLimiter):
         self._taken = 0
 
     def due(self, now_ms: int) -> int:
-        """Records due by `now_ms` and not taken; the first one with the first call (plus its phase)."""
+        """Return the records due by `now_ms` and not yet taken.
+
+        The first record is due at the first call plus its phase.
+        """
         if self._anchor_ms is None:
             self._anchor_ms = now_ms
         since_next_ms = now_ms - self._anchor_ms - (self._taken + self._phase) * self._interval_ms
@@ -89,7 +92,7 @@ class SteadyRateLimiter(RateLimiter):
             self._anchor_at(now_ms - self._burst_ms)
             since_next_ms = float(self._burst_ms)
         elif since_next_ms < -2.0 * self._interval_ms - 1.0:
-            # The clock was set back. Waiting for it to come round again could take hours.
+            # The clock was set back: restart from here, since waiting until it reaches the old time could take hours.
             self._anchor_at(now_ms)
             since_next_ms = 0.0
         if since_next_ms < 0:
@@ -97,11 +100,11 @@ class SteadyRateLimiter(RateLimiter):
         return int(since_next_ms / self._interval_ms) + 1
 
     def take(self, count: int) -> None:
-        """Count what was emitted."""
+        """Count emitted records."""
         self._taken += count
 
     def next_due_ms(self) -> int:
-        """The first whole millisecond at which a record is due."""
+        """Return the first whole millisecond at which a record is due."""
         assert self._anchor_ms is not None, "due() comes first"
         return self._anchor_ms + math.ceil((self._taken + self._phase) * self._interval_ms)
 

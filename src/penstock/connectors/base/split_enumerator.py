@@ -1,7 +1,8 @@
-"""Enumerators for sources whose splits are known, or found one by one: who gets which split, and when.
+"""Split enumerators: which split goes to which subtask, and when.
 
-`FixedSplitEnumerator`   split k belongs to subtask k mod parallelism: for ranges cut to measure
-`SharedSplitEnumerator`  whoever asks gets the next one, in order: for splits of unequal size or still to come
+`FixedSplitEnumerator`   split k belongs to subtask k mod parallelism: for ranges created per subtask
+`SharedSplitEnumerator`  the next split goes to the next subtask that requests one: for splits of unequal size, or
+                         splits that are still being discovered
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from penstock.runtime.source import EnumeratorContext, SplitEnumerator
+from penstock.api.source import EnumeratorContext, SplitEnumerator
 
 
 class FixedSplitEnumerator(SplitEnumerator):
-    """Hands out numbered splits, each to the subtask that its `index` names. Splits need `index: int`."""
+    """Assigns numbered splits, each to the subtask given by its `index`. Splits need an attribute `index: int`."""
 
     def __init__(self, context: EnumeratorContext, splits: Iterable[Any]) -> None:
         self._context = context
         self._pending = {split.split_id: split for split in splits}
 
     def handle_split_request(self, subtask: int) -> None:
-        """Assign the lowest-numbered split that belongs to `subtask`, or say that there are no more."""
+        """Assign the lowest-numbered split that belongs to `subtask`, or signal that there are no more."""
         mine = [s for s in self._pending.values() if s.index % self._context.parallelism == subtask]
         if not mine:
             self._context.signal_no_more_splits(subtask)
@@ -31,62 +32,62 @@ class FixedSplitEnumerator(SplitEnumerator):
         self._context.assign_split(split, subtask)
 
     def add_splits_back(self, splits: Sequence[Any], subtask: int) -> None:
-        """Keep them until `subtask` asks again."""
+        """Retain the splits until `subtask` requests one again."""
         self._pending.update((split.split_id, split) for split in splits)
 
     def snapshot_state(self) -> list[Any]:
-        """The splits not yet assigned."""
+        """Return the splits not yet assigned."""
         return list(self._pending.values())
 
 
 class SharedSplitEnumerator(SplitEnumerator):
-    """Hands out splits in order to whoever asks; a request that can't be answered yet is remembered.
+    """Assigns splits in order, one per request; a request that can't be answered yet is kept.
 
-    Readers ask ahead, and tasks start at different times. So that the first task does not take two of two splits, each
-    subtask of a fresh job has one split reserved until it has asked for the first time.
+    Readers request ahead, and tasks start at different times. To keep the first task from taking all of the few splits,
+    each subtask of a new job has one split reserved until its first request.
     """
 
     def __init__(self, context: EnumeratorContext, *, more_to_come: bool, restored: bool = False) -> None:
-        """`more_to_come`: splits may still be added, so nobody is told that there are no more."""
+        """`more_to_come`: splits may still be added, so `no more splits` is never signalled."""
         self._context = context
         self._more_to_come = more_to_come
         self._pending: deque[Any] = deque()
         self._waiting: dict[int, None] = {}
-        self._newcomers: set[int] = set() if restored else set(range(context.parallelism))
+        self._reserved_for: set[int] = set() if restored else set(range(context.parallelism))
 
     def handle_split_request(self, subtask: int) -> None:
-        """Assign the next split, or note that `subtask` waits for one."""
+        """Assign the next split, or keep the request of `subtask` until there is one."""
         self._waiting.setdefault(subtask)
         self._serve()
 
     def add_splits_back(self, splits: Sequence[Any], subtask: int) -> None:
-        """Put them first in line. A request of the failed reader is forgotten: its successor asks for itself."""
+        """Put the splits first in the queue. Drops a request of the failed reader: its successor sends its own."""
         self._waiting.pop(subtask, None)
         self._pending.extendleft(reversed(splits))
         self._serve()
 
     def add_splits(self, splits: Iterable[Any]) -> None:
-        """New splits, handed out after those already here."""
+        """Append new splits to the queue."""
         self._pending.extend(splits)
         self._serve()
 
     def pending(self) -> list[Any]:
-        """The splits not yet assigned, in order."""
+        """Return the splits not yet assigned, in order."""
         return list(self._pending)
 
     def _serve(self) -> None:
-        # Newcomers first: each takes the one split that was kept for it, so the others may then have what is left.
-        for subtask in [*filter(self._newcomers.__contains__, self._waiting), *self._waiting]:
+        # Subtasks with a reserved split come first: once they are served, the others may take what remains.
+        for subtask in [*filter(self._reserved_for.__contains__, self._waiting), *self._waiting]:
             if subtask not in self._waiting:
                 continue
-            reserved = 0 if subtask in self._newcomers else len(self._newcomers)
+            reserved = 0 if subtask in self._reserved_for else len(self._reserved_for)
             if len(self._pending) > reserved:
-                self._answered(subtask)
+                self._remove_request(subtask)
                 self._context.assign_split(self._pending.popleft(), subtask)
             elif not self._pending and not self._more_to_come:
-                self._answered(subtask)
+                self._remove_request(subtask)
                 self._context.signal_no_more_splits(subtask)
 
-    def _answered(self, subtask: int) -> None:
-        self._newcomers.discard(subtask)
+    def _remove_request(self, subtask: int) -> None:
+        self._reserved_for.discard(subtask)
         del self._waiting[subtask]

@@ -1,10 +1,11 @@
-"""Readers that read one split after another: what is left for a new source to write is how one split is read.
+"""Base classes of readers that read one split after another. A new source implements how one split is read.
 
-`SplitReader` keeps the splits of a subtask in a queue, each at the place where reading goes on, so a snapshot is that
-queue. It asks for the next split when it begins its last one: the answer travels while there is still work.
+`SplitReader` keeps the splits of a subtask in a queue, each at its current position, so its snapshot is that queue. It
+requests the next split when it starts its last one: the answer arrives while there is still work.
 
     SplitReader          `read(split, max_records)`: for sources that can start anywhere at no cost (a range of numbers)
-    ChunkedSplitReader   `open(split)`: for sources where opening is dear (a file): an iterator of chunks is kept open
+    ChunkedSplitReader   `open(split)`: for sources that are expensive to open (a file): an iterator of chunks stays
+    open
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from penstock.runtime.source import (
+from penstock.api.source import (
     END_OF_INPUT,
     EndOfInput,
     Nothing,
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """Records read from a split, in order, and the split at the place right after them; None when that is its end."""
+    """Records read from a split, in order, and the split positioned right after them; None at the end of the split."""
 
     values: list[Any]
     position: Any | None
@@ -37,41 +38,44 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class SplitReader(SourceReader[T]):
-    """Reads its splits in the order in which they came."""
+    """Reads its splits in the order in which they were assigned."""
 
     interleaved = False
-    """True: polls take the held splits in turn. Needed where splits have no end, or all but one would starve."""
+    """True: successive polls alternate between splits.
+
+    Required for unbounded splits, since all but one would starve.
+    """
 
     def __init__(self, context: ReaderContext) -> None:
         self.context = context
         self._splits: deque[Any] = deque()
-        self._asked = False
+        self._requested = False
         self._no_more = False
 
     @abstractmethod
     def read(self, split: Any, max_records: int) -> Chunk | Nothing:
-        """The next records of `split`, at most `max_records`, or `Nothing` if none are due yet.
+        """Return the next records of `split`, at most `max_records`, or `Nothing` if none are due yet.
 
-        `split` is the position that the chunk before named, or the split as it was assigned.
+        `split` is the position of the previous chunk, or the split as assigned.
         """
 
     def start(self) -> None:
-        """Ask for a first split, unless some came from a snapshot."""
-        self._ask_in_time()
+        """Request the first split, unless splits were restored from a snapshot."""
+        self._request_ahead()
 
     def poll(self, max_records: int) -> Records | Nothing | EndOfInput:
-        """Read on in the split whose turn it is."""
+        """Read from the current split."""
         if not self._splits:
             if self._no_more:
                 return END_OF_INPUT
-            self._ask_in_time()
+            self._request_ahead()
             return Nothing()
         split = self._splits[0]
-        self._ask_in_time()
+        self._request_ahead()
         chunk = self.read(split, max_records)
         if isinstance(chunk, Nothing):
             return chunk
-        assert len(chunk.values) <= max_records, "a chunk is longer than was asked for"
+        assert len(chunk.values) <= max_records, "read() returned a chunk longer than max_records"
         finished = chunk.position is None
         if finished:
             self._splits.popleft()
@@ -82,28 +86,28 @@ class SplitReader(SourceReader[T]):
         return Records(split.split_id, chunk.values, chunk.timestamps, finished)
 
     def add_splits(self, splits: Sequence[Any]) -> None:
-        """Read these after the ones already here."""
+        """Append splits to the queue."""
         self._splits.extend(splits)
-        self._asked = False
+        self._requested = False
 
     def no_more_splits(self) -> None:
-        """End when the splits that are here have been read."""
+        """End when all assigned splits are read."""
         self._no_more = True
 
     def snapshot_state(self) -> list[Any]:
-        """The splits not yet read to their end, each at its position."""
+        """Return the splits not yet read to their end, each at its position."""
         return list(self._splits)
 
-    def _ask_in_time(self) -> None:
-        if len(self._splits) <= 1 and not self._asked and not self._no_more:
-            self._asked = True
+    def _request_ahead(self) -> None:
+        if len(self._splits) <= 1 and not self._requested and not self._no_more:
+            self._requested = True
             self.context.request_split()
 
 
 class ChunkedSplitReader(SplitReader[T]):
     """Reads a split through an iterator of chunks that stays open until the split ends.
 
-    Chunks may have any length: a long one is handed out in slices. A position inside a chunk is the split at the start
+    Chunks may have any length: a long one is returned in slices. A position inside a chunk is the split at the start
     of the chunk plus a number of records to skip, so `open` must honour what `skip` writes into a split.
     """
 
@@ -116,14 +120,17 @@ class ChunkedSplitReader(SplitReader[T]):
 
     @abstractmethod
     def open(self, split: Any) -> Iterator[Chunk]:
-        """Chunks of `split` from its position on. A generator, closed when the split has ended or the reader closes."""
+        """Yield the chunks of `split` from its position on.
+
+        The generator is closed with the split or with the reader.
+        """
 
     @abstractmethod
     def skip(self, split: Any, count: int) -> Any:
-        """`split`, to be read on `count` records further than its position says."""
+        """Return `split` with its position advanced by `count` records."""
 
     def read(self, split: Any, max_records: int) -> Chunk:
-        """The next chunk, or the next slice of one that is too long to be handed out at once."""
+        """Return the next chunk, or the next slice of one longer than `max_records`."""
         chunk = self._chunk
         if chunk is None:
             if self._chunks is None:
@@ -151,6 +158,8 @@ class ChunkedSplitReader(SplitReader[T]):
         values = chunk.values[first:upto]
         timestamps = None if chunk.timestamps is None else chunk.timestamps[first:upto]
         if upto < len(chunk.values):
+            # There is no byte position inside a chunk (a line format parses whole blocks): the position is the chunk's
+            # start and a count. A restore parses the block again and drops that many records.
             return Chunk(values, self.skip(self._chunk_start, upto), timestamps)
         self._chunk = None
         if chunk.position is None:

@@ -1,11 +1,11 @@
-"""A sink whose target has transactions: what belongs to a checkpoint is written in one, and committed with it.
+"""A sink for targets with transactions: one transaction per checkpoint, committed when the checkpoint completes.
 
     subtask   begin_transaction   invoke, invoke, ...   pre_commit            begin_transaction ...
                                                              │ with the snapshot
     driver                                                   └────────▶ checkpoint complete: commit
 
-A snapshot holds the transaction that was begun last, still without records in it. Should the job go back to that
-snapshot, that transaction has had records since, and is aborted. Source: Flink, `TwoPhaseCommitSinkFunction`.
+A snapshot also holds the transaction that was begun last and is still empty at the barrier. If the job restores that
+snapshot, this transaction has received records since, and is aborted. Source: Flink, `TwoPhaseCommitSinkFunction`.
 """
 
 from __future__ import annotations
@@ -17,84 +17,85 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
+from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.connectors.base.function_sink import FunctionSinkContext
-from penstock.runtime.sink import Committer, Sink, SinkContext, SinkWriter
 
 T = TypeVar("T")
 Transaction = TypeVar("Transaction")
 
 
 class TwoPhaseCommitSink(Sink[T], Generic[T, Transaction]):
-    """Extend it for a target that has transactions. A record is seen when its checkpoint is complete, and then once.
+    """Base class of sinks whose target has transactions. A record becomes visible exactly once, with its checkpoint.
 
-    A transaction is named by a handle of your own choice, which must pickle: an id, not a connection. Subtasks, each
-    with a copy of the sink, call `open`, `begin_transaction`, `invoke`, `pre_commit`, `recover_and_abort` and `close`.
-    The driver calls `commit` and `recover_and_commit`: there are the handle and what `__init__` has set, but nothing
-    that `open` made. Either of them calls `abort`: the driver for what was pre-committed by a job that has failed.
+    A transaction is identified by a handle of the subclass's choice. The handle must pickle: an id, not a connection.
+    Subtasks, each with a copy of the sink, call `open`, `begin_transaction`, `invoke`, `pre_commit`,
+    `recover_and_abort` and `close`. The driver calls `commit` and `recover_and_commit`; there only the handle and the
+    attributes set in `__init__` exist, nothing that `open` created. Both call `abort`: the driver for transactions that
+    were pre-committed by a failed job.
 
-    Without checkpoints, and in batched mode, all is one transaction for each subtask, committed when the job has ended
-    well. Transactions of a killed process that no snapshot knows stay open until the target gives them up: let it do so
-    after a time longer than any checkpoint and restart will take.
+    Without checkpoints, and in batched mode, each subtask uses one transaction, which is committed when the job has
+    succeeded. Transactions of a killed process that no snapshot contains stay open until the target times them out:
+    configure that timeout to exceed the longest checkpoint plus restart.
     """
 
     _run = ""
-    """Tells this run of the program from an earlier one. Pickled with the sink."""
+    """Identifies this run of the program. Pickled with the sink."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
-        # Not in __init__: classes that extend this one may have their own, and forget this one.
+        # Not in __init__: subclasses may define their own without calling super().__init__().
         sink = super().__new__(cls)
         sink._run = uuid.uuid4().hex
         return sink
 
     def open(self, context: SinkContext) -> None:
-        """Called once in each subtask, before all else: the place to connect."""
+        """Called once in each subtask before all other methods. Connect here."""
 
     @abstractmethod
     def begin_transaction(self) -> Transaction:
-        """Begin a transaction, and return its handle. While no record comes it stays open, over checkpoints too."""
+        """Begin a transaction and return its handle. Without records it stays open, also across checkpoints."""
 
     @abstractmethod
     def invoke(self, transaction: Transaction, value: T, context: FunctionSinkContext) -> None:
-        """Write one record. `context` tells timestamp, processing time and watermark, as in `add_sink`."""
+        """Write one record. `context` has timestamp, processing time and watermark, as in `add_sink`."""
 
     @abstractmethod
     def pre_commit(self, transaction: Transaction) -> None:
-        """Make the transaction ready: from here on its commit must not fail. No record comes any more."""
+        """Make the transaction durable: its commit must not fail from here on. No further records are written to it."""
 
     @abstractmethod
     def commit(self, transaction: Transaction) -> None:
-        """Make it visible. May be repeated after a failure: to commit what is committed changes nothing."""
+        """Make the transaction visible. Must be idempotent: it may be repeated after a failure."""
 
     @abstractmethod
     def abort(self, transaction: Transaction) -> None:
-        """Give it up. To abort what is aborted, committed or unknown changes nothing."""
+        """Discard the transaction. Must be idempotent, and do nothing if it is committed or unknown."""
 
     def recover_and_commit(self, transaction: Transaction) -> None:
-        """Called instead of `commit` after a failure, when nobody knows whether that was done. Default: `commit`."""
+        """Called instead of `commit` after a failure, when a commit may already have happened. Default: `commit`."""
         self.commit(transaction)
 
     def recover_and_abort(self, transaction: Transaction) -> None:
-        """Called in a new subtask for what a failed one has left open. Default: `abort`."""
+        """Called in a restored subtask for transactions that the failed one left open. Default: `abort`."""
         self.abort(transaction)
 
     def close(self) -> None:
-        """Called once in each subtask, at the very end, also after a failure."""
+        """Called once in each subtask at the very end, also after a failure."""
 
     def create_writer(self, context: SinkContext) -> SinkWriter[T]:
-        """A writer that has a transaction open."""
+        """Create a writer, which begins its first transaction."""
         return _TransactionWriter(self, context, [])
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> SinkWriter[T]:
-        """A writer that first gives up what was left open."""
+        """Create a writer that first aborts the transactions in `state`."""
         return _TransactionWriter(self, context, state)
 
     def create_committer(self) -> Committer:
-        """A committer that calls this sink."""
+        """Create a committer that calls this sink."""
         return _TransactionCommitter(self)
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A committable: a transaction, and where it stands in the order of its writer's."""
+    """A committable: a transaction and its sequence number within its writer."""
 
     run: str
     writer: str
@@ -126,7 +127,7 @@ class _TransactionWriter(SinkWriter[T]):
 
     def prepare_commit(self) -> list[Any]:
         if not self._written:
-            # Nothing to commit: the next records go into the same transaction.
+            # The empty transaction is kept for the next records: an idle subtask begins no transaction per checkpoint.
             return []
         self._sink.pre_commit(self._transaction)
         prepared = Prepared(self._sink._run, self._id, self._number, self._transaction)
@@ -137,6 +138,8 @@ class _TransactionWriter(SinkWriter[T]):
         return [prepared]
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        # Begun, but not prepared: it will contain records from after the barrier, which a restore of this checkpoint
+        # reprocesses. The restored writer therefore aborts it.
         return [self._transaction] if self._begun else []
 
     def close(self) -> None:
@@ -153,12 +156,12 @@ class _TransactionWriter(SinkWriter[T]):
 
 
 class _TransactionCommitter(Committer):
-    """Knows which transactions may have been committed before: those of another run, and those it has seen."""
+    """Selects `commit` or `recover_and_commit`: transactions of another run or already seen may be committed before."""
 
     def __init__(self, sink: TwoPhaseCommitSink[Any, Any]) -> None:
         self._sink = sink
         self._seen: dict[str, int] = {}
-        """By writer: the number of the last transaction."""
+        """By writer: the number of the last transaction committed."""
 
     def commit(self, committables: Sequence[Prepared]) -> None:
         for prepared in committables:

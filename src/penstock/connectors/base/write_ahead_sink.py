@@ -1,8 +1,8 @@
-"""A sink for targets without transactions: values wait in the checkpoint, and are sent when it is complete.
+"""A sink for targets without transactions: values are held in checkpoints and sent once their checkpoint is complete.
 
-    write, write, ...      gathered in memory
-    snapshot n             they are put in the log, as the batch of n; the log is part of the snapshot
-    n is complete          send_values, then the committer notes it, then the batch leaves the log
+    write, write, ...      values are buffered in memory
+    snapshot n             they become batch n of the log, and the log is part of the snapshot
+    n is complete          send_values, then the committer records it, then the batch is removed from the log
 
 Source: Flink, `GenericWriteAheadSink` and `CheckpointCommitter`.
 """
@@ -17,41 +17,41 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from penstock.runtime.sink import Sink, SinkContext, SinkWriter
+from penstock.api.sink import Sink, SinkContext, SinkWriter
 
 T = TypeVar("T")
 
 
 class CheckpointCommitter(ABC):
-    """Remembers, outside of the job, which batches have been sent. Pickled to the workers with its sink.
+    """Records outside of the job which batches were sent. Pickled to the workers with its sink.
 
-    A batch is named by `log_id`, which no other subtask or job ever has, and the checkpoint whose batch it is.
+    A batch is identified by `log_id`, which is unique over all subtasks and jobs, and its checkpoint id.
     """
 
     def open(self) -> None:
-        """Called once in each subtask, before all else: the place to connect, and to make the table."""
+        """Called once in each subtask before all other methods. Connect and create the table here."""
 
     @abstractmethod
     def commit_checkpoint(self, log_id: str, checkpoint_id: int) -> None:
-        """The batch has been sent."""
+        """Record that the batch was sent."""
 
     @abstractmethod
     def is_checkpoint_committed(self, log_id: str, checkpoint_id: int) -> bool:
-        """Whether that batch is known to have been sent."""
+        """Return whether the batch is recorded as sent."""
 
     def close(self) -> None:
-        """Called once in each subtask, at the very end, also after a failure."""
+        """Called once in each subtask at the very end, also after a failure."""
 
 
 class WriteAheadSink(Sink[T], Generic[T]):
-    """Extend it with `send_values`. A batch is sent whole, in order, and only when its checkpoint is complete.
+    """Base class with one method to implement, `send_values`. A batch is sent whole, in order, after its checkpoint.
 
-    At least once: when a process is killed between `send_values` and the committer's note, the batch is sent again
-    after the restart. Once, if sending a batch twice has the effect of sending it once, or if `send_values` and the
-    committer write in one transaction. Without a committer every restart sends the latest batch again.
+    Delivery is at least once: if a process is killed between `send_values` and `commit_checkpoint`, the batch is sent
+    again after the restart. It is exactly once if sending a batch is idempotent, or if `send_values` and the committer
+    write in one transaction. Without a committer every restart sends the latest batch again.
 
-    Memory and snapshots hold what comes between two checkpoints. Without checkpoints, and in batched mode, values are
-    sent as they come, with 0 as the checkpoint's number, and a task that runs twice sends them twice.
+    Memory and snapshots hold the values of one checkpoint interval. Without checkpoints, and in batched mode, values
+    are sent as they arrive, with checkpoint id 0, and a task that runs twice sends them twice.
     """
 
     committer: CheckpointCommitter | None = None
@@ -60,29 +60,29 @@ class WriteAheadSink(Sink[T], Generic[T]):
         self.committer = committer
 
     def open(self, context: SinkContext) -> None:
-        """Called once in each subtask, before all else: the place to connect."""
+        """Called once in each subtask before all other methods. Connect here."""
 
     @abstractmethod
     def send_values(self, values: Sequence[T], checkpoint_id: int, timestamp: int) -> bool:
-        """Send a batch. False: not now, try again when the next checkpoint is complete; batches after it wait too.
+        """Send a batch. Return False to retry when the next checkpoint completes; later batches wait as well.
 
-        `timestamp`: ms of processing time, when the subtask took its part of the checkpoint.
+        `timestamp`: processing time in ms at which the subtask took its snapshot.
         """
 
     def close(self) -> None:
-        """Called once in each subtask, at the very end, also after a failure."""
+        """Called once in each subtask at the very end, also after a failure."""
 
     def create_writer(self, context: SinkContext) -> SinkWriter[T]:
-        """A writer with an empty log."""
+        """Create a writer with an empty log."""
         return _LogWriter(self, context, [])
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> SinkWriter[T]:
-        """A writer that first sends what is in the log: the checkpoint that held it is complete."""
+        """Create a writer that first sends the restored log: the checkpoint that contains it is complete."""
         return _LogWriter(self, context, state)
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Values that belong to a checkpoint of one writer."""
+    """The values of one writer that belong to one checkpoint."""
 
     log_id: str
     checkpoint_id: int
@@ -91,7 +91,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def _in_order(log: list[Batch]) -> list[Batch]:
-    """By time, and those of one writer as it wrote them, also if its clock was set back meanwhile."""
+    """Sort by time; batches of one writer keep their order even if its clock was set back."""
     latest: dict[str, int] = {}
     keyed = []
     for batch in sorted(log, key=lambda batch: (batch.log_id, batch.checkpoint_id)):
@@ -104,7 +104,8 @@ class _LogWriter(SinkWriter[T]):
     def __init__(self, sink: WriteAheadSink[T], context: SinkContext, log: list[Batch]) -> None:
         self._sink = sink
         self._context = context
-        # Of its own at each start: a batch that another program has sent under this number is another batch.
+        # New at each start: a restored job and a second job started from the same savepoint both count checkpoints up
+        # from the same id, and their batches must not be taken for one another.
         self._id = uuid.uuid4().hex
         self._values: list[T] = []
         self._log = deque(_in_order(log))
@@ -122,7 +123,7 @@ class _LogWriter(SinkWriter[T]):
         if self._context.checkpointing:
             self._values += values
         elif not self._sink.send_values(values, 0, self._context.now_ms()):
-            raise RuntimeError("send_values returned False, and without checkpoints there is no later")
+            raise RuntimeError("send_values returned False, but without checkpoints there is no retry")
 
     def flush(self, end_of_input: bool) -> None:
         self._ended = self._ended or end_of_input
@@ -137,7 +138,7 @@ class _LogWriter(SinkWriter[T]):
         while self._log and self._is_complete(self._log[0], checkpoint_id):
             if not self._sent(self._log[0]):
                 if self._ended:
-                    raise RuntimeError("send_values returned False after the end of the data: there may be no later")
+                    raise RuntimeError("send_values returned False after the end of the data: there may be no retry")
                 return
             self._log.popleft()
 
@@ -152,7 +153,7 @@ class _LogWriter(SinkWriter[T]):
         return batch.log_id != self._id or batch.checkpoint_id <= checkpoint_id
 
     def _sent(self, batch: Batch) -> bool:
-        """Send a batch, unless that was done before. False: it could not be sent now."""
+        """Send a batch unless the committer has it recorded as sent. Return False if it could not be sent now."""
         committer = self._sink.committer
         if committer is not None and committer.is_checkpoint_committed(batch.log_id, batch.checkpoint_id):
             return True

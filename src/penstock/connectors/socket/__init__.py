@@ -1,4 +1,4 @@
-"""Text from a socket, as a source."""
+"""Text socket source."""
 
 from penstock.connectors.socket.source import SocketTextSource
 

@@ -1,4 +1,4 @@
-"""A TCP connection that is read without ever waiting for it."""
+"""A non-blocking TCP client connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
 class Connection:
-    """Begins to connect when it is made: to the addresses of `host` one after the other. Raises OSError."""
+    """Starts to connect when constructed, trying the addresses of `host` in order. Raises OSError."""
 
     def __init__(self, host: str, port: int) -> None:
         self._addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -20,9 +20,9 @@ class Connection:
         self.connected = False
 
     def read(self) -> bytes | None:
-        """What has come, b"" if that is nothing; None if the other side has closed the connection.
+        """Return received bytes, b"" if there are none, or None if the peer closed the connection.
 
-        Raises OSError if there is no connection to be had, or it broke.
+        Raises OSError if the connection failed or was lost.
         """
         if not self.connected and not self._connect():
             return b""
@@ -33,7 +33,7 @@ class Connection:
         return data or None
 
     def close(self) -> None:
-        """Close it. A second call does nothing."""
+        """Close the connection. Idempotent."""
         self._socket.close()
 
     def _begin(self) -> socket.socket:

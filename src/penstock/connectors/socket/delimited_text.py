@@ -1,22 +1,22 @@
-"""From bytes as they come to the texts between delimiters."""
+"""Splits a stream of bytes into texts at a delimiter."""
 
 from __future__ import annotations
 
 
 class DelimitedText:
-    """UTF-8; what is none is replaced. With LF as the delimiter, a CR before it belongs to it."""
+    """Decodes UTF-8, replacing invalid bytes. If the delimiter is LF, a CR before it is part of the delimiter."""
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = delimiter.encode()
         self._rest = b""
 
     def feed(self, data: bytes) -> list[str]:
-        """The texts that end within `data`."""
+        """Return the texts that end within `data`."""
         *whole, self._rest = (self._rest + data).split(self._delimiter)
         return list(map(self._text, whole))
 
     def end(self) -> list[str]:
-        """Nothing more comes: what is left, if anything, is a text too."""
+        """End the stream: return the remaining text, if there is any."""
         rest, self._rest = self._rest, b""
         return [self._text(rest)] if rest else []
 

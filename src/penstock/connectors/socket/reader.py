@@ -1,4 +1,4 @@
-"""Reads one socket, and hands out what a checkpoint holds."""
+"""Reads one socket, and emits records once a checkpoint contains them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 import msgspec
 
+from penstock.api.source import END_OF_INPUT, EndOfInput, Nothing, ReaderContext, Records, SourceReader
 from penstock.common.errors import SourceError
 from penstock.connectors.socket.connection import Connection
 from penstock.connectors.socket.delimited_text import DelimitedText
 from penstock.connectors.socket.write_ahead_log import WriteAheadLog
-from penstock.runtime.source import END_OF_INPUT, EndOfInput, Nothing, ReaderContext, Records, SourceReader
 
 POLL_MS = 10
 RETRY_MS = 500
 LOG_CHARACTERS_MAX = 64 * 1024 * 1024
-"""With more than that in the log nothing is read: the other side has to wait for the next checkpoint."""
+"""If the log is larger than this, nothing is read: TCP back pressure makes the server wait for a checkpoint."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where the text comes from, and how it is cut."""
+    """Host, port, delimiter and retry limit."""
 
     host: str
     port: int
@@ -32,7 +32,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class SocketSplit(msgspec.Struct, frozen=True):
-    """The one split: the log, how many connections were lost or not to be had, whether there was one, or is no more."""
+    """The only split: the log, number of failed connections, whether one ever succeeded, whether the stream ended."""
 
     index: int = 0
     log: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ class SocketSplit(msgspec.Struct, frozen=True):
 
     @property
     def split_id(self) -> str:
-        """There is but one."""
+        """Return a constant: there is only one split."""
         return "socket"
 
 
 class SocketTextReader(SourceReader[str]):
-    """Connects when it has its split."""
+    """Connects once its split is assigned."""
 
     def __init__(self, context: ReaderContext, address: Address) -> None:
         self._context = context
@@ -104,7 +104,7 @@ class SocketTextReader(SourceReader[str]):
             self._connection = None
 
     def _receive(self) -> None:
-        """Take in what is at hand."""
+        """Read the available bytes."""
         now_ms = self._context.now_ms()
         if self._ended or now_ms < self._retry_at_ms or self._log.characters > LOG_CHARACTERS_MAX:
             return
@@ -122,7 +122,7 @@ class SocketTextReader(SourceReader[str]):
             self._add(self._text.feed(data))
 
     def _lost(self, now_ms: int, error: OSError | None) -> None:
-        """The connection is over, or could not be made: try again, or end, or fail."""
+        """Handle a lost or failed connection: retry, end, or fail."""
         was_there = self._connection is not None and self._connection.connected
         self.close()
         self._add(self._text.end())

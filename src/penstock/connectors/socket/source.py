@@ -1,26 +1,26 @@
-"""Text that a server sends, cut at a delimiter."""
+"""A source of delimited text received from a server."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.typeinfo import Types
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.socket.reader import Address, SocketSplit, SocketTextReader
-from penstock.runtime.source import Boundedness, EnumeratorContext, ReaderContext, Source
 
 
 class SocketTextSource(Source[str]):
-    """Connects to a server and emits what it sends, a str for each text before a `delimiter`. One subtask reads.
+    """Connects to a server and emits the text before each `delimiter` as a str. One subtask reads.
 
-    Ends when the server has closed the connection and `max_retry` (-1: no limit) further attempts, 500 ms apart, are
-    used up; what stands before the end without a delimiter is a record, too. SourceError if there never was a
-    connection, or the last one broke.
+    The source ends when the server has closed the connection and `max_retry` (-1: no limit) further attempts, 500 ms
+    apart, are exhausted; text after the last delimiter is emitted as a record. Raises SourceError if no connection ever
+    succeeded, or if the last one was lost.
 
-    With checkpoints, records wait in a log until one that holds them is complete, and are then handed on: exactly once,
-    for they come again from the log after a failure. What a killed process had received since its last checkpoint is
-    lost, for a server can't be asked again. Without checkpoints records are handed on at once. Raises TypeError or
-    ValueError for arguments that can't be. Source: Flink, `socketTextStream`.
+    With checkpoints, records stay in a log until a checkpoint that contains them completes, and are emitted then. After
+    a failure they are replayed from the log: exactly once. Data that a killed process had received since its last
+    checkpoint is lost, because a socket can't be read again. Without checkpoints, records are emitted immediately.
+    Raises TypeError or ValueError for invalid arguments. Source: Flink, `socketTextStream`.
     """
 
     def __init__(self, host: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> None:
@@ -44,21 +44,21 @@ class SocketTextSource(Source[str]):
         self._address = Address(host, port, delimiter, max_retry)
 
     def get_boundedness(self) -> Boundedness:
-        """Unbounded: nobody knows when the server will close."""
+        """CONTINUOUS_UNBOUNDED: the server decides when the stream ends."""
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> FixedSplitEnumerator:
-        """The connection is the one split."""
+        """Create the single split."""
         return FixedSplitEnumerator(context, [SocketSplit()])
 
     def restore_enumerator(self, context: EnumeratorContext, state: list[SocketSplit]) -> FixedSplitEnumerator:
-        """Go on with the split, if it was not assigned."""
+        """Restore the split if it was not assigned."""
         return FixedSplitEnumerator(context, state)
 
     def create_reader(self, context: ReaderContext) -> SocketTextReader:
-        """A reader that connects when it has the split."""
+        """Create a reader, which connects once it has the split."""
         return SocketTextReader(context, self._address)
 
     def get_produced_type(self) -> Any:
-        """STRING."""
+        """Return STRING."""
         return Types.STRING()

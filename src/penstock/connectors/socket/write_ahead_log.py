@@ -1,10 +1,11 @@
-"""Records of a source that cannot be asked again: they wait until a checkpoint holds them.
+"""A log for sources that can't replay: records are emitted only once a checkpoint contains them.
 
-    add, add, add      mark n            complete n: what was added before the mark may be taken
+    add, add, add      mark n            complete n: records added before the mark may be taken
     ───────────────────┼──────────────▶
 
-What has not been taken is in the log, and so in the next snapshot; what has been taken had its effect on the state that
-the same snapshot holds. Source: Carbone et al., "Lightweight Asynchronous Snapshots for Distributed Dataflows", 2015.
+Records not yet taken are part of the log, and so of the next snapshot; records already taken are reflected in the
+state of that same snapshot. Source: Carbone et al., "Lightweight Asynchronous Snapshots for Distributed Dataflows",
+2015.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from itertools import islice
 
 
 class WriteAheadLog:
-    """In order. Begins with `records`, which a checkpoint holds already."""
+    """An ordered log. The initial `records` come from a checkpoint, so they may be taken at once."""
 
     def __init__(self, records: Iterable[str] = ()) -> None:
         self._records = deque(records)
         self.characters = sum(map(len, self._records))
-        """Of all records in the log."""
+        """Number of characters in the log."""
         self._added = len(self._records)
         self._taken = 0
         self._released = self._added
@@ -30,26 +31,26 @@ class WriteAheadLog:
         return len(self._records)
 
     def add(self, records: list[str]) -> None:
-        """They have come in."""
+        """Append received records."""
         self._records.extend(records)
         self._added += len(records)
         self.characters += sum(map(len, records))
 
     def release(self) -> None:
-        """All that is here may be taken."""
+        """Allow all records to be taken."""
         self._released = self._added
 
     def mark(self, checkpoint_id: int) -> None:
-        """The snapshot of this checkpoint holds what is here now."""
+        """Note that the snapshot of this checkpoint contains the current records."""
         self._marks.append((checkpoint_id, self._added))
 
     def complete(self, checkpoint_id: int) -> None:
-        """What was here at the mark of this checkpoint may be taken."""
+        """Allow the records before the mark of this checkpoint to be taken."""
         while self._marks and self._marks[0][0] <= checkpoint_id:
             self._released = self._marks.popleft()[1]
 
     def take(self, records_max: int) -> list[str]:
-        """The next records that may be taken; they leave the log."""
+        """Remove and return up to `records_max` records that may be taken."""
         count = min(records_max, self._released - self._taken)
         records = list(islice(self._records, count))
         for _ in records:
@@ -59,5 +60,5 @@ class WriteAheadLog:
         return records
 
     def content(self) -> tuple[str, ...]:
-        """All that is here."""
+        """Return all records in the log."""
         return tuple(self._records)

@@ -1,14 +1,10 @@
-"""What every source and every sink extends. docs/connectors.md shows how to write one."""
+"""Base classes of sources and sinks. docs/connectors.md shows how to write one."""
 
-from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
-from penstock.connectors.base.split_enumerator import FixedSplitEnumerator, SharedSplitEnumerator
-from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader, SplitReader
-from penstock.connectors.base.two_phase_commit_sink import TwoPhaseCommitSink
-from penstock.connectors.base.write_ahead_sink import CheckpointCommitter, WriteAheadSink
-from penstock.runtime.sink import Committer, Sink, SinkContext, SinkWriter
-from penstock.runtime.source import (
+from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
+from penstock.api.source import (
     END_OF_INPUT,
     Boundedness,
+    EndOfInput,
     EnumeratorContext,
     Nothing,
     ReaderContext,
@@ -18,6 +14,12 @@ from penstock.runtime.source import (
     Split,
     SplitEnumerator,
 )
+from penstock.common.door import publish
+from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.base.split_enumerator import FixedSplitEnumerator, SharedSplitEnumerator
+from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader, SplitReader
+from penstock.connectors.base.two_phase_commit_sink import TwoPhaseCommitSink
+from penstock.connectors.base.write_ahead_sink import CheckpointCommitter, WriteAheadSink
 
 __all__ = [
     "END_OF_INPUT",
@@ -27,6 +29,7 @@ __all__ = [
     "ChunkedSplitReader",
     "Committer",
     "DeliveryGuarantee",
+    "EndOfInput",
     "EnumeratorContext",
     "FixedSplitEnumerator",
     "Nothing",
@@ -44,3 +47,5 @@ __all__ = [
     "TwoPhaseCommitSink",
     "WriteAheadSink",
 ]
+
+publish(__name__, __all__)

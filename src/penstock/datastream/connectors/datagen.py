@@ -1,6 +1,9 @@
-"""A source that computes its records from their numbers."""
+"""A source that computes its records from their sequence numbers."""
 
+from penstock.common.door import publish
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
 
 __all__ = ["DataGeneratorSource", "RateLimiter", "RateLimiterStrategy"]
+
+publish(__name__, __all__)

@@ -1,9 +1,11 @@
-"""Files as source and sink.
+"""File source and file sink.
 
-Left out of PyFlink's module: FileCompactStrategy and FileCompactor (they wrap Java classes), StreamingFileSink (Flink
-replaced it by FileSink), FileSplitAssignerProvider (locality means Hadoop hosts; splits go to whoever asks).
+Omitted from PyFlink's module: FileCompactStrategy and FileCompactor (they wrap Java classes), StreamingFileSink
+(replaced by FileSink in Flink), FileSplitAssignerProvider (locality refers to Hadoop hosts; here any reader gets the
+next split).
 """
 
+from penstock.common.door import publish
 from penstock.connectors.files.sink import (
     BucketAssigner,
     DefaultRollingPolicy,
@@ -17,6 +19,8 @@ from penstock.connectors.files.source import (
     FileEnumeratorProvider,
     FileSource,
     FileSourceBuilder,
+    FileSplit,
+    FoundFile,
     StreamFormat,
 )
 
@@ -28,8 +32,12 @@ __all__ = [
     "FileSink",
     "FileSource",
     "FileSourceBuilder",
+    "FileSplit",
+    "FoundFile",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",
     "RollingPolicy",
     "StreamFormat",
 ]
+
+publish(__name__, __all__)

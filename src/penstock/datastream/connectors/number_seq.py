@@ -1,5 +1,8 @@
-"""A source of consecutive whole numbers."""
+"""A source of consecutive integers."""
 
+from penstock.common.door import publish
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 
 __all__ = ["NumberSequenceSource"]
+
+publish(__name__, __all__)

@@ -1,1 +1,1 @@
-"""File formats, at the module paths of PyFlink."""
+"""File formats, at PyFlink's module paths."""

@@ -1,19 +1,23 @@
 """CSV files. To write records without a header: `penstock.common.serialization.Encoder.csv_encoder()`."""
 
-from penstock.connectors.files.formats.csv_format import CsvFormat
-from penstock.connectors.files.formats.csv_schema import CsvReaderFormat, CsvSchema, CsvSchemaBuilder
-from penstock.connectors.files.sink.csv_writer import CsvWriterFactory
+from penstock.common.door import publish
+from penstock.connectors.files.formats.csv_format import CsvFormat, CsvReaderFormat
+from penstock.connectors.files.formats.csv_writer import CsvWriterFactory
+from penstock.formats.csv_schema import CsvSchema, CsvSchemaBuilder
 
 __all__ = ["CsvBulkWriters", "CsvFormat", "CsvReaderFormat", "CsvSchema", "CsvSchemaBuilder"]
 
 
 class CsvBulkWriters:
-    """What `FileSink.for_bulk_format` takes to write CSV."""
+    """Writer factories of CSV files for `FileSink.for_bulk_format`."""
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvWriterFactory:
-        """Files of the schema's columns, with a header if `set_use_header` was called.
+        """Write the schema's columns, with a header if `set_use_header` was called.
 
         Records are dicts, Rows, tuples, or objects with attributes. Raises ValueError if the schema has no columns.
         """
         return CsvWriterFactory(schema)
+
+
+publish(__name__, __all__)

@@ -6,15 +6,16 @@ from typing import Any
 
 import pyarrow
 
+from penstock.common.door import publish
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
-from penstock.connectors.files.sink.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory
+from penstock.connectors.files.formats.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory
 
 __all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFormat"]
 
 
 class ParquetColumnarRowInputFormat(ParquetFormat):
-    """Rows of the columns that `row_type` names. Types are those of the file; Hadoop's configuration has no meaning."""
+    """Reads the columns named by `row_type` as Rows. Types are those of the file; Hadoop's configuration is ignored."""
 
     def __init__(
         self,
@@ -24,9 +25,9 @@ class ParquetColumnarRowInputFormat(ParquetFormat):
         is_utc_timestamp: bool = False,
         is_case_sensitive: bool = True,
     ) -> None:
-        """`batch_size`: rows decoded at once.
+        """`batch_size`: number of rows decoded at once.
 
-        The last two arguments are accepted for PyFlink's sake: names are taken as written, timestamps as Parquet says.
+        The last two arguments are accepted for compatibility: names are case-sensitive, timestamps as stored.
         """
         super().__init__(row_type.get_field_names(), as_row=True, batch_records=batch_size)
         self._row_type = row_type
@@ -37,7 +38,7 @@ class ParquetColumnarRowInputFormat(ParquetFormat):
 
 
 class ParquetBulkWriters:
-    """What `FileSink.for_bulk_format` takes to write Parquet.
+    """Writer factories of Parquet files for `FileSink.for_bulk_format`.
 
     Records are dicts, Rows, tuples, or objects with attributes.
     """
@@ -46,10 +47,10 @@ class ParquetBulkWriters:
     def for_row_type(
         row_type: RowTypeInfo, hadoop_config: None = None, utc_timestamp: bool = False
     ) -> ParquetWriterFactory:
-        """Columns of a `Types.ROW_NAMED`. Hadoop's configuration has no meaning here.
+        """Write the columns of a `Types.ROW_NAMED`. Hadoop's configuration is ignored.
 
-        Timestamps are written as they stand; with `utc_timestamp` they are marked as being in UTC. Numbers without
-        bound (BIG_INT, BIG_DEC) are columns of text. Raises TypeError for a type that has no column: what is pickled.
+        Timestamps are written unchanged; with `utc_timestamp` they are marked as UTC. Unbounded numbers (BIG_INT,
+        BIG_DEC) become text columns. Raises TypeError for a type without a column type (pickled values).
         """
         return ParquetWriterFactory(row_type, utc_timestamp=utc_timestamp)
 
@@ -61,7 +62,7 @@ class ParquetBulkWriters:
         row_group_records: int = ROW_GROUP_RECORDS,
         row_group_bytes: int = ROW_GROUP_BYTES,
     ) -> ParquetWriterFactory:
-        """Columns of a pyarrow.Schema, of a dataclass or NamedTuple with type hints, or of a `Types.ROW_NAMED`.
+        """Write the columns of a pyarrow.Schema, a dataclass or NamedTuple with type hints, or a `Types.ROW_NAMED`.
 
         See ParquetWriterFactory for the settings. Not in PyFlink.
         """
@@ -71,3 +72,6 @@ class ParquetBulkWriters:
             row_group_records=row_group_records,
             row_group_bytes=row_group_bytes,
         )
+
+
+publish(__name__, __all__)

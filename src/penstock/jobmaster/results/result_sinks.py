@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.api.sink import Committer
 from penstock.jobmaster.results.spilling_queue import SpillingQueue
-from penstock.runtime.sink import Committer
 
 _log = logging.getLogger(__name__)
 _COMMIT_PAUSES_S = (1, 3, 9)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.runtime.task.checkpointed import FunctionInitializationContext, FunctionSnapshotContext
-from penstock.runtime.task.context import RuntimeContext
-from penstock.runtime.task.metrics import MetricGroup
+from penstock.runtime.task.checkpointed import StateInitializationContext, StateSnapshotContext
+from penstock.runtime.task.context import StreamingRuntimeContext
+from penstock.runtime.task.metrics import OperatorMetricGroup
 
 if TYPE_CHECKING:
+    from penstock.api.state.state import KeyedStateStore
     from penstock.runtime.task.context import OperatorContext
-    from penstock.state.interfaces import KeyedStateStore
 
 
 class UserFunction:
@@ -23,7 +23,7 @@ class UserFunction:
         self.is_plain = callable(function) and not (hasattr(function, "open") and hasattr(function, method))
         self.method = _name_of(function) if self.is_plain else f"{type(function).__name__}.{method}"
         self._method = method
-        self.metrics: MetricGroup | None = None
+        self.metrics: OperatorMetricGroup | None = None
 
     @property
     def call(self) -> Callable[..., Any]:
@@ -36,23 +36,23 @@ class UserFunction:
 
     def open(self, context: OperatorContext, state: KeyedStateStore | None = None) -> None:
         """Call the user's `open`, if there is one."""
-        self.metrics = MetricGroup(context.counters)
+        self.metrics = OperatorMetricGroup(context.counters)
         context.functions.append(self)
         self._call_if_there(
             context,
             "initialize_state",
-            lambda: FunctionInitializationContext(context.operator_states, state, context.operator_states.is_restored),
+            lambda: StateInitializationContext(context.operator_states, state, context.operator_states.is_restored),
         )
         opener = None if self.is_plain else getattr(self.instance, "open", None)
         if opener is not None:
             try:
-                opener(RuntimeContext(context.info, self.metrics, state))
+                opener(StreamingRuntimeContext(context.info, self.metrics, state))
             except Exception as error:
                 raise context.user_error(error, self.named("open")) from error
 
     def snapshot_state(self, context: OperatorContext, checkpoint_id: int, timestamp_ms: int) -> None:
         """Let the function put its operator state in order, if it keeps any."""
-        self._call_if_there(context, "snapshot_state", lambda: FunctionSnapshotContext(checkpoint_id, timestamp_ms))
+        self._call_if_there(context, "snapshot_state", lambda: StateSnapshotContext(checkpoint_id, timestamp_ms))
 
     def checkpoint_complete(self, context: OperatorContext, checkpoint_id: int) -> None:
         """Tell the function, if it wants to hear."""

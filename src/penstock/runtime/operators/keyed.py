@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
-from penstock.runtime.time.timers import TimeDomain, Timers, TimerService
+from penstock.runtime.time.timers import Timers
 from penstock.state.heap import HeapKeyedBackend
 from penstock.state.stored import StoredKeyedBackend
 

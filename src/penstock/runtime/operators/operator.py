@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from penstock.common.output_tag import OutputTag
+    from penstock.api.output_tag import OutputTag
     from penstock.runtime.task.context import OperatorContext
     from penstock.state.heap import HeapKeyedBackend
     from penstock.state.operator_state import NamedList

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.errors import ProgramError
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator, KeyedTimerService
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.operators.stateless import FunctionOperator
-from penstock.runtime.time.timers import TimeDomain, TimerService
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.common.output_tag import OutputTag, tags_exist
+from penstock.api.output_tag import OutputTag, tags_exist
 from penstock.runtime.operators.operator import Output, Timestamps, Values
 
 

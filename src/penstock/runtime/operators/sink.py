@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.sink import Sink, SinkWriter
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
-from penstock.runtime.sink import Sink, SinkWriter
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
 

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
 from penstock.common.errors import SourceError
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
-from penstock.runtime.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
 from penstock.runtime.time.event_time import EventTime
 from penstock.runtime.time.watermarks import WatermarkValve
 from penstock.state.handles import Redistribution

@@ -1,12 +1,13 @@
-"""What functions that keep operator state are given when they begin, and at each checkpoint."""
+"""What functions with operator state are given when they are initialized, and at each checkpoint."""
 
 from __future__ import annotations
 
+from penstock.api.functions.checkpointed import FunctionInitializationContext, FunctionSnapshotContext
+from penstock.api.state.state import KeyedStateStore, OperatorStateStore
 from penstock.common.errors import ProgramError
-from penstock.state.interfaces import KeyedStateStore, OperatorStateStore
 
 
-class FunctionInitializationContext:
+class StateInitializationContext(FunctionInitializationContext):
     """Handed to `initialize_state`, before `open`."""
 
     def __init__(self, operator_states: OperatorStateStore, keyed: KeyedStateStore | None, is_restored: bool) -> None:
@@ -15,21 +16,18 @@ class FunctionInitializationContext:
         self._is_restored = is_restored
 
     def is_restored(self) -> bool:
-        """Whether the operator goes on from a snapshot."""
         return self._is_restored
 
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Lists and dicts of this subtask."""
         return self._operator_states
 
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """State by key. Raises ProgramError if the stream has no key."""
         if self._keyed is None:
             raise ProgramError("keyed state needs a keyed stream: call key_by before")
         return self._keyed
 
 
-class FunctionSnapshotContext:
+class StateSnapshotContext(FunctionSnapshotContext):
     """Handed to `snapshot_state`, when a barrier has come."""
 
     def __init__(self, checkpoint_id: int, checkpoint_timestamp: int) -> None:
@@ -37,9 +35,7 @@ class FunctionSnapshotContext:
         self._checkpoint_timestamp = checkpoint_timestamp
 
     def get_checkpoint_id(self) -> int:
-        """Number of the checkpoint; numbers go up."""
         return self._checkpoint_id
 
     def get_checkpoint_timestamp(self) -> int:
-        """When it was triggered (ms)."""
         return self._checkpoint_timestamp

@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.api.metrics import MetricGroup
+from penstock.api.runtime_context import RuntimeContext
+from penstock.api.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock.api.state.state import AggregatingState, KeyedStateStore, ListState, MapState, ReducingState, ValueState
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.counters import OperatorCounters
@@ -17,15 +27,6 @@ from penstock.state.operator_state import HeapOperatorStates
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.function import UserFunction
-    from penstock.runtime.task.metrics import MetricGroup
-    from penstock.state.interfaces import (
-        AggregatingState,
-        KeyedStateStore,
-        ListState,
-        MapState,
-        ReducingState,
-        ValueState,
-    )
 
 _SHOWN_CHARACTERS = 200
 
@@ -138,11 +139,11 @@ _PACKAGE_DIRECTORY = __file__.rsplit("runtime", 1)[0]
 
 
 def _is_ours(filename: str) -> bool:
-    return filename.startswith(_PACKAGE_DIRECTORY) and "/demos/" not in filename
+    return filename.startswith(_PACKAGE_DIRECTORY)
 
 
-class RuntimeContext:
-    """What `open(runtime_context)` of a user's function is given."""
+class StreamingRuntimeContext(RuntimeContext):
+    """The runtime context of a function in one subtask."""
 
     def __init__(self, info: SubtaskInfo, metrics: MetricGroup, state: KeyedStateStore | None = None) -> None:
         self._info = info
@@ -150,55 +151,42 @@ class RuntimeContext:
         self._state = state
 
     def get_task_name(self) -> str:
-        """Name of the task: of its operators, joined by arrows."""
         return self._info.task_name
 
     def get_number_of_parallel_subtasks(self) -> int:
-        """Parallelism of the operator."""
         return self._info.parallelism
 
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """Number of key groups: how far the operator can be scaled out."""
         return self._info.max_parallelism
 
     def get_index_of_this_subtask(self) -> int:
-        """Index of this subtask, from 0."""
         return self._info.subtask
 
     def get_attempt_number(self) -> int:
-        """How often the job was started again, from 0."""
         return self._info.attempt
 
     def get_task_name_with_subtasks(self) -> str:
-        """Task name with index and parallelism, as logs show it: 'name (1/4)'."""
         return str(self._info)
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        """A job parameter set by `env.get_config().set_global_job_parameters`."""
         return self._info.job_parameters.get(key, default_value)
 
     def get_metrics_group(self) -> MetricGroup:
-        """The group in which the function registers its own counters, gauges and meters."""
         return self._metrics
 
-    def get_state(self, state_descriptor: Any) -> ValueState[Any]:
-        """A value per key. Raises ProgramError if the stream has no key."""
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         return self._keyed().get_state(state_descriptor)
 
-    def get_list_state(self, state_descriptor: Any) -> ListState[Any]:
-        """A list per key. Raises ProgramError if the stream has no key."""
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         return self._keyed().get_list_state(state_descriptor)
 
-    def get_map_state(self, state_descriptor: Any) -> MapState[Any, Any]:
-        """A map per key. Raises ProgramError if the stream has no key."""
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
         return self._keyed().get_map_state(state_descriptor)
 
-    def get_reducing_state(self, state_descriptor: Any) -> ReducingState[Any]:
-        """A value per key into which others are reduced. Raises ProgramError if the stream has no key."""
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
         return self._keyed().get_reducing_state(state_descriptor)
 
-    def get_aggregating_state(self, state_descriptor: Any) -> AggregatingState[Any, Any]:
-        """An accumulator per key. Raises ProgramError if the stream has no key."""
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
         return self._keyed().get_aggregating_state(state_descriptor)
 
     def _keyed(self) -> KeyedStateStore:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.output_tag import OutputTag
+from penstock.api.output_tag import OutputTag
 from penstock.runtime.network.partitioners import Partitioner
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.operators.operator import Operator

@@ -8,8 +8,6 @@ Flink docs, "Process Function", Timers.
 
 from __future__ import annotations
 
-import enum
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Any
@@ -19,41 +17,6 @@ from penstock.state.layers import LayeredTable
 from penstock.state.tables import FrozenTable, Layer, Table
 
 Place = tuple[Any, int, Any]
-
-
-class TimeDomain(enum.Enum):
-    """Whether a firing timer is one of event time or of processing time."""
-
-    EVENT_TIME = 0
-    PROCESSING_TIME = 1
-
-
-class TimerService(ABC):
-    """What a process function may ask of time. All times are milliseconds."""
-
-    @abstractmethod
-    def current_processing_time(self) -> int:
-        """The wall clock of the machine, in milliseconds since the epoch."""
-
-    @abstractmethod
-    def current_watermark(self) -> int:
-        """The event time of this subtask: the lowest value there is until the first watermark."""
-
-    @abstractmethod
-    def register_processing_time_timer(self, timestamp: int) -> None:
-        """Call `on_timer` for the current key once the wall clock passes `timestamp`."""
-
-    @abstractmethod
-    def register_event_time_timer(self, timestamp: int) -> None:
-        """Call `on_timer` for the current key once the watermark passes `timestamp`."""
-
-    @abstractmethod
-    def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Forget that timer of the current key, if there is one."""
-
-    @abstractmethod
-    def delete_event_time_timer(self, timestamp: int) -> None:
-        """Forget that timer of the current key, if there is one."""
 
 
 class TimerQueue(Table):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.common.output_tag import OutputTag
-from penstock.runtime.windows.assigner import WindowAssigner
-from penstock.runtime.windows.assigners import (
+from penstock.api.output_tag import OutputTag
+from penstock.api.windows.assigner import WindowAssigner
+from penstock.api.windows.assigners import (
     AlignedWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from penstock.api.windows.trigger import Trigger
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 from penstock.runtime.windows.sliced_window_operator import SlicedWindowOperator
-from penstock.runtime.windows.trigger import Trigger
 from penstock.runtime.windows.window_operator import WindowOperator
 from penstock.runtime.windows.windowing import WindowingOperator
 

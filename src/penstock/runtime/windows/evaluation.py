@@ -11,11 +11,11 @@ from penstock.runtime.operators.function import UserFunction
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.api.state.state import KeyedStateStore
+    from penstock.api.windows.window import Window
     from penstock.runtime.task.context import OperatorContext
     from penstock.runtime.time.timers import Timers
-    from penstock.runtime.windows.window import Window
     from penstock.state.heap import HeapKeyedBackend
-    from penstock.state.interfaces import KeyedStateStore
 
 
 class Evaluation:

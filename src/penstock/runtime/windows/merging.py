@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from penstock.runtime.windows.assigner import MergeCallback, MergingWindowAssigner
-from penstock.runtime.windows.window import Window
+from penstock.api.windows.assigner import MergingWindowAssigner
+from penstock.api.windows.window import MergeCallback, Window
 
 W = TypeVar("W", bound=Window)
 

@@ -25,17 +25,17 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.output_tag import OutputTag
+from penstock.api.timers import TimeDomain
+from penstock.api.windows.assigner import no_timestamp
+from penstock.api.windows.assigners import AlignedWindows
+from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
-from penstock.common.output_tag import OutputTag
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
-from penstock.runtime.time.timers import TimeDomain
-from penstock.runtime.windows.assigner import no_timestamp
-from penstock.runtime.windows.assigners import AlignedWindows
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 from penstock.runtime.windows.sharing import merged
-from penstock.runtime.windows.window import TimeWindow
 from penstock.runtime.windows.windowing import WindowingOperator
 from penstock.state.sliced import SlicedTable
 

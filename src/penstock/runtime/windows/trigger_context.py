@@ -5,19 +5,19 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.errors import ProgramError
-from penstock.runtime.windows.trigger import OnMergeContext
-from penstock.state.descriptors import (
+from penstock.api.state.descriptors import (
     WINDOW_PREFIX,
     AggregatingStateDescriptor,
     ListStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
 )
+from penstock.api.windows.trigger import OnMergeContext
+from penstock.common.errors import ProgramError
 
 if TYPE_CHECKING:
-    from penstock.runtime.task.metrics import MetricGroup
-    from penstock.runtime.windows.window import Window
+    from penstock.api.metrics import MetricGroup
+    from penstock.api.windows.window import Window
     from penstock.runtime.windows.windowing import WindowingOperator
 
 

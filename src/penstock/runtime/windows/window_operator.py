@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.output_tag import OutputTag
+from penstock.api.runtime_context import RuntimeContext
+from penstock.api.timers import TimeDomain
+from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner, WindowAssignerContext
+from penstock.api.windows.trigger import Trigger, TriggerResult
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
-from penstock.common.output_tag import OutputTag
 from penstock.runtime.operators.operator import Timestamps, Values
-from penstock.runtime.task.context import RuntimeContext
-from penstock.runtime.task.metrics import MetricGroup
-from penstock.runtime.time.timers import TimeDomain
-from penstock.runtime.windows.assigner import MergingWindowAssigner, WindowAssigner, WindowAssignerContext
+from penstock.runtime.task.context import StreamingRuntimeContext
+from penstock.runtime.task.metrics import OperatorMetricGroup
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 from penstock.runtime.windows.merging import MergingWindows
-from penstock.runtime.windows.trigger import Trigger, TriggerResult
 from penstock.runtime.windows.trigger_context import WindowTriggerContext
 from penstock.runtime.windows.windowing import WindowingOperator
 
@@ -58,10 +59,11 @@ class WindowOperator(WindowingOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        metrics = MetricGroup(context.counters)
+        metrics = OperatorMetricGroup(context.counters)
         self._table = self.backend.layered(CONTENTS_TABLE, namespaced=True)
         self._merging_table = self.backend.layered(MERGING_TABLE)
-        self._assigner_context = _AssignerContext(context, RuntimeContext(context.info, metrics, self.backend.store()))
+        runtime_context = StreamingRuntimeContext(context.info, metrics, self.backend.store())
+        self._assigner_context = _AssignerContext(context, runtime_context)
         self._trigger_context = WindowTriggerContext(self, metrics)
 
     # Records.

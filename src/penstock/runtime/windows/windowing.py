@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.output_tag import OutputTag
+from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.common.output_tag import OutputTag
 from penstock.runtime.operators.keyed import FREED_ENTRIES, KeyedOperator
 from penstock.runtime.operators.operator import Timestamps, Values
 from penstock.runtime.operators.side_output import emit_tagged
-from penstock.runtime.time.timers import TimeDomain
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 
 if TYPE_CHECKING:
+    from penstock.api.windows.window import Window
     from penstock.runtime.operators.operator import Output
     from penstock.runtime.task.context import OperatorContext
-    from penstock.runtime.windows.window import Window
 
 NOTHING: Iterator[None] = iter(())
 

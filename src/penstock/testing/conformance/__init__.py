@@ -1,1 +1,1 @@
-"""Suites that check any implementation of an interface: one call tests a new source or sink."""
+"""Conformance suites: one call tests an implementation of an interface, such as a source or sink."""

@@ -1,9 +1,9 @@
-"""What every sink with a committer must do.
+"""Requirements on every sink with a committer.
 
     check_sink(make_sink, read_committed, records)
 
-`make_sink()` makes a sink onto an empty target; `read_committed()` returns the records that a reader of the target that
-`make_sink` last made would see.
+`make_sink()` creates a sink with an empty target; `read_committed()` returns the records that a reader of the latest
+target would see.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+from penstock.api.sink import Committer, Sink, SinkWriter
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.runtime.sink import Committer, Sink, SinkWriter
 from penstock.testing.conformance.source import assert_same_records
 
 MakeSink = Callable[[], Sink[Any]]
@@ -21,7 +21,7 @@ ReadCommitted = Callable[[], list[Any]]
 
 
 class SimpleSinkContext:
-    """A context with a clock that is set by hand."""
+    """A context with a clock that tests set."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class SimpleSinkContext:
         self.watermark = MIN_TIMESTAMP
 
     def now_ms(self) -> int:
-        """The time set by hand."""
+        """Return the time set by the test."""
         return self.clock_ms
 
     def current_watermark(self) -> int:
-        """The watermark set by hand."""
+        """Return the watermark set by the test."""
         return self.watermark
 
 
@@ -57,25 +57,25 @@ def check_sink(make_sink: MakeSink, read_committed: ReadCommitted, records: list
 
 
 def check_nothing_before_commit(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
-    """What is written, flushed and prepared is not visible; a writer that closes without commit leaves nothing."""
+    """Records written, flushed and prepared are invisible; a writer closed without a commit leaves nothing visible."""
     sink = make_sink()
     writer, _ = _begin(sink)
     writer.write_chunk(records, None)
     writer.flush(False)
-    assert not read_committed(), "records are visible before they were committed"
+    assert not read_committed(), "records are visible before their commit"
     writer.close()
-    assert not read_committed(), "records of a writer that only closed have become visible"
+    assert not read_committed(), "records of a writer closed without a commit are visible"
     writer, committer = _begin(sink)
     writer.write_chunk(records, None)
     committables = _prepare(writer)
-    assert not read_committed(), "records are visible when they are only prepared"
+    assert not read_committed(), "records are visible although they are only prepared"
     writer.close()
     committer.commit(committables)
     assert_same_records(read_committed(), records, "after commit")
 
 
 def check_commit_is_idempotent(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
-    """A commit that is repeated, wholly or in part, by the same committer or a new one, changes nothing."""
+    """Repeating a commit, wholly or in part, with the same committer or a new one, has no effect."""
     sink = make_sink()
     writer, committer = _begin(sink)
     writer.write_chunk(records, None)
@@ -89,7 +89,7 @@ def check_commit_is_idempotent(make_sink: MakeSink, read_committed: ReadCommitte
 
 
 def check_abort(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
-    """What was aborted stays away, and aborting again is no error."""
+    """Aborted records stay invisible, and repeating the abort is no error."""
     sink = make_sink()
     writer, committer = _begin(sink)
     writer.write_chunk(records, None)
@@ -101,7 +101,10 @@ def check_abort(make_sink: MakeSink, read_committed: ReadCommitted, records: lis
 
 
 def check_only_one_attempt_is_seen(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
-    """Two attempts of one subtask write the same records at once; only the committed attempt's are seen."""
+    """Two attempts of one subtask write the same records concurrently.
+
+    Only those of the committed attempt are visible.
+    """
     sink = make_sink()
     first, committer = _begin(sink, "attempt-1")
     second, _ = _begin(sink, "attempt-2")
@@ -116,13 +119,13 @@ def check_only_one_attempt_is_seen(make_sink: MakeSink, read_committed: ReadComm
 
 
 def check_rounds(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
-    """Several commits of one writer add up, and a round without records commits nothing."""
+    """Several commits of one writer add up, and a round without records has nothing to commit."""
     sink = make_sink()
     writer, committer = _begin(sink)
     for start in range(0, len(records), 2):
         writer.write_chunk(records[start : start + 2], None)
         committer.commit(_prepare(writer))
-    assert _prepare(writer) == [], "there is something to commit though nothing was written"
+    assert _prepare(writer) == [], "prepare_commit returned committables although nothing was written"
     writer.close()
     assert_same_records(read_committed(), records, "after several rounds")
 

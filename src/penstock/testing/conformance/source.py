@@ -1,9 +1,9 @@
-"""What every source must do, whatever it reads.
+"""Requirements on every source.
 
-    check_source(make_source)      everything below; raises AssertionError that says which promise was broken
+    check_source(make_source)      all checks below; raises AssertionError that names the violated requirement
 
-`make_source` is called for each run, so that nothing is shared between runs. The source must be bounded and give the
-same records each time; records need not be hashable.
+`make_source` is called for each run, so that runs share nothing. The source must be bounded and produce the same
+records each time; records need not be hashable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.runtime.source import (
+from penstock.api.source import (
     END_OF_INPUT,
     Boundedness,
     Nothing,
@@ -21,8 +21,8 @@ from penstock.runtime.source import (
     Source,
     SourceReader,
     SplitEnumerator,
-    assign_statically,
 )
+from penstock.plan.static_splits import assign_statically
 
 MakeSource = Callable[[], Source[Any]]
 _POLLS_MAX = 1_000_000
@@ -41,20 +41,20 @@ def check_source(make_source: MakeSource, parallelisms: Sequence[int] = (1, 2, 3
 
 
 def read_all(source: Source[Any], parallelism: int, max_records: int = 1000) -> list[Any]:
-    """All records of a bounded source, subtask after subtask in turn."""
+    """Return all records of a bounded source, polling the subtasks in turn."""
     run = SourceRun(source, parallelism)
     run.start()
     return run.read_to_end(max_records)
 
 
 def check_all_records_once(make_source: MakeSource, expected: list[Any], parallelism: int, max_records: int) -> None:
-    """Every record arrives once, in chunks that are no longer than asked for."""
+    """Every record is read exactly once, in chunks no longer than requested."""
     records = read_all(make_source(), parallelism, max_records)
     assert_same_records(records, expected, f"read at parallelism {parallelism}")
 
 
 def check_static_assignment(make_source: MakeSource, expected: list[Any], parallelism: int, max_records: int) -> None:
-    """Batched mode: splits fixed before the job starts give the same records, and the same ones when asked again."""
+    """Batched mode: splits fixed before the start yield the same records, and the assignment is deterministic."""
     source = make_source()
     splits = assign_statically(source, parallelism, 0)
     again = assign_statically(make_source(), parallelism, 0)
@@ -70,13 +70,13 @@ def check_static_assignment(make_source: MakeSource, expected: list[Any], parall
         reader.start()
         while isinstance(step := reader.poll(max_records), Records):
             records += step.values
-        assert step is END_OF_INPUT, f"a reader that has all its splits must not wait, it returned {step}"
+        assert step is END_OF_INPUT, f"a reader with all its splits must not wait, but returned {step}"
         reader.close()
     assert_same_records(records, expected, f"assigned statically at parallelism {parallelism}")
 
 
 def check_resume_everywhere(make_source: MakeSource, expected: list[Any], parallelism: int, max_records: int) -> None:
-    """After a snapshot at any poll, a new run that starts from it brings the records that were missing, no others."""
+    """A run restored from a snapshot taken at any poll reads exactly the missing records."""
     polls = 0
     while True:
         run = SourceRun(make_source(), parallelism)
@@ -85,7 +85,7 @@ def check_resume_everywhere(make_source: MakeSource, expected: list[Any], parall
         finished = run.is_finished()
         state = pickle.loads(pickle.dumps(run.snapshot()))
         run.close()
-        # Readers answer for their own positions after a restart, so other chunk sizes must do as well.
+        # A position must not depend on chunk boundaries, so the restored run uses another chunk size.
         resumed = SourceRun(make_source(), parallelism)
         resumed.restore(state)
         after = resumed.read_to_end(max_records + 2)
@@ -96,24 +96,24 @@ def check_resume_everywhere(make_source: MakeSource, expected: list[Any], parall
 
 
 def check_pickling(make_source: MakeSource, expected: list[Any]) -> None:
-    """The description travels to workers."""
+    """The source can be pickled to workers."""
     source = pickle.loads(pickle.dumps(make_source()))
     assert_same_records(read_all(source, 1), expected, "read from a pickled source")
 
 
 def assert_same_records(records: list[Any], expected: list[Any], when: str) -> None:
-    """Equal as collections, whatever the order."""
+    """Compare as multisets, ignoring the order."""
     missing = Counter(map(repr, expected))
     missing.subtract(map(repr, records))
     lost = [text for text, count in missing.items() if count > 0]
     extra = [text for text, count in missing.items() if count < 0]
     assert not lost and not extra, (
-        f"{when}: {len(lost)} records lost, {len(extra)} doubled or made up; lost {lost[:3]}, too many {extra[:3]}"
+        f"{when}: {len(lost)} records missing, {len(extra)} unexpected; missing {lost[:3]}, unexpected {extra[:3]}"
     )
 
 
 class SourceRun:
-    """One attempt of a source: an enumerator and readers, driven in turn; its clock jumps when all are idle."""
+    """One attempt of a source: an enumerator and readers, polled in turn; its clock advances when all are idle."""
 
     def __init__(self, source: Source[Any], parallelism: int) -> None:
         self.parallelism = parallelism
@@ -125,18 +125,18 @@ class SourceRun:
         self._ended: set[int] = set()
 
     def start(self) -> None:
-        """A fresh start."""
+        """Start from the beginning."""
         self._enumerator = self._source.create_enumerator(self)
         self._begin([[] for _ in range(self.parallelism)])
 
     def restore(self, state: tuple[Any, list[list[Any]]]) -> None:
-        """Start from what `snapshot` returned."""
+        """Restore the state returned by `snapshot`."""
         enumerator_state, splits = state
         self._enumerator = self._source.restore_enumerator(self, enumerator_state)
         self._begin(splits)
 
     def snapshot(self) -> tuple[Any, list[list[Any]]]:
-        """State of the enumerator and of each reader."""
+        """Return the state of the enumerator and of each reader."""
         assert self._enumerator is not None
         return self._enumerator.snapshot_state(), [reader.snapshot_state() for reader in self._readers]
 
@@ -148,7 +148,7 @@ class SourceRun:
         return records
 
     def read_polls(self, polls: int, max_records: int) -> list[Any]:
-        """Poll all readers in turn, `polls` times at most."""
+        """Poll all readers in turn, at most `polls` times."""
         records: list[Any] = []
         for _ in range(polls):
             if self.is_finished():
@@ -170,7 +170,7 @@ class SourceRun:
                     self._ended.add(subtask)
             moved = self._answer_requests()
             if waiting and waiting == len(self._readers) - len(self._ended) and not moved:
-                assert retries, "all readers wait, and nobody will ever wake them"
+                assert retries, "all readers wait without a time to retry: the source never continues"
                 self.clock_ms = max(self.clock_ms, min(retries))
         return records
 
@@ -186,19 +186,19 @@ class SourceRun:
         self._enumerator.close()
 
     def now_ms(self) -> int:
-        """The run's own clock."""
+        """Return the time of the run's own clock."""
         return self.clock_ms
 
     def assign_split(self, split: Any, subtask: int) -> None:
-        """Splits travel pickled, as they do between processes."""
+        """Assign a pickled copy of the split, as between processes."""
         self._readers[subtask].add_splits([pickle.loads(pickle.dumps(split))])
 
     def signal_no_more_splits(self, subtask: int) -> None:
-        """Passed on to the reader."""
+        """Forward to the reader."""
         self._readers[subtask].no_more_splits()
 
     def request_split(self, subtask: int) -> None:
-        """Noted; answered between two polls."""
+        """Record the request; it is answered between two polls."""
         self._requests.append(subtask)
 
     def _begin(self, splits: list[list[Any]]) -> None:

@@ -1,66 +1,42 @@
-"""Files of comma-separated values, by Python's csv module.
+"""CSV files, parsed with Python's csv module.
 
-pyarrow's reader is faster on wide tables of numbers, but the records have to become Python values in any case, which
-costs more than it saves; and it can't tell at which byte a record ended, which a position needs.
+pyarrow's reader is faster on wide tables of numbers, but its result has to be converted to Python values, which costs
+more than it saves. It also does not report the byte offset at which a record ends, which positions need.
 """
 
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from penstock.common.errors import SourceError
-from penstock.connectors.files.formats.conversion import converter
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import UTF8_BOM, BadLineError, LineFormat, LineParser, text_lines
-from penstock.connectors.files.formats.row_values import row_maker
-from penstock.connectors.files.source.split import FoundFile
+from penstock.connectors.files.split import FoundFile
+from penstock.formats.conversion import converter
+from penstock.formats.csv_dialect import CsvDialect
+from penstock.formats.csv_schema import CsvSchema
+from penstock.formats.row_values import row_maker
 
 _UNCLOSED = "unexpected end of data"
 
 
-class CsvDialect(msgspec.Struct, frozen=True):
-    """How fields are told apart. `comments`: lines that start with # are passed over."""
-
-    delimiter: str = ","
-    quote_char: str | None = '"'
-    escape_char: str | None = None
-    comments: bool = False
-
-    def reader(self, text: str) -> Any:
-        """A csv.reader over text whose lines end with LF or CR LF."""
-        lines: Iterable[str] = io.StringIO(text, newline="\n")
-        if self.comments:
-            # An empty line instead, so that line numbers stay right.
-            lines = ("\n" if line.startswith("#") else line for line in lines)
-        return csv.reader(
-            lines,
-            delimiter=self.delimiter,
-            quotechar=self.quote_char,
-            escapechar=self.escape_char,
-            quoting=csv.QUOTE_NONE if self.quote_char is None else csv.QUOTE_MINIMAL,
-            strict=True,
-        )
-
-
 class CsvFormat(LineFormat):
-    """Each record as a dict from column name to value (or a Row with field names, `as_row=True`).
+    """Reads each record as a dict from column name to value (or as a Row with field names, `as_row=True`).
 
-    With `header` (the default) the first record of each file names the columns, and `columns` picks some of them;
-    without one, `columns` names all fields in order. Every value is a str unless `types` says otherwise: from column
-    name to `int`, `float`, `bool`, `Decimal`, `date`, `datetime`, `time` or any function of the text. What equals
-    `null_value` is None, and so is an empty field of a column that has a type. `strict_header`: the header must name
-    exactly `columns`, in that order.
+    With `header` (the default) the first record of each file names the columns, and `columns` selects some of them;
+    without a header, `columns` names all fields in order. Values are str unless `types` maps the column name to `int`,
+    `float`, `bool`, `Decimal`, `date`, `datetime`, `time` or any function of the text. A field equal to `null_value` is
+    None, and so is an empty field of a column that has a type. `strict_header`: the header must name exactly `columns`,
+    in that order.
 
-    Values may be quoted and then hold newlines (RFC 4180). Such a file can't be cut, since a newline in its middle may
-    or may not end a record: it is one split. Where no value holds a newline, say `newlines_in_values=False`, and large
-    files are read by several subtasks; a newline in a value is then a SourceError. Empty lines are passed over.
-    A record with another number of fields, or a value that can't be converted, is a SourceError that names the line;
-    with `on_error="skip"` it is passed over and counted. A field holds at most 131,072 characters (`csv` module).
+    Values may be quoted and may then contain newlines (RFC 4180). Such a file can't be cut, because a newline in its
+    middle may or may not end a record: it is a single split. Set `newlines_in_values=False` if no value contains a
+    newline: several subtasks then read a large file, and a newline in a value is a SourceError. Empty lines are
+    skipped. A record with the wrong number of fields, or a value that can't be converted, is a SourceError that names
+    the line; with `on_error="skip"` it is skipped and counted. A field has at most 131,072 characters (limit of the csv
+    module).
     """
 
     def __init__(
@@ -85,7 +61,7 @@ class CsvFormat(LineFormat):
         if isinstance(columns, str):
             raise TypeError(f"columns must be a list of names, got the text {columns!r}")
         if columns is None and (not header or strict_header):
-            raise ValueError("columns must be given where the file has no header, and where the header is checked")
+            raise ValueError("columns is required if the file has no header, and if the header is checked")
         if columns is not None and (not columns or len(set(columns)) < len(columns)):
             raise ValueError(f"columns must be one or more different names, got {list(columns)}")
         self.columns = None if columns is None else list(columns)
@@ -104,15 +80,15 @@ class CsvFormat(LineFormat):
         self.as_row = as_row
 
     def is_splittable(self, path: str) -> bool:
-        """Only if no value holds a newline."""
+        """True only if no value may contain a newline."""
         return not self.newlines_in_values and super().is_splittable(path)
 
     def check(self, file: FoundFile) -> None:
-        """Read the header: it must have the columns wanted."""
+        """Read the header and check that it has the selected columns."""
         self.parser(file.path)
 
     def parser(self, path: str) -> LineParser:
-        """A parser that knows this file's columns, and where its header ends."""
+        """Return a parser for this file's columns and header size."""
         names, body_start = self._head(path)
         wanted = names if self.columns is None or not names else self.columns
         if names and self.strict_header and names != wanted:
@@ -123,14 +99,14 @@ class CsvFormat(LineFormat):
         return _CsvParser(self, names, wanted, body_start)
 
     def _head(self, path: str) -> tuple[list[str], int]:
-        """Names of all fields, and the offset of the first byte after header and skipped row. No names: empty file."""
+        """Return the names of all fields, and the offset after header and skipped row. No names: the file is empty."""
         block = self.first_block(path)
         body_start = len(UTF8_BOM) if self.charset == "utf-8" and block.startswith(UTF8_BOM) else 0
         block = block[body_start:]
         names = None if self.header else self.columns
         left = self.header + self.skip_first_data_row
         if not left:
-            # A byte order mark is no line: it is taken off where lines are read.
+            # Keep offset 0: the byte order mark is removed where lines are read.
             return names or [], 0
         reader = self.dialect.reader(block.decode(self.charset, "replace"))
         try:
@@ -148,8 +124,20 @@ class CsvFormat(LineFormat):
         return names or [], body_start + _bytes_of_lines(block, reader.line_num)
 
 
+class CsvReaderFormat(CsvFormat):
+    """CSV files read by a `CsvSchema`: each record is a Row with field names."""
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> CsvFormat:
+        """Return the format that `schema` describes. Raises ValueError if it has no columns."""
+        if not schema.columns:
+            raise ValueError("the CsvSchema has no columns")
+        types = {name: kind for name, kind in schema.columns.items() if kind is not str}
+        return CsvFormat(list(schema.columns), types, as_row=True, **{"header": False, **schema.options})
+
+
 class _Conversion(NamedTuple):
-    """How one wanted column is made: which field it is, the function of its text, the texts that mean None."""
+    """How one selected column is built: index of its field, conversion of its text, the texts that mean None."""
 
     position: int
     convert: Callable[[str], Any] | None
@@ -183,6 +171,7 @@ class _CsvParser(LineParser):
         try:
             rows = list(reader)
         except csv.Error:
+            # Parse the block at once: almost every block is free of errors. Only a failing block is parsed row by row.
             return self._up_to_error(text, block, last)
         if not settings.newlines_in_values and reader.line_num != len(rows):
             self._refuse_long_row(text)
@@ -195,6 +184,7 @@ class _CsvParser(LineParser):
         if not all(len(row) == width for row in rows):
             index, row = next((i, row) for i, row in enumerate(rows) if len(row) != width)
             raise BadLineError(self._line_of(text, index), f"this record has {len(row)} fields, not {width}")
+        # Fast path: csv.reader's rows already are the selected fields, in order.
         if self._as_they_are:
             return list(map(self._make, rows))
         if not rows:
@@ -213,6 +203,7 @@ class _CsvParser(LineParser):
                 return [None if value in nulls else convert(value) for value in column]
             return list(map(convert, column))
         except Exception:
+            # The failing row is searched only now, so that converting a column stays one map() over its values.
             for index, value in enumerate(column):
                 try:
                     value in nulls or convert(value)
@@ -230,6 +221,8 @@ class _CsvParser(LineParser):
                 rows.append(row)
                 line = reader.line_num
         except csv.Error as error:
+            # A quoted value that is open at the end of the block continues in the next one: return the records
+            # before it, and have its bytes delivered again with more after them.
             if _UNCLOSED in str(error) and not last and self._settings.newlines_in_values:
                 return self._records(rows, text), len(block) - _bytes_of_lines(block, line)
             reason = "a quoted value is never closed" if _UNCLOSED in str(error) else str(error)
@@ -245,7 +238,7 @@ class _CsvParser(LineParser):
             line = reader.line_num
 
     def _line_of(self, text: str, index: int) -> int:
-        """The first line of record `index` (empty lines are no records)."""
+        """Return the first line of record `index` (empty lines are not records)."""
         reader = self._settings.dialect.reader(text)
         line = 0
         for row in reader:
@@ -258,7 +251,7 @@ class _CsvParser(LineParser):
 
 
 def _bytes_of_lines(block: bytes, count: int) -> int:
-    """Length of the first `count` lines of a block."""
+    """Return the length in bytes of the first `count` lines of a block."""
     end = 0
     for _ in range(count):
         newline = block.find(b"\n", end)

@@ -1,4 +1,4 @@
-"""Files of JSON lines."""
+"""JSON lines files."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from penstock.common.errors import SourceError
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser
 from penstock.connectors.files.formats.streams import reading
-from penstock.connectors.files.source.split import FoundFile
+from penstock.connectors.files.split import FoundFile
 
 
 class JsonLinesFormat(LineFormat):
-    """One JSON value a line, in UTF-8; blank lines are passed over.
+    """Reads one JSON value per line, in UTF-8; blank lines are skipped.
 
-    `value_type` Any: plain dicts, lists, str, int, float, bool and None; a dataclass, TypedDict or msgspec.Struct: each
-    line as one of these, checked. JSON as RFC 8259 has it: NaN and Infinity are not JSON. A line that isn't JSON, or
-    not of that type, is a SourceError that names file, line and byte; with `on_error="skip"` it is passed over and
-    counted.
+    `value_type` Any: plain dicts, lists, str, int, float, bool and None. A dataclass, TypedDict or msgspec.Struct: each
+    line is decoded to it and validated. JSON is RFC 8259: NaN and Infinity are invalid. A line that is not JSON, or not
+    of that type, is a SourceError that names file, line and byte; with `on_error="skip"` it is skipped and counted.
     """
 
     def __init__(self, value_type: Any = Any, *, on_error: OnError = "fail") -> None:
         super().__init__("UTF-8", on_error)
         self._value_type = value_type
-        msgspec.json.Decoder(value_type)  # raises TypeError for a type that can't be read
+        msgspec.json.Decoder(value_type)  # raises TypeError for an unsupported type
 
     def parser(self, path: str) -> LineParser:
-        """A parser with a decoder of its own."""
+        """Return a parser with its own decoder."""
         return _JsonParser(self._value_type)
 
     def check(self, file: FoundFile) -> None:
-        """Refuse an array over several lines: it is JSON, but not JSON lines."""
+        """Reject an array over several lines: valid JSON, but not JSON lines."""
         with reading(file.path) as stream:
             if stream.read(64).split(b"\n")[0].strip() == b"[":
                 raise SourceError(f"{file.path}: this is a JSON array over several lines; expected one value a line")
@@ -45,7 +44,7 @@ class _JsonParser(LineParser):
     def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
         lines = block.split(b"\n")
         try:
-            # Decoder.decode_lines is no faster, and takes two values in a line, or one over two lines, for good.
+            # Decoder.decode_lines is no faster, and accepts two values on one line, or one value over two lines.
             return list(map(self._decode, filter(None, lines))), 0
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return self._one_by_one(lines), 0
@@ -58,7 +57,7 @@ class _JsonParser(LineParser):
             try:
                 values.append(self._decode(line))
             except msgspec.ValidationError as error:
-                raise BadLineError(index, f"this JSON is not of the type wanted: {error}") from error
+                raise BadLineError(index, f"this JSON does not have the expected type: {error}") from error
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise BadLineError(index, f"this is not JSON: {error}") from error
         return values

@@ -1,4 +1,4 @@
-"""What text, JSON lines and CSV have in common: records made of lines, positions that are byte offsets."""
+"""Base of the text, JSON lines and CSV formats: records are lines, positions are byte offsets."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from penstock.common.errors import SourceError
 from penstock.connectors.base.split_reader import Chunk
-from penstock.connectors.files.formats.format import OnError, StreamFormat, on_error_policy, python_charset
+from penstock.connectors.files.formats.format import OnError, RecordFormat, on_error_policy, python_charset
 from penstock.connectors.files.formats.lines import BLOCK_BYTES, LineBlocks
 from penstock.connectors.files.formats.streams import has_plain_line_ends, is_compressed, line_number, reading
-from penstock.connectors.files.source.split import FileSplit
+from penstock.connectors.files.split import FileSplit
 
 UTF8_BOM = b"\xef\xbb\xbf"
 _SHOWN_CHARACTERS = 120
 
 
 class BadLineError(Exception):
-    """Raised by a parser: the record that begins in line `index` of the block (from 0) is none, for this reason."""
+    """Raised by a parser: the record that begins in line `index` (from 0) of the block is invalid, for this reason."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(reason)
@@ -27,45 +27,48 @@ class BadLineError(Exception):
 
 
 class LineParser(ABC):
-    """Turns blocks of lines into records. Made anew for each split, so it may hold what that file's header says."""
+    """Parses blocks of lines into records. Created per split, so it may hold what the file's header defines."""
 
     body_start = 0
-    """Offset of the first byte that is not header."""
+    """Offset of the first byte after the header."""
 
     @abstractmethod
     def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
-        """The records of a block of whole lines, and how many bytes at its end are the beginning of an unfinished one.
+        """Return the records of a block of whole lines, and the length in bytes of an incomplete record at its end.
 
-        Those bytes come again with more after them, unless the block is the `last`. Raises BadLineError.
+        Those bytes are delivered again with more data after them, unless the block is the `last`. Raises BadLineError.
         """
 
 
-class LineFormat(StreamFormat):
-    """Reads a split block by block: a chunk is what one block of about 128 KiB holds."""
+class LineFormat(RecordFormat):
+    """Reads a split block by block: a chunk contains the records of one block of about 128 KiB."""
 
     def __init__(self, charset: str = "UTF-8", on_error: OnError = "fail") -> None:
         self._given_charset = python_charset(charset)
         self._on_error = on_error_policy(on_error)
         self._is_plain = has_plain_line_ends(self._given_charset)
-        # Other charsets are turned into UTF-8 on their way in; see streams.reading.
+        # Other charsets are transcoded to UTF-8 while reading; see streams.reading.
         self.charset = self._given_charset if self._is_plain else "utf-8"
 
     @abstractmethod
     def parser(self, path: str) -> LineParser:
-        """A parser for one file."""
+        """Return a parser for one file."""
 
     def is_splittable(self, path: str) -> bool:
-        """True for plain files in a charset whose line ends can be found from anywhere."""
+        """True for uncompressed files in a charset whose line ends can be found from any byte."""
         return self._is_plain and not is_compressed(path)
 
     def first_block(self, path: str) -> bytes:
-        """The first lines of a file, about 128 KiB; b"" if it is empty."""
+        """Return the first lines of a file, about 128 KiB; b"" if it is empty."""
         with reading(path, 0, self._given_charset) as stream:
             _, block = next(LineBlocks(stream, 0, None), (0, b""))
             return block
 
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
-        """See `FileFormat.read`. A position is the offset of a block's first byte, plus records to skip from there."""
+        """See `FileFormat.read`.
+
+        A position is the offset of a block's first byte, plus the number of records to skip.
+        """
         parser = self.parser(split.path)
         start = max(split.offset, parser.body_start)
         to_skip = split.skip
@@ -92,6 +95,8 @@ class LineFormat(StreamFormat):
                 more, unfinished = parser.parse(block, last)
                 return (values + more if values else more), unfinished
             except BadLineError as bad:
+                # Drop the bad line and parse the rest again: parsers work on whole blocks, and cannot resume behind a
+                # line.
                 lines = block.split(b"\n", bad.index + 1)
                 start = sum(map(len, lines[: bad.index])) + bad.index
                 if self._on_error == "fail":
@@ -111,7 +116,7 @@ class LineFormat(StreamFormat):
 
 
 def text_lines(block: bytes, charset: str) -> list[str]:
-    """The lines of a block as text, without their line ends. Raises BadLineError where the bytes are no text."""
+    """Return the lines of a block as text, without line ends. Raises BadLineError for invalid bytes."""
     try:
         text = block.decode(charset)
     except UnicodeDecodeError:

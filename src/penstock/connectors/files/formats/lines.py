@@ -1,10 +1,10 @@
-"""Which lines belong to a byte range, whatever the range.
+"""Assigns lines to byte ranges, so that any cut of a file reads each line exactly once.
 
-A line belongs to the range in which it begins. Put otherwise: with f(0) = 0 and f(x) = the byte after the first newline
-at or after x - 1 (the end of the file if there is none), the range from a to b owns exactly the bytes f(a) … f(b) - 1.
-Neighbouring ranges meet at the same f(b), so every line is read once, also one that is longer than a range. A line
-ends with LF; a CR before it belongs to the line end. f(x) = x where a line begins, so a position between two lines is
-simply a range that starts there.
+A line belongs to the range in which it begins. Formally: with f(0) = 0 and f(x) = the byte after the first newline at
+or after x - 1 (the end of the file if there is none), the range from a to b owns exactly the bytes f(a) … f(b) - 1.
+Adjacent ranges meet at the same f(b), so every line is read once, also one that is longer than a range. A line ends
+with LF; a CR before it belongs to the line end. f(x) = x where a line begins, so a position between two lines is a
+range that starts there.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _PAST_END_BYTES = 4096
 class LineBlocks:
     """Iterates over whole lines, block by block, as (offset of the first byte, bytes).
 
-    Every block ends with a newline, save the last of a file that ends without one. A block is about `block_bytes` long,
-    or as long as its one line.
+    Every block ends with a newline, except the last of a file without a final newline. A block is about `block_bytes`
+    long, or as long as a single line that exceeds this.
     """
 
     def __init__(self, stream: ByteStream, start: int, end: int | None, block_bytes: int = BLOCK_BYTES) -> None:
-        """`stream` stands at byte `max(0, start - 1)`: the byte before `start` tells whether a line begins there.
+        """`stream` is positioned at byte `max(0, start - 1)`: the byte before `start` tells if a line begins there.
 
-        `end` None: to the end of the file.
+        `end` None: read to the end of the file.
         """
         self._stream = stream
         self._end = end
@@ -54,11 +54,14 @@ class LineBlocks:
 
     @property
     def is_last(self) -> bool:
-        """True if the block just taken is known to be the last one."""
+        """True if the current block is known to be the last one."""
         return self._ended
 
     def give_back(self, tail: bytes) -> None:
-        """Let the last bytes of the block just taken come again, with more after them, unless it was the last."""
+        """Deliver the last bytes of the current block again, with more data after them.
+
+        Not allowed for the last block.
+        """
         assert not self._ended, "nothing comes after the last block"
         self._block_start -= len(tail)
         self._held.insert(0, tail)
@@ -67,13 +70,13 @@ class LineBlocks:
         if self._unread:
             data, self._unread = self._unread, b""
             return data
-        wanted = self._block_bytes
+        size = self._block_bytes
         if self._end is not None:
-            wanted = min(wanted, max(0, self._end - self._read_to) + _PAST_END_BYTES)
-        return self._stream.read(wanted)
+            size = min(size, max(0, self._end - self._read_to) + _PAST_END_BYTES)
+        return self._stream.read(size)
 
     def _complete(self, data: bytes) -> bytes:
-        """The lines that `data` completes, together with what was held; b"" if it completes none."""
+        """Return the lines that `data` completes, including held bytes; b"" if it completes none."""
         if not data:
             self._ended = True
             return self._join(b"")
@@ -99,7 +102,7 @@ class LineBlocks:
         return block
 
     def _pass_over_line(self) -> None:
-        """Move to where the first line of the range begins."""
+        """Skip to the start of the first line of the range."""
         while data := self._next_bytes():
             newline = data.find(b"\n")
             if newline >= 0:

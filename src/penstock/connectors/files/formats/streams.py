@@ -1,4 +1,4 @@
-"""Opening a file for reading: decompressed, in UTF-8 compatible bytes, with errors that name the file."""
+"""Opens files for reading: decompressed, in UTF-8 compatible bytes, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import Any, Protocol, cast
 import pyarrow
 
 from penstock.common.errors import SourceError
-from penstock.connectors.files.formats.storage import resolve
+from penstock.connectors.files.storage import resolve
 
 _ARROW_CODECS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _DISCARD_BYTES = 1024 * 1024
 
 
 class ByteStream(Protocol):
-    """What the formats read from."""
+    """The input of the formats."""
 
     def read(self, nbytes: int, /) -> bytes:
-        """At most `nbytes`; b"" at the end of the file, and only there."""
+        """Return at most `nbytes`; b"" only at the end of the file."""
 
 
 def is_compressed(path: str) -> bool:
-    """True if the name says that the file is compressed: then its middle is reached only through its beginning."""
+    """True if the name has the suffix of a compressed file, which can only be read from its beginning."""
     return path.endswith((*_ARROW_CODECS, ".xz"))
 
 
 def has_plain_line_ends(charset: str) -> bool:
-    """True if byte 10 ends a line in this charset and is part of nothing else: so in all but UTF-16, UTF-32, EBCDIC."""
+    """True if byte 10 always and only is a line end in this charset: all but UTF-16, UTF-32 and EBCDIC."""
     return "\n".encode(charset) == b"\n"
 
 
 @contextmanager
 def reading(path: str, offset: int = 0, charset: str = "utf-8") -> Iterator[ByteStream]:
-    """The bytes of a file from `offset` on.
+    """Open a file for reading from `offset` on.
 
-    A compressed file (.gz, .bz2, .zst, .lz4, .xz) comes decompressed, a charset without plain line ends comes as UTF-8.
-    Offsets count what comes out; in these two cases an offset is reached by reading up to it. Whatever fails while the
-    file is in use, be it a missing file or a damaged archive, is raised as SourceError with the file's name.
+    A compressed file (.gz, .bz2, .zst, .lz4, .xz) is decompressed; a charset without plain line ends is transcoded to
+    UTF-8. Offsets count the resulting bytes; in these two cases an offset is reached by reading up to it. Any failure
+    while the file is open, such as a missing file or a damaged archive, is raised as SourceError with the file's name.
     """
     plain = has_plain_line_ends(charset)
     with reading_raw(path) as file:
@@ -57,19 +57,22 @@ def reading(path: str, offset: int = 0, charset: str = "utf-8") -> Iterator[Byte
 
 @contextmanager
 def reading_raw(path: str) -> Iterator[Any]:
-    """The file as it is, as a seekable pyarrow file. Failures while it is in use are raised as in `reading`."""
+    """Open the file unmodified, as a seekable pyarrow file. Raises like `reading`."""
     try:
         file_system, inner = resolve(path)
         with file_system.open_input_file(inner) as file:
             yield file
     except FileNotFoundError as error:
-        raise SourceError(f"{path}: the file is gone; it was there when the job listed its input") from error
+        raise SourceError(f"{path}: the file has been deleted since the job listed its input") from error
     except (OSError, EOFError, lzma.LZMAError, UnicodeError, pyarrow.ArrowException) as error:
         raise SourceError(f"{path}: can't be read: {error}") from error
 
 
 def line_number(path: str, offset: int, charset: str = "utf-8") -> int:
-    """Number (from 1) of the line that begins at byte `offset`. Reads the file up to there: for error messages."""
+    """Return the number (from 1) of the line that begins at byte `offset`.
+
+    Reads up to there: for error messages only.
+    """
     newlines = 0
     with reading(path, 0, charset) as stream:
         while offset > 0 and (data := stream.read(min(offset, _DISCARD_BYTES))):
@@ -91,7 +94,7 @@ def _discard(stream: ByteStream, count: int) -> None:
 
 
 class _Transcoded:
-    """Reads text of any charset as UTF-8. `read` keeps to its number of bytes, so that offsets can be reached."""
+    """Reads text of any charset as UTF-8. `read` never exceeds its byte count, so that offsets can be reached."""
 
     def __init__(self, stream: ByteStream, charset: str) -> None:
         self._stream = stream

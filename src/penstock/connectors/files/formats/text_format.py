@@ -1,4 +1,4 @@
-"""Files of text lines."""
+"""Text line files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from penstock.connectors.files.formats.line_format import LineFormat, LineParser
 
 
 class TextLineFormat(LineFormat):
-    """Each line as a str, without its LF or CR LF; empty lines too. A byte order mark at the start is left out.
+    """Reads each line as a str, without its LF or CR LF; empty lines too. A leading byte order mark is removed.
 
-    Bytes that are no text of the charset are a SourceError that names the line (Flink's format would put U+FFFD).
+    Bytes that are invalid in the charset raise a SourceError that names the line (Flink's format inserts U+FFFD).
     """
 
     def __init__(self, charset_name: str = "UTF-8") -> None:
         super().__init__(charset_name)
 
     def parser(self, path: str) -> LineParser:
-        """A parser that decodes a block at once."""
+        """Return a parser that decodes a block at once."""
         return _TextParser(self.charset)
 
 

@@ -1,7 +1,7 @@
-"""Files as a sink: buckets, part files, commits by rename."""
+"""File sink: buckets, part files, commit by rename."""
 
+from penstock.connectors.files.formats.parquet_writer import ParquetWriterFactory
 from penstock.connectors.files.sink.bucket import BucketAssigner, BucketContext
-from penstock.connectors.files.sink.parquet_writer import ParquetWriterFactory
 from penstock.connectors.files.sink.part import OutputFileConfig, OutputFileConfigBuilder, PendingFile
 from penstock.connectors.files.sink.rolling import DefaultRollingPolicy, OnCheckpointRollingPolicy, RollingPolicy
 from penstock.connectors.files.sink.sink import BulkFormatBuilder, FileSink, RowFormatBuilder

@@ -1,4 +1,4 @@
-"""In which directory below the base path a record is written."""
+"""Bucket assigners: the directory below the base path to which a record is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 
 class BucketContext(msgspec.Struct, frozen=True, gc=False):
-    """What is known beside the record: its timestamp, processing time and watermark in milliseconds."""
+    """The record's timestamp, and processing time and watermark, in milliseconds."""
 
     timestamp: int | None
     current_processing_time: int
@@ -20,23 +20,23 @@ class BucketContext(msgspec.Struct, frozen=True, gc=False):
 
 
 class BucketAssigner(ABC):
-    """Names the bucket of a record. An object with a method `get_bucket_id` will do as well."""
+    """Assigns a bucket to each record. Any object with a method `get_bucket_id` is accepted in its place."""
 
     @abstractmethod
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
-        """A relative path such as `2013-01-01--05` or `airport=JFK`; "" is the base path itself."""
+        """Return a relative path such as `2013-01-01--05` or `airport=JFK`; "" is the base path itself."""
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """Everything goes into the base path."""
+        """Return an assigner that writes everything to the base path."""
         return BasePathBucketAssigner()
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """Buckets by processing time: one an hour unless `format_str` says otherwise.
+        """Return an assigner of buckets by processing time, hourly by default.
 
-        `format_str` is a Java pattern (`yyyy-MM-dd--HH`), or one of `strftime` if it has a `%`. `timezone_id`: an IANA
-        name; the machine's zone if None. Raises ValueError for an unknown zone or pattern letter.
+        `format_str`: a Java date pattern (`yyyy-MM-dd--HH`), or a `strftime` pattern if it contains `%`. `timezone_id`:
+        an IANA name; None means the machine's zone. Raises ValueError for an unknown zone or pattern letter.
         Source: Flink docs, "FileSystem", Bucket Assignment.
         """
         return DateTimeBucketAssigner(format_str, timezone_id)
@@ -46,12 +46,12 @@ class BasePathBucketAssigner(BucketAssigner):
     """One bucket: the base path."""
 
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
-        """Always ""."""
+        """Return ""."""
         return ""
 
 
 class DateTimeBucketAssigner(BucketAssigner):
-    """A bucket for each stretch of processing time that looks the same in a format."""
+    """Assigns buckets by formatted processing time."""
 
     def __init__(self, format_str: str, timezone_id: str | None) -> None:
         self._format = format_str if "%" in format_str else strftime_pattern(format_str)
@@ -60,7 +60,10 @@ class DateTimeBucketAssigner(BucketAssigner):
         self._last: tuple[int, str] | None = None
 
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
-        """The processing time, formatted. Kept for a second: records of a chunk share it."""
+        """Return the formatted processing time.
+
+        The result is cached for a second, since the records of a chunk share it.
+        """
         second = context.current_processing_time // 1000
         if self._last is None or self._last[0] != second or "%f" in self._format:
             moment = datetime.fromtimestamp(context.current_processing_time / 1000, UTC).astimezone(self._zone())
@@ -73,7 +76,7 @@ class DateTimeBucketAssigner(BucketAssigner):
         try:
             return ZoneInfo(self._timezone_id)
         except (ZoneInfoNotFoundError, ValueError):
-            raise ValueError(f"unknown time zone {self._timezone_id!r}; expected a name such as 'UTC'") from None
+            raise ValueError(f"unknown time zone {self._timezone_id!r}; expected an IANA name such as 'UTC'") from None
 
 
 _PATTERN_PARTS = {
@@ -86,7 +89,7 @@ _PATTERN = re.compile(r"'(?P<quoted>[^']*)'|(?P<letters>([A-Za-z])\3*)|(?P<other
 
 
 def strftime_pattern(java_pattern: str) -> str:
-    """A Java date pattern as one of `strftime`. Raises ValueError for letters that have no counterpart."""
+    """Convert a Java date pattern to a `strftime` pattern. Raises ValueError for letters without a counterpart."""
     pattern = ""
     for part in _PATTERN.finditer(java_pattern):
         letters = part["letters"]
@@ -95,5 +98,5 @@ def strftime_pattern(java_pattern: str) -> str:
         elif letters in _PATTERN_PARTS:
             pattern += _PATTERN_PARTS[letters]
         else:
-            raise ValueError(f"date pattern {java_pattern!r}: {letters!r} has no meaning here")
+            raise ValueError(f"date pattern {java_pattern!r}: the letters {letters!r} are not supported")
     return pattern

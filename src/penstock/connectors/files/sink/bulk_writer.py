@@ -1,4 +1,4 @@
-"""Part files of formats that gather records: the file is complete only when its writer has finished it."""
+"""Part files of bulk formats: a file is complete only after its BulkWriter has finished it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 from pyarrow import fs
 
+from penstock.api.sink import SinkContext
 from penstock.common.serialization import BulkWriterFactory
 from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile
 from penstock.connectors.files.sink.rolling import RollingPolicy
 from penstock.connectors.files.sink.writer import FileWriter
-from penstock.runtime.sink import SinkContext
 
 
 class BulkPart(PartFile):
-    """A file with a BulkWriter on it. `size` counts what the writer has let go of."""
+    """A part file with a BulkWriter. `size` counts the bytes that the writer has flushed."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class BulkPart(PartFile):
             raise
 
     def add(self, records: list[Any], now_ms: int) -> None:
-        """Give records to the writer."""
+        """Add records to the writer."""
         self._writer.add_elements(records)
         self.size = self._stream.tell()
         self.written_ms = now_ms
@@ -52,7 +52,7 @@ class BulkPart(PartFile):
 
 
 class BulkFileWriter(FileWriter[BulkPart]):
-    """Hands chunks to the BulkWriters of their buckets."""
+    """Passes chunks to the BulkWriters of their buckets."""
 
     def __init__(
         self,

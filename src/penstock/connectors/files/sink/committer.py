@@ -1,4 +1,4 @@
-"""Publishes the files that writers completed."""
+"""Commits completed part files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from pyarrow import fs
 
+from penstock.api.sink import Committer
 from penstock.common.errors import JobError
-from penstock.connectors.files.formats.storage import resolve_below
 from penstock.connectors.files.sink.part import PendingFile
-from penstock.runtime.sink import Committer
+from penstock.connectors.files.storage import resolve_below
 
 _log = logging.getLogger(__name__)
 
@@ -19,28 +19,28 @@ _log = logging.getLogger(__name__)
 class FileCommitter(Committer):
     """Renames each file to its final name.
 
-    A rename is atomic on local disks and HDFS, so who reads the final names sees whole files only. Repeating a commit
-    changes nothing: a file that has its final name and no longer its hidden one was committed before. After a recovery
-    one that has neither was committed, and taken away by whoever reads it.
+    A rename is atomic on local disks and HDFS, so readers of final names see complete files only. Commits are
+    idempotent: a file that exists under its final name and no longer under its hidden name is committed. After a
+    recovery, a file that exists under neither name was committed and then removed by a reader.
     """
 
     def __init__(self, base_path: str) -> None:
         self._base_path = base_path
 
     def commit(self, committables: Sequence[PendingFile]) -> None:
-        """Publish. Raises JobError for a file that has neither name any more, or is not as long as it was."""
+        """Publish files. Raises JobError if a file exists under neither name, or if its size has changed."""
         for file in committables:
             if not self._publish(file):
-                raise JobError(f"{file.pending_path} is to be committed as {file.final_path}, but neither is there")
+                raise JobError(f"can't commit {file.pending_path} as {file.final_path}: neither file exists")
 
     def commit_again(self, committables: Sequence[PendingFile]) -> None:
-        """Publish those that have not been yet. Raises JobError for a file that is not as long as it was."""
+        """Publish files not yet published. Raises JobError if the size of a file has changed."""
         for file in committables:
             if not self._publish(file):
-                _log.warning("%s was committed before, and is not there any more", file.final_path)
+                _log.warning("%s was committed before and has been removed since", file.final_path)
 
     def _publish(self, file: PendingFile) -> bool:
-        """False: it has neither name."""
+        """Rename the file if needed. Return False if it exists under neither name."""
         file_system, pending = resolve_below(self._base_path, file.pending_path)
         final = resolve_below(self._base_path, file.final_path)[1]
         found = file_system.get_file_info(pending)
@@ -48,14 +48,14 @@ class FileCommitter(Committer):
             return _is_file(file_system, final)
         if found.size is not None and found.size != file.size:
             raise JobError(
-                f"{file.pending_path} is to be committed as {file.final_path}; it has {found.size} bytes, and had "
-                f"{file.size} when it was closed: the file system has lost some of it"
+                f"can't commit {file.pending_path} as {file.final_path}: it has {found.size} bytes, but had "
+                f"{file.size} when it was closed; the file system has lost data"
             )
         file_system.move(pending, final)
         return True
 
     def abort(self, committables: Sequence[PendingFile]) -> None:
-        """Remove the hidden files, as far as that can be done; what was committed stays."""
+        """Remove the hidden files, ignoring errors; committed files remain."""
         for file in committables:
             file_system, pending = resolve_below(self._base_path, file.pending_path)
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""One part file: written under a hidden name, published by a rename."""
+"""Part files: written under a hidden name, published by a rename."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from penstock.connectors.files.sink.rolling import PartInfo
 
 
 class OutputFileConfig:
-    """How part files are named: `<prefix>-<writer>-<number><suffix>`."""
+    """Names of part files: `<prefix>-<writer>-<number><suffix>`."""
 
     def __init__(self, part_prefix: str = "part", part_suffix: str = "") -> None:
         for what, text in (("prefix", part_prefix), ("suffix", part_suffix)):
             if "/" in text:
-                raise ValueError(f"the part {what} must be a piece of a file name, got {text!r}")
+                raise ValueError(f"the part {what} must be part of a file name, got {text!r}")
         if not part_prefix or part_prefix[0] in "._":
             raise ValueError(f"the part prefix must not be empty or start with . or _ (hidden), got {part_prefix!r}")
         self._part_prefix = part_prefix
@@ -24,15 +24,15 @@ class OutputFileConfig:
 
     @staticmethod
     def builder() -> OutputFileConfigBuilder:
-        """Starts from `part` and no suffix."""
+        """Return a builder with prefix `part` and no suffix."""
         return OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """What names begin with."""
+        """Return the prefix of file names."""
         return self._part_prefix
 
     def get_part_suffix(self) -> str:
-        """What names end with, for instance `.json`."""
+        """Return the suffix of file names, for instance `.json`."""
         return self._part_suffix
 
 
@@ -44,22 +44,22 @@ class OutputFileConfigBuilder:
         self._part_suffix = ""
 
     def with_part_prefix(self, prefix: str) -> OutputFileConfigBuilder:
-        """What names begin with."""
+        """Set the prefix of file names."""
         self._part_prefix = prefix
         return self
 
     def with_part_suffix(self, suffix: str) -> OutputFileConfigBuilder:
-        """What names end with."""
+        """Set the suffix of file names."""
         self._part_suffix = suffix
         return self
 
     def build(self) -> OutputFileConfig:
-        """The configuration."""
+        """Return the configuration."""
         return OutputFileConfig(self._part_prefix, self._part_suffix)
 
 
 class PendingFile(msgspec.Struct, frozen=True, gc=False):
-    """A committable: a complete file under its hidden name, and the name it is to get (full paths or URLs)."""
+    """A committable: a complete file under its hidden name, and its final name (full paths or URLs)."""
 
     pending_path: str
     final_path: str
@@ -67,15 +67,15 @@ class PendingFile(msgspec.Struct, frozen=True, gc=False):
 
 
 def hidden_name(final_name: str, attempt: str) -> str:
-    """The name of a file before it is committed: no reader takes it, and it tells which attempt wrote it."""
+    """Return the name of a file before its commit: ignored by readers, and unique to the attempt that writes it."""
     return f".{final_name}.{re.sub(r'[^A-Za-z0-9_-]', '-', attempt)}.inprogress"
 
 
 class PartFile:
-    """A file being written. Abstract: `RowPart` and `BulkPart` say how records get into it."""
+    """A file being written. Abstract: `RowPart` and `BulkPart` define how records are written."""
 
     def __init__(self, file_system: fs.FileSystem, inner_path: str, pending: PendingFile, now_ms: int) -> None:
-        """`inner_path`: the pending path as `file_system` names it."""
+        """`inner_path`: the pending path inside `file_system`."""
         self._file_system = file_system
         self._inner_path = inner_path
         self._pending = pending
@@ -84,15 +84,15 @@ class PartFile:
         self.created_ms = self.written_ms = now_ms
 
     def info(self) -> PartInfo:
-        """What a rolling policy looks at."""
+        """Return the input of rolling policies."""
         return PartInfo(self.size, self.created_ms, self.written_ms)
 
     def flush(self) -> None:
-        """Hand everything to the file system."""
+        """Flush all data to the file system."""
         self._stream.flush()
 
     def finish(self) -> PendingFile:
-        """Close the file; it is complete."""
+        """Close the complete file."""
         self._stream.close()
         return PendingFile(self._pending.pending_path, self._pending.final_path, self.size)
 

@@ -1,4 +1,4 @@
-"""When a part file is closed and the next one begun."""
+"""Rolling policies: when a part file is closed and the next one opened."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_INTERVAL_MS = 60_000
 
 
 class PartInfo(msgspec.Struct, frozen=True, gc=False):
-    """A part file being written: bytes so far, when it was begun and last written to (ms of processing time)."""
+    """A part file being written: its size in bytes, creation and last write time (ms of processing time)."""
 
     size: int
     created_ms: int
@@ -21,15 +21,15 @@ class PartInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class RollingPolicy(ABC):
-    """Decides when a part file is full. Every file is closed when a commit is prepared, whatever the policy."""
+    """Decides when a part file is full. Independently of the policy, all files are closed when a commit is prepared."""
 
     @abstractmethod
     def size_limit(self) -> int | None:
-        """A file that has this many bytes is closed after the record that reached it. None: no limit."""
+        """Size in bytes at which a file is closed, after the record that reached it. None: no limit."""
 
     @abstractmethod
     def deadline_ms(self, part: PartInfo) -> int | None:
-        """Processing time at which the file is closed if nothing more is written to it, or None."""
+        """Processing time at which the file is closed unless written to before, or None."""
 
     @staticmethod
     def default_rolling_policy(
@@ -37,10 +37,10 @@ class RollingPolicy(ABC):
         rollover_interval: TimeLength = DEFAULT_INTERVAL_MS,
         inactivity_interval: TimeLength = DEFAULT_INTERVAL_MS,
     ) -> DefaultRollingPolicy:
-        """Close a file by size, by age, or when it is not written to any more.
+        """Close a file by size, by age, or by inactivity.
 
-        That is at `part_size` bytes, `rollover_interval` after it was begun, or `inactivity_interval` after the last
-        record (milliseconds or Durations). Defaults: 128 MiB, one minute, one minute.
+        A file is closed at `part_size` bytes, `rollover_interval` after its creation, or `inactivity_interval` after
+        its last record (milliseconds or Durations). Defaults: 128 MiB, one minute, one minute.
         """
         return DefaultRollingPolicy(part_size, to_milliseconds(rollover_interval), to_milliseconds(inactivity_interval))
 
@@ -66,21 +66,21 @@ class DefaultRollingPolicy(RollingPolicy):
         self._inactivity_interval_ms = inactivity_interval_ms
 
     def size_limit(self) -> int | None:
-        """The part size in bytes."""
+        """Return the part size in bytes."""
         return self._part_bytes
 
     def deadline_ms(self, part: PartInfo) -> int | None:
-        """Whichever of the two intervals ends first."""
+        """Return the earlier end of the two intervals."""
         return min(part.created_ms + self._rollover_interval_ms, part.written_ms + self._inactivity_interval_ms)
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """Only with commits."""
+    """Closes files only when a commit is prepared."""
 
     def size_limit(self) -> int | None:
-        """No limit."""
+        """Return None: no limit."""
         return None
 
     def deadline_ms(self, part: PartInfo) -> int | None:
-        """None."""
+        """Return None: no deadline."""
         return None

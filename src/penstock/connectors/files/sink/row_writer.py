@@ -7,24 +7,24 @@ from typing import Any
 
 from pyarrow import fs
 
+from penstock.api.sink import SinkContext
 from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile
 from penstock.connectors.files.sink.rolling import RollingPolicy
 from penstock.connectors.files.sink.writer import FileWriter
-from penstock.runtime.sink import SinkContext
 
 
 class RowPart(PartFile):
     """A file of encoded records."""
 
     def write(self, data: bytes, now_ms: int) -> None:
-        """Append."""
+        """Append encoded records."""
         self._stream.write(data)
         self.size += len(data)
         self.written_ms = now_ms
 
 
 class RowFileWriter(FileWriter[RowPart]):
-    """Encodes each record by itself, so that a file can end after any of them."""
+    """Encodes each record separately, so that a file can end after any record."""
 
     def __init__(
         self,

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 from pyarrow import fs
 
+from penstock.api.sink import Sink, SinkContext
 from penstock.common.errors import ProgramError
 from penstock.common.file_systems import absolute
 from penstock.common.serialization import BulkWriterFactory, Encoder
-from penstock.connectors.files.formats.storage import resolve
 from penstock.connectors.files.sink.bucket import BucketAssigner
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import FileCommitter
@@ -20,17 +20,17 @@ from penstock.connectors.files.sink.part import OutputFileConfig
 from penstock.connectors.files.sink.rolling import OnCheckpointRollingPolicy, RollingPolicy
 from penstock.connectors.files.sink.row_writer import RowFileWriter
 from penstock.connectors.files.sink.writer import FileWriter
-from penstock.runtime.sink import Sink, SinkContext
+from penstock.connectors.files.storage import resolve
 
 MakeWriter = Callable[[SinkContext, str, Any, RollingPolicy, OutputFileConfig], FileWriter[Any]]
 
 
 class FileSink(Sink[Any]):
-    """Writes records into part files below a base path; each file appears whole, when it is committed.
+    """Writes records to part files below a base path; each file becomes visible as a whole, when it is committed.
 
-    Made by a builder: `FileSink.for_row_format("/out", Encoder.simple_string_encoder()).build()`. Files being written
-    have hidden names (`.part-….inprogress`); who reads must follow the names without a dot. Files are committed with
-    each checkpoint, at the end of the data, and in batched mode when the job has succeeded.
+    Create it with a builder: `FileSink.for_row_format("/out", Encoder.simple_string_encoder()).build()`. Files in
+    progress have hidden names (`.part-….inprogress`): readers must ignore names that begin with a dot. Files are
+    committed with each checkpoint, at the end of the data, and in batched mode when the job has succeeded.
     Source: Flink docs, "FileSystem", File Sink.
     """
 
@@ -47,37 +47,37 @@ class FileSink(Sink[Any]):
     def for_row_format(
         base_path: str | os.PathLike[str], encoder: Encoder | Callable[[Any], bytes]
     ) -> RowFormatBuilder:
-        """A builder for files to which records are appended one by one.
+        """Return a builder of a sink that appends records one by one.
 
-        `encoder`: an Encoder, or a function from a record to bytes, line end included.
+        `encoder`: an Encoder, or a function from a record to bytes that include the line end.
         """
         return RowFormatBuilder(base_path, encoder)
 
     @staticmethod
     def for_bulk_format(base_path: str | os.PathLike[str], writer_factory: BulkWriterFactory) -> BulkFormatBuilder:
-        """A builder for files whose records are gathered and written together, such as Parquet.
+        """Return a builder of a sink that writes records in batches, such as Parquet.
 
         `writer_factory`: for instance `ParquetBulkWriters.for_row_type(...)` of `penstock.datastream.formats.parquet`.
         """
         return BulkFormatBuilder(base_path, writer_factory)
 
     def create_writer(self, context: SinkContext) -> FileWriter[Any]:
-        """A writer for one subtask."""
+        """Create the writer of one subtask."""
         return self._make_writer(context, self._base_path, self._assigner, self._policy, self._names)
 
     def create_committer(self) -> FileCommitter:
-        """Publishes files by renaming them."""
+        """Create a committer that renames files."""
         return FileCommitter(self._base_path)
 
     def validate(self) -> None:
         """Raise ProgramError if the base path is a file, or its file system is unknown."""
         file_system, inner = resolve(self._base_path)
         if file_system.get_file_info(inner).type is fs.FileType.File:
-            raise ProgramError(f"FileSink: {self._base_path} is a file; expected a directory, or a path to make one at")
+            raise ProgramError(f"FileSink: {self._base_path} is a file; expected a directory or a path to create one")
 
 
 class _Builder:
-    """Settings that all formats have; each method returns the builder. Default: buckets by hour."""
+    """Settings common to all formats; each method returns the builder. Default: hourly buckets."""
 
     def __init__(self, base_path: str | os.PathLike[str], make_writer: MakeWriter, policy: RollingPolicy) -> None:
         self._base_path = absolute(base_path)
@@ -87,35 +87,35 @@ class _Builder:
         self._names = OutputFileConfig()
 
     def with_bucket_assigner(self, bucket_assigner: Any) -> Self:
-        """A BucketAssigner, or any object with `get_bucket_id(element, context)`."""
+        """Set the bucket assigner: a BucketAssigner, or any object with `get_bucket_id(element, context)`."""
         if not callable(getattr(bucket_assigner, "get_bucket_id", None)):
             raise TypeError(f"a bucket assigner needs a method get_bucket_id, got {bucket_assigner!r}")
         self._assigner = bucket_assigner
         return self
 
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
-        """When a file is closed and the next begun."""
+        """Set the policy that decides when a file is closed and the next one opened."""
         if not isinstance(rolling_policy, RollingPolicy):
             raise TypeError(f"expected a RollingPolicy, got {rolling_policy!r}")
         self._policy = rolling_policy
         return self
 
     def with_bucket_check_interval(self, interval: int) -> Self:
-        """Accepted for PyFlink's sake: here a file is closed when its time has come, not at the next check."""
+        """Accepted for compatibility with PyFlink and ignored: files are closed at their deadline, without polling."""
         return self
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
-        """Prefix and suffix of file names."""
+        """Set prefix and suffix of file names."""
         self._names = output_file_config
         return self
 
     def build(self) -> FileSink:
-        """The sink."""
+        """Create the sink."""
         return FileSink(self._base_path, self._make_writer, self._assigner, self._policy, self._names)
 
 
 class RowFormatBuilder(_Builder):
-    """A FileSink of appended records. Default: buckets by hour, default rolling policy."""
+    """Builds a FileSink of appended records. Defaults: hourly buckets, default rolling policy."""
 
     def __init__(self, base_path: str | os.PathLike[str], encoder: Encoder | Callable[[Any], bytes]) -> None:
         encode = encoder.encode if isinstance(encoder, Encoder) else encoder
@@ -125,7 +125,7 @@ class RowFormatBuilder(_Builder):
 
 
 class BulkFormatBuilder(_Builder):
-    """A FileSink of gathered records. Default: buckets by hour, files closed with each checkpoint."""
+    """Builds a FileSink of records written in batches. Defaults: hourly buckets, files closed at each checkpoint."""
 
     def __init__(self, base_path: str | os.PathLike[str], writer_factory: BulkWriterFactory) -> None:
         if not isinstance(writer_factory, BulkWriterFactory):
@@ -136,13 +136,13 @@ class BulkFormatBuilder(_Builder):
         super().__init__(base_path, partial(BulkFileWriter, factory=writer_factory), policy)
 
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
-        """An OnCheckpointRollingPolicy, or a class that extends it: what waits in memory has no size or age to go by.
+        """Set an OnCheckpointRollingPolicy or a subclass: records buffered in memory have neither size nor age.
 
-        Raises ValueError for any other. A `size_limit` counts bytes that have been written, and closes the file after
-        the chunk that reached it.
+        Raises ValueError for any other policy. `size_limit` counts bytes already written, and closes the file after the
+        chunk that reached it.
         """
         if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
             raise ValueError(
-                f"bulk formats roll with checkpoints: expected OnCheckpointRollingPolicy, got {rolling_policy!r}"
+                f"bulk formats roll at checkpoints: expected an OnCheckpointRollingPolicy, got {rolling_policy!r}"
             )
         return super().with_rolling_policy(rolling_policy)

@@ -1,6 +1,6 @@
-"""Writes the records of one subtask into part files, one open file for each bucket.
+"""Writes the records of one subtask to part files, with one open file per bucket.
 
-What is here holds for all formats: names, buckets, rolling, what is handed over to be committed.
+This base class is common to all formats: file names, buckets, rolling, committables.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any, Generic, TypeVar
 
 from pyarrow import fs
 
-from penstock.connectors.files.formats.storage import resolve, resolve_below
+from penstock.api.sink import SinkContext, SinkWriter
 from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext
 from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile, hidden_name
 from penstock.connectors.files.sink.rolling import RollingPolicy
-from penstock.runtime.sink import SinkContext, SinkWriter
+from penstock.connectors.files.storage import resolve, resolve_below
 
 Part = TypeVar("Part", bound=PartFile)
 
 
 class FileWriter(SinkWriter[Any], Generic[Part]):
-    """Takes a chunk at a time. What it wrote is hidden until a committer renames it.
+    """Writes chunks of records to hidden files, which a committer renames.
 
-    Names are unique over all runs of all jobs into one directory (the writer draws 48 random bits), so that no commit
-    can overwrite what another has published.
+    File names are unique over all runs of all jobs that write to one directory (each writer draws 48 random bits), so
+    a commit cannot overwrite a file published by another writer.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
 
     @abstractmethod
     def _open_part(self, file_system: fs.FileSystem, inner_path: str, pending: PendingFile, now_ms: int) -> Part:
-        """Begin a file."""
+        """Open a new part file."""
 
     def write(self, value: Any, timestamp: int | None) -> None:
-        """Write one record; `write_chunk` is the better way."""
+        """Write one record. Prefer `write_chunk`."""
         self.write_chunk([value], None if timestamp is None else [timestamp])
 
     def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
-        """Write a chunk: a bucket's records keep their order, and each bucket is written to once."""
+        """Write a chunk. Records of a bucket keep their order, and each bucket is written to once."""
         now_ms = self._context.now_ms()
         if self._one_bucket:
             self._append("", values, now_ms)
@@ -77,19 +77,19 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
             self._append(bucket, records, now_ms)
 
     def wake_at_ms(self) -> int | None:
-        """The earliest time at which one of the open files is to be closed."""
+        """Return the earliest deadline of the open files, or None."""
         deadlines = [self._policy.deadline_ms(part.info()) for part in self._open.values()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def on_wake(self, now_ms: int) -> None:
-        """Close the files whose time has come."""
+        """Close the files whose deadline has passed."""
         for bucket, part in list(self._open.items()):
             deadline = self._policy.deadline_ms(part.info())
             if deadline is not None and deadline <= now_ms:
                 self._roll(bucket)
 
     def flush(self, end_of_input: bool) -> None:
-        """Hand what was written to the file system; at the end of the input the files are complete."""
+        """Flush to the file system; at the end of the input, close all files."""
         for bucket, part in list(self._open.items()):
             if end_of_input:
                 self._roll(bucket)
@@ -97,14 +97,14 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
                 part.flush()
 
     def prepare_commit(self) -> list[Any]:
-        """Close all files, and name those that are complete since the last call."""
+        """Close all files, and return those completed since the last call."""
         for bucket in list(self._open):
             self._roll(bucket)
         pending, self._pending = self._pending, []
         return pending
 
     def close(self) -> None:
-        """Remove what was not handed over to be committed."""
+        """Remove the files that were not handed over as committables."""
         while self._open:
             _, part = self._open.popitem()
             part.discard()
@@ -126,13 +126,13 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         return part
 
     def _roll(self, bucket: str) -> None:
-        # Only then out of the open ones: a file that can't be finished is removed by `close`.
+        # Finish before removing it from the open files: if finishing fails, `close` still deletes the file.
         self._pending.append(self._open[bucket].finish())
         del self._open[bucket]
 
 
 def bucket_path(bucket: object) -> str:
-    """A bucket as a relative path. Raises TypeError or ValueError for what would leave the base path or be hidden."""
+    """Validate a bucket as a relative path. Raises TypeError or ValueError if it leaves the base path or is hidden."""
     if not isinstance(bucket, str):
         raise TypeError(f"a bucket assigner must return a str, got {bucket!r}")
     if bucket and (bucket.startswith("/") or any(part in ("", ".", "..") for part in bucket.rstrip("/").split("/"))):

@@ -1,13 +1,14 @@
-"""Files as a source: paths, formats, splits."""
+"""File source: paths, formats, splits."""
 
-from penstock.connectors.files.formats.csv_format import CsvFormat
-from penstock.connectors.files.formats.csv_schema import CsvReaderFormat, CsvSchema, CsvSchemaBuilder
-from penstock.connectors.files.formats.format import BulkFormat, FileFormat, StreamFormat
+from penstock.connectors.files.formats.csv_format import CsvFormat, CsvReaderFormat
+from penstock.connectors.files.formats.format import FileFormat
+from penstock.connectors.files.formats.formats import BulkFormat, StreamFormat
 from penstock.connectors.files.formats.json_format import JsonLinesFormat
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.connectors.files.formats.text_format import TextLineFormat
 from penstock.connectors.files.source.source import FileEnumeratorProvider, FileSource, FileSourceBuilder
-from penstock.connectors.files.source.split import FileSplit, FoundFile
+from penstock.connectors.files.split import FileSplit, FoundFile
+from penstock.formats.csv_schema import CsvSchema, CsvSchemaBuilder
 
 __all__ = [
     "BulkFormat",

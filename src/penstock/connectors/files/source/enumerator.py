@@ -1,4 +1,4 @@
-"""Finds the files of a FileSource, once or again and again, and cuts them into splits."""
+"""Discovers the files of a FileSource, once or periodically, and cuts them into splits."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 import msgspec
 
+from penstock.api.source import EnumeratorContext
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.source.listing import list_files
-from penstock.connectors.files.source.split import FileSplit, cut, whole
-from penstock.runtime.source import EnumeratorContext
+from penstock.connectors.files.split import FileSplit, cut, whole
 
 
 class FileEnumeratorState(msgspec.Struct, frozen=True):
-    """Splits not yet assigned, and the paths of all files that were ever found (only needed while watching)."""
+    """Splits not yet assigned, and the paths of all files ever discovered (used only in continuous mode)."""
 
     pending: list[FileSplit]
     seen: frozenset[str] = frozenset()
 
 
 class FileEnumerator(SharedSplitEnumerator):
-    """Assigns file splits in the order of path and offset; files found later come after those found before."""
+    """Assigns file splits ordered by path and offset; files discovered later follow those discovered before."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class FileEnumerator(SharedSplitEnumerator):
         discovery_interval_ms: int | None,
         state: FileEnumeratorState | None = None,
     ) -> None:
-        """`split_bytes` None: files are not cut. `discovery_interval_ms` None: files are listed once, at `start`."""
+        """`split_bytes` None: files are not cut. `discovery_interval_ms` None: files are listed once, in `start`."""
         super().__init__(context, more_to_come=discovery_interval_ms is not None, restored=state is not None)
         self._paths = paths
         self._format = file_format
@@ -44,19 +44,19 @@ class FileEnumerator(SharedSplitEnumerator):
             self.add_splits(state.pending)
 
     def start(self) -> None:
-        """List the files, unless a snapshot says what they are. Raises SourceError for a path that isn't there."""
+        """List the files, unless they were restored from a snapshot. Raises SourceError for a missing path."""
         if not self._restored:
             self._find()
 
     def discover(self) -> int | None:
-        """Add the files that are new since the last look. Not re-read: a file that changed after it was found."""
+        """Add files that are new since the last listing. A file that changes after its discovery is not read again."""
         if self._discovery_interval_ms is None:
             return None
         self._find()
         return self._context.now_ms() + self._discovery_interval_ms
 
     def snapshot_state(self) -> FileEnumeratorState:
-        """Splits not yet assigned, and what has been found."""
+        """Return the splits not yet assigned and the discovered paths."""
         watching = self._discovery_interval_ms is not None
         return FileEnumeratorState(self.pending(), frozenset(self._seen) if watching else frozenset())
 

@@ -1,4 +1,4 @@
-"""From paths to files: directories are searched, patterns are matched, what is hidden or unfinished is left out."""
+"""Lists input files: searches directories, matches patterns, skips hidden and unfinished files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pyarrow import fs
 
 from penstock.common.errors import SourceError
-from penstock.connectors.files.formats.storage import rejoin, resolve
-from penstock.connectors.files.source.split import FoundFile
+from penstock.connectors.files.split import FoundFile
+from penstock.connectors.files.storage import rejoin, resolve
 
 HIDDEN_PREFIXES = (".", "_")
 IN_PROGRESS_SUFFIXES = (".inprogress", ".tmp", ".filepart", "._COPYING_")
@@ -19,12 +19,12 @@ _MAGIC = re.compile(r"[*?\[]")
 
 
 def list_files(paths: Sequence[str], *, must_exist: bool = True) -> list[FoundFile]:
-    """The files that `paths` mean, each once, by path.
+    """Return the files that match `paths`, each once, ordered by path.
 
-    A path is a file (always taken, whatever its name), a directory (searched to any depth) or a pattern with `*`, `?`,
-    `[…]` and `**`. In directories and by patterns, files and directories are passed over whose names start with `.` or
-    `_`, or end as unfinished files do. Raises SourceError for a path that isn't there, telling what is; `must_exist`
-    False allows a pattern that matches nothing yet.
+    A path is a file (always accepted, whatever its name), a directory (searched recursively) or a pattern with `*`,
+    `?`, `[…]` and `**`. Directory searches and patterns skip files and directories whose names start with `.` or `_`
+    or have the suffix of an unfinished file. Raises SourceError for a missing path and names what exists there;
+    `must_exist` False allows a pattern without matches.
     """
     found: dict[str, FoundFile] = {}
     for path in paths:
@@ -34,7 +34,7 @@ def list_files(paths: Sequence[str], *, must_exist: bool = True) -> list[FoundFi
 
 
 def is_visible(name: str) -> bool:
-    """False for names that mark a file as hidden or still being written."""
+    """Return False for names that mark a file as hidden or unfinished."""
     return not name.startswith(HIDDEN_PREFIXES) and not name.endswith(IN_PROGRESS_SUFFIXES)
 
 
@@ -64,7 +64,7 @@ def _walk(file_system: fs.FileSystem, directory: str) -> Iterator[fs.FileInfo]:
 
 
 def _children(file_system: fs.FileSystem, directory: str) -> list[fs.FileInfo]:
-    """Visible entries; none if the directory went away meanwhile, which is what a listing a moment later would say."""
+    """Return visible entries; none if the directory was deleted in the meantime, as in a slightly later listing."""
     infos = file_system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
     return [info for info in infos if is_visible(info.base_name)]
 
@@ -122,7 +122,7 @@ def _part_pattern(part: str) -> str:
 
 
 def _not_found(file_system: fs.FileSystem, path: str, inner: str) -> str:
-    """The message for a missing path: its nearest directory that is there, and the names in it most like the wanted."""
+    """Build the message for a missing path: nearest existing ancestor directory, and similar names in it."""
     missing, parent = posixpath.basename(inner), posixpath.dirname(inner)
     while parent and file_system.get_file_info(parent).type != fs.FileType.Directory:
         if parent == posixpath.dirname(parent):

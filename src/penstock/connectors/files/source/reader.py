@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from penstock.api.source import ReaderContext
 from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader
 from penstock.connectors.files.formats.format import FileFormat
-from penstock.connectors.files.source.split import FileSplit
-from penstock.runtime.source import ReaderContext
+from penstock.connectors.files.split import FileSplit
 
 T = TypeVar("T")
 
 
 class FileSourceReader(ChunkedSplitReader[T]):
-    """One file open at a time. `skipped_records` counts what the format passed over as damaged (`on_error="skip"`)."""
+    """Keeps one file open at a time. `skipped_records` counts damaged records skipped with `on_error="skip"`."""
 
     def __init__(self, context: ReaderContext, file_format: FileFormat) -> None:
         super().__init__(context)
@@ -22,11 +22,11 @@ class FileSourceReader(ChunkedSplitReader[T]):
         self.skipped_records = 0
 
     def open(self, split: FileSplit) -> Iterator[Chunk]:
-        """Chunks as the format reads them."""
+        """Yield chunks as the format reads them."""
         return self._format.read(split, self._count_skipped)
 
     def skip(self, split: Any, count: int) -> FileSplit:
-        """The split, `count` records further."""
+        """Return the split advanced by `count` records."""
         return split.skipping(count)  # type: ignore[no-any-return]
 
     def _count_skipped(self, records: int) -> None:

@@ -6,14 +6,14 @@ import enum
 import os
 from typing import Any
 
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.file_systems import absolute
 from penstock.common.time import Duration, to_milliseconds
-from penstock.connectors.files.formats.format import BulkFormat, FileFormat, StreamFormat
+from penstock.connectors.files.formats.format import BatchFormat, FileFormat, RecordFormat
 from penstock.connectors.files.source.enumerator import FileEnumerator, FileEnumeratorState
 from penstock.connectors.files.source.listing import list_files
 from penstock.connectors.files.source.reader import FileSourceReader
-from penstock.connectors.files.source.split import DEFAULT_SPLIT_BYTES
-from penstock.runtime.source import Boundedness, EnumeratorContext, ReaderContext, Source
+from penstock.connectors.files.split import DEFAULT_SPLIT_BYTES
 
 
 class FileEnumeratorProvider(enum.Enum):
@@ -24,22 +24,22 @@ class FileEnumeratorProvider(enum.Enum):
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Large files are cut where their format allows it. The default."""
+        """Cut large files if their format allows it. The default."""
         return FileEnumeratorProvider.SPLITTABLE
 
     @staticmethod
     def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Every file is one split, so the order inside a file is kept."""
+        """Make each file one split, which preserves the order within a file."""
         return FileEnumeratorProvider.NON_SPLITTABLE
 
 
 class FileSource(Source[Any]):
-    """Reads files: a fixed set, or those of watched directories as they appear.
+    """Reads files: a fixed set, or new files of monitored directories.
 
-    Made by a builder: `FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data").build()`.
-    Paths are files, directories (searched to any depth) or patterns (`*`, `?`, `[…]`, `**`), local or URLs. Files and
+    Create it with a builder: `FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data").build()`.
+    Paths are files, directories (searched recursively) or patterns (`*`, `?`, `[…]`, `**`), local or URLs. Files and
     directories whose names start with `.` or `_`, or end with `.inprogress`, `.tmp`, `.filepart` or `._COPYING_`, are
-    passed over unless named themselves. Records of one split stay in order. Source: Flink docs, "FileSystem".
+    skipped unless a path names them directly. Records of one split stay in order. Source: Flink docs, "FileSystem".
     """
 
     def __init__(
@@ -55,42 +55,42 @@ class FileSource(Source[Any]):
         self._discovery_interval_ms = discovery_interval_ms
 
     @staticmethod
-    def for_record_stream_format(stream_format: StreamFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
-        """A builder for files of records one after another: text, CSV, JSON lines."""
-        if not isinstance(stream_format, StreamFormat):
+    def for_record_stream_format(stream_format: RecordFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+        """Return a builder for files that store one record after another: text, CSV, JSON lines."""
+        if not isinstance(stream_format, RecordFormat):
             raise TypeError(f"expected a StreamFormat such as StreamFormat.text_line_format(), got {stream_format!r}")
         return FileSourceBuilder(stream_format, *paths)
 
     @staticmethod
-    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
-        """A builder for files of records in batches: Parquet."""
-        if not isinstance(bulk_format, BulkFormat):
+    def for_bulk_file_format(bulk_format: BatchFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
+        """Return a builder for files that store records in batches: Parquet."""
+        if not isinstance(bulk_format, BatchFormat):
             raise TypeError(f"expected a BulkFormat such as BulkFormat.parquet_format(), got {bulk_format!r}")
         return FileSourceBuilder(bulk_format, *paths)
 
     def get_boundedness(self) -> Boundedness:
-        """BOUNDED unless it watches for new files."""
+        """BOUNDED, unless the source monitors for new files."""
         return Boundedness.BOUNDED if self._discovery_interval_ms is None else Boundedness.CONTINUOUS_UNBOUNDED
 
     def validate(self) -> None:
-        """Raise SourceError for a path that isn't there, or if the first file is not of the format."""
+        """Raise SourceError if a path is missing or the first file does not have the format."""
         for file in list_files(self._paths, must_exist=self._discovery_interval_ms is None)[:1]:
             self._format.check(file)
 
     def create_enumerator(self, context: EnumeratorContext) -> FileEnumerator:
-        """One that lists the files when it starts."""
+        """Create an enumerator, which lists the files when it starts."""
         return self._enumerator(context, None)
 
     def restore_enumerator(self, context: EnumeratorContext, state: FileEnumeratorState) -> FileEnumerator:
-        """One that goes on with the files found before."""
+        """Restore an enumerator with the files discovered before."""
         return self._enumerator(context, state)
 
     def create_reader(self, context: ReaderContext) -> FileSourceReader[Any]:
-        """A reader for one subtask."""
+        """Create the reader of one subtask."""
         return FileSourceReader(context, self._format)
 
     def get_produced_type(self) -> Any:
-        """What the format knows of its records."""
+        """Return the type of the format's records."""
         return self._format.get_produced_type()
 
     def _enumerator(self, context: EnumeratorContext, state: FileEnumeratorState | None) -> FileEnumerator:
@@ -102,7 +102,7 @@ class FileSourceBuilder:
 
     def __init__(self, file_format: FileFormat, *paths: str | os.PathLike[str]) -> None:
         if not paths:
-            raise ValueError("a FileSource needs one path or more")
+            raise ValueError("a FileSource needs at least one path")
         self._format = file_format
         self._paths = tuple(map(absolute, paths))
         self._split_bytes: int = DEFAULT_SPLIT_BYTES
@@ -110,10 +110,10 @@ class FileSourceBuilder:
         self._discovery_interval_ms: int | None = None
 
     def monitor_continuously(self, discovery_interval: Duration | int) -> FileSourceBuilder:
-        """Look for new files each `discovery_interval` (a Duration, or milliseconds); the source has no end.
+        """Look for new files every `discovery_interval` (a Duration, or milliseconds); the source is unbounded.
 
-        A file counts as new by its path: one that changes after it was found is not read again, so files should be
-        moved into a watched directory when they are complete. The names of all files ever found are kept.
+        Files are identified by path: one that changes after its discovery is not read again, so move complete files
+        into a monitored directory. The state holds the names of all files ever discovered.
         """
         interval_ms = to_milliseconds(discovery_interval)
         if interval_ms <= 0:
@@ -122,23 +122,23 @@ class FileSourceBuilder:
         return self
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """Read the files that are there when the job starts, and end. The default."""
+        """Read the files that exist when the job starts, then end. The default."""
         self._discovery_interval_ms = None
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
-        """Whether files may be cut."""
+        """Set whether files may be cut."""
         self._splittable = file_enumerator is FileEnumeratorProvider.SPLITTABLE
         return self
 
     def set_split_size(self, split_bytes: int) -> FileSourceBuilder:
-        """About how many bytes of a file make a split (default 64 MiB). Raises ValueError if below 1."""
+        """Set the approximate size of a split in bytes (default: 64 MiB). Raises ValueError if below 1."""
         if split_bytes < 1:
-            raise ValueError(f"a split must have 1 byte or more, got {split_bytes}")
+            raise ValueError(f"the split size must be at least 1 byte, got {split_bytes}")
         self._split_bytes = split_bytes
         return self
 
     def build(self) -> FileSource:
-        """The source."""
+        """Create the source."""
         split_bytes = self._split_bytes if self._splittable else None
         return FileSource(self._format, self._paths, split_bytes, self._discovery_interval_ms)

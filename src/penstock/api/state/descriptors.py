@@ -1,0 +1,141 @@
+"""Names and types of states, by which a function gets them from its context. Without a type, values are pickled.
+
+Source: Flink docs, "Working with State", State Descriptors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.api.state.ttl import StateTtlConfig
+from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation, Types
+
+WINDOW_PREFIX = "window/"
+OWN_NAMES = (WINDOW_PREFIX, "(")
+"""Prefixes reserved for state of windows and of operators."""
+_AGGREGATE_METHODS = ("create_accumulator", "add", "get_result", "merge")
+
+
+class StateDescriptor:
+    """Name and type of a state. Raises ValueError for a name that is empty or reserved, TypeError if it is no str."""
+
+    def __init__(self, name: str, type_info: TypeInformation) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a state is a str, got {name!r}")
+        if not name:
+            raise ValueError("the name of a state must not be empty")
+        if name.startswith(OWN_NAMES):
+            raise ValueError(
+                f"names that begin with {' or '.join(OWN_NAMES)} are reserved for penstock's own states, got {name!r}"
+            )
+        self.name = name
+        self.type_info = type_info
+        self._ttl_config: StateTtlConfig | None = None
+
+    def get_name(self) -> str:
+        """The name: unique among the states of the function, and the same after a restore."""
+        return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
+        """Let what is stored expire. Raises TypeError if `ttl_config` is no StateTtlConfig."""
+        if not isinstance(ttl_config, StateTtlConfig):
+            raise TypeError(f"expected a StateTtlConfig, got {ttl_config!r}")
+        self._ttl_config = ttl_config
+
+    @property
+    def ttl_config(self) -> StateTtlConfig | None:
+        """When what is stored expires; None: never."""
+        config = self._ttl_config
+        return config if config is not None and config.is_enabled() else None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.type_info!r})"
+
+
+class ValueStateDescriptor(StateDescriptor):
+    """Of a ValueState."""
+
+    def __init__(self, name: str, value_type_info: TypeInformation | None = None) -> None:
+        super().__init__(name, _type_or_pickled(value_type_info))
+
+
+class ListStateDescriptor(StateDescriptor):
+    """Of a ListState; the type is that of one element."""
+
+    def __init__(self, name: str, elem_type_info: TypeInformation | None = None) -> None:
+        self.elem_type_info = _type_or_pickled(elem_type_info)
+        super().__init__(name, ListTypeInfo(self.elem_type_info))
+
+
+class MapStateDescriptor(StateDescriptor):
+    """Of a MapState, or of broadcast state."""
+
+    def __init__(
+        self,
+        name: str,
+        key_type_info: TypeInformation | None = None,
+        value_type_info: TypeInformation | None = None,
+    ) -> None:
+        self.key_type_info = _type_or_pickled(key_type_info)
+        self.value_type_info = _type_or_pickled(value_type_info)
+        super().__init__(name, MapTypeInfo(self.key_type_info, self.value_type_info))
+
+
+class _ReduceCallable:
+    """A plain callable in the shape of a ReduceFunction."""
+
+    def __init__(self, reduce: Callable[[Any, Any], Any]) -> None:
+        self.reduce = reduce
+
+
+class ReducingStateDescriptor(StateDescriptor):
+    """Of a ReducingState. `reduce_function` is a ReduceFunction or a callable of two values.
+
+    Raises TypeError if it is neither.
+    """
+
+    def __init__(self, name: str, reduce_function: Any, type_info: TypeInformation | None = None) -> None:
+        super().__init__(name, _type_or_pickled(type_info))
+        # Recognized by its methods: any object with a `reduce` is accepted. `open` tells a function of ours from
+        # callables that happen to have a `reduce`, such as numpy's ufuncs.
+        has_reduce = callable(getattr(reduce_function, "reduce", None)) and not isinstance(reduce_function, type)
+        if has_reduce and (hasattr(reduce_function, "open") or not callable(reduce_function)):
+            self._reduce_function = reduce_function
+        elif callable(reduce_function) and not hasattr(reduce_function, "open"):
+            self._reduce_function = _ReduceCallable(reduce_function)
+        else:
+            raise TypeError(
+                f"expected a ReduceFunction (an instance) or a function of two values, got {reduce_function!r}"
+            )
+
+    def get_reduce_function(self) -> Any:
+        """An object whose `reduce(value1, value2)` combines two values."""
+        return self._reduce_function
+
+
+class AggregatingStateDescriptor(StateDescriptor):
+    """Of an AggregatingState; the type is that of the accumulator. Raises TypeError if given no AggregateFunction."""
+
+    def __init__(self, name: str, agg_function: Any, state_type_info: TypeInformation | None = None) -> None:
+        super().__init__(name, _type_or_pickled(state_type_info))
+        if isinstance(agg_function, type):
+            raise TypeError(
+                f"expected an AggregateFunction, got the class {agg_function.__name__}: give an instance of it"
+            )
+        missing = [method for method in _AGGREGATE_METHODS if not callable(getattr(agg_function, method, None))]
+        if missing:
+            raise TypeError(f"expected an AggregateFunction, got {agg_function!r}, which lacks {', '.join(missing)}")
+        self._agg_function = agg_function
+
+    def get_agg_function(self) -> Any:
+        """The aggregate function."""
+        return self._agg_function
+
+
+def _type_or_pickled(type_info: TypeInformation | None) -> TypeInformation:
+    if type_info is None:
+        return Types.PICKLED_BYTE_ARRAY()
+    if isinstance(type_info, TypeInformation):
+        return type_info
+    raise TypeError(f"the type of a state is a TypeInformation such as Types.LONG(), got {type_info!r}")

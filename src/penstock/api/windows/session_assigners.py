@@ -1,0 +1,166 @@
+"""Session windows: they end when a key has had no record for the length of a gap. Two that touch are merged.
+
+    gap 10, records at 0, 8, 30        sessions [0, 18) and [30, 40)
+
+    0────────10
+        8────────18
+                          30────────40
+
+Source: Flink docs, "Windows", Session Windows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeVar
+
+from penstock.api.windows.assigner import (
+    MergingWindowAssigner,
+    WindowAssignerContext,
+    require_timestamp,
+)
+from penstock.api.windows.serializers import TimeWindowSerializer
+from penstock.api.windows.trigger import Trigger
+from penstock.api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
+from penstock.api.windows.window import MergeCallback, TimeWindow
+from penstock.common.serializer import TypeSerializer
+from penstock.common.time import TimeLength, to_milliseconds
+
+T = TypeVar("T")
+
+
+class SessionWindowTimeGapExtractor(ABC):
+    """How long a session stays open after a record; a plain callable will do as well."""
+
+    @abstractmethod
+    def extract(self, element: Any) -> int:
+        """The gap after `element`, in milliseconds; more than 0."""
+
+
+GapExtractor = SessionWindowTimeGapExtractor | Callable[[Any], int]
+
+
+class _Sessions(MergingWindowAssigner[T, TimeWindow]):
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def merge_windows(self, windows: Iterable[TimeWindow], callback: MergeCallback[TimeWindow]) -> None:
+        """Windows that overlap or touch become one."""
+        TimeWindow.merge_windows(windows, callback)
+
+    def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
+        """That of time windows."""
+        return TimeWindowSerializer()
+
+    def gap_ms(self, element: T) -> int:
+        """The gap after `element`, in milliseconds."""
+        raise NotImplementedError
+
+
+class _EventTimeSessions(_Sessions[T]):
+    def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
+        """From the record's timestamp on, as long as the gap. Raises ProgramError if it has no timestamp."""
+        require_timestamp(timestamp)
+        return [TimeWindow(timestamp, timestamp + self.gap_ms(element))]
+
+    def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
+        """Fires when the watermark passes the end of the session."""
+        return EventTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        """True."""
+        return True
+
+
+class _ProcessingTimeSessions(_Sessions[T]):
+    def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
+        """From now on, as long as the gap."""
+        now = context.get_current_processing_time()
+        return [TimeWindow(now, now + self.gap_ms(element))]
+
+    def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
+        """Fires when the clock passes the end of the session."""
+        return ProcessingTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        """False."""
+        return False
+
+
+class _StaticGap:
+    def __init__(self, session_gap: TimeLength) -> None:
+        self._gap_ms = to_milliseconds(session_gap)
+        if self._gap_ms <= 0:
+            raise ValueError(f"{type(self).__name__}: the gap must be positive, got {self._gap_ms} ms")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._gap_ms} ms)"
+
+    def gap_ms(self, element: Any) -> int:
+        """The gap, whatever the record."""
+        return self._gap_ms
+
+
+class _DynamicGap:
+    def __init__(self, extractor: GapExtractor) -> None:
+        extract = None if isinstance(extractor, type) else getattr(extractor, "extract", extractor)
+        if not callable(extract):
+            raise TypeError(
+                "expected a SessionWindowTimeGapExtractor or a function from a record to its gap in ms, "
+                f"got {extractor!r}"
+            )
+        self._extract: Callable[[Any], int] = extract
+
+    def gap_ms(self, element: Any) -> int:
+        """The gap after `element`. Raises ValueError unless it is more than 0."""
+        gap = self._extract(element)
+        if gap <= 0:
+            raise ValueError(f"the gap after a record must be positive, got {gap!r} ms")
+        return gap
+
+
+class EventTimeSessionWindows(_StaticGap, _EventTimeSessions[T]):
+    """Sessions by the records' timestamps. Raises ValueError if the gap is not positive."""
+
+    @staticmethod
+    def with_gap(size: TimeLength) -> EventTimeSessionWindows[Any]:
+        """Sessions that end after `size` without a record."""
+        return EventTimeSessionWindows(size)
+
+    @staticmethod
+    def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows[Any]:
+        """Sessions whose gap depends on the record."""
+        return DynamicEventTimeSessionWindows(extractor)
+
+
+class ProcessingTimeSessionWindows(_StaticGap, _ProcessingTimeSessions[T]):
+    """Sessions by the clock. Raises ValueError if the gap is not positive."""
+
+    @staticmethod
+    def with_gap(size: TimeLength) -> ProcessingTimeSessionWindows[Any]:
+        """Sessions that end after `size` without a record."""
+        return ProcessingTimeSessionWindows(size)
+
+    @staticmethod
+    def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
+        """Sessions whose gap depends on the record."""
+        return DynamicProcessingTimeSessionWindows(extractor)
+
+
+class DynamicEventTimeSessionWindows(_DynamicGap, _EventTimeSessions[T]):
+    """Sessions by the records' timestamps, with a gap for each record."""
+
+    @staticmethod
+    def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows[Any]:
+        """Sessions whose gap depends on the record."""
+        return DynamicEventTimeSessionWindows(extractor)
+
+
+class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTimeSessions[T]):
+    """Sessions by the clock, with a gap for each record."""
+
+    @staticmethod
+    def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
+        """Sessions whose gap depends on the record."""
+        return DynamicProcessingTimeSessionWindows(extractor)

@@ -1,0 +1,139 @@
+"""Windows: the buckets into which the records of a key are grouped. Source: Flink docs, "Windows"."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Generic, TypeVar
+
+from penstock.common.constants import MAX_TIMESTAMP
+
+
+class Window(ABC):
+    """A bucket of records. Hashable: together with the key it names the state of the bucket."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def max_timestamp(self) -> int:
+        """The largest timestamp (ms) that still belongs here; results of the window carry it."""
+
+
+W = TypeVar("W", bound=Window)
+
+
+class MergeCallback(ABC, Generic[W]):
+    """Called by `merge_windows` for each set of windows that become one."""
+
+    @abstractmethod
+    def merge(self, to_be_merged: Iterable[W], merge_result: W) -> None:
+        """`to_be_merged` become `merge_result`."""
+
+
+class TimeWindow(tuple[int, int], Window):
+    """The time from `start` to before `end`, in milliseconds. Ordered by start, then by end.
+
+    A tuple underneath: windows are hashed and compared for every record, and tuples do it without a call into Python.
+    """
+
+    __slots__ = ()
+    _fields = ("start", "end")
+
+    def __new__(cls, start: int, end: int) -> TimeWindow:
+        """The window from `start` (inclusive) to `end` (exclusive)."""
+        return tuple.__new__(cls, (start, end))
+
+    start: int = property(itemgetter(0), doc="First millisecond of the window.")  # type: ignore[assignment]
+    end: int = property(itemgetter(1), doc="First millisecond after the window.")  # type: ignore[assignment]
+
+    def __getnewargs__(self) -> tuple[int, int]:
+        return self[0], self[1]
+
+    def __repr__(self) -> str:
+        return f"TimeWindow(start={self[0]}, end={self[1]})"
+
+    def max_timestamp(self) -> int:
+        """Last millisecond of the window."""
+        return self[1] - 1
+
+    def intersects(self, other: TimeWindow) -> bool:
+        """Whether the two overlap or touch."""
+        return self[0] <= other[1] and self[1] >= other[0]
+
+    def cover(self, other: TimeWindow) -> TimeWindow:
+        """The smallest window that holds both."""
+        return TimeWindow(min(self[0], other[0]), max(self[1], other[1]))
+
+    @staticmethod
+    def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
+        """Start of the window of `window_size` ms in which `timestamp` lies, if windows start at `offset`.
+
+        Right for timestamps before the epoch too.
+        """
+        return timestamp - (timestamp - offset) % window_size
+
+    @staticmethod
+    def merge_windows(windows: Iterable[TimeWindow], callback: MergeCallback[TimeWindow]) -> None:
+        """Call `callback` for each set of two windows or more that overlap or touch, with their cover."""
+        group: set[TimeWindow] = set()
+        cover: TimeWindow | None = None
+        for window in sorted(windows):
+            if cover is not None and cover.intersects(window):
+                group.add(window)
+                cover = cover.cover(window)
+                continue
+            if cover is not None and len(group) > 1:
+                callback.merge(group, cover)
+            group, cover = {window}, window
+        if cover is not None and len(group) > 1:
+            callback.merge(group, cover)
+
+
+class CountWindow(Window):
+    """A window of a number of records. `id` counts the windows of a key, from 0."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+
+    def max_timestamp(self) -> int:
+        """The end of time: such a window does not end by time."""
+        return MAX_TIMESTAMP
+
+    def __eq__(self, other: object) -> bool:
+        return self.id == other.id if isinstance(other, CountWindow) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"CountWindow(id={self.id})"
+
+
+class GlobalWindow(Window):
+    """The one window of all records of a key."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def get() -> GlobalWindow:
+        """The window; all are equal."""
+        return _GLOBAL
+
+    def max_timestamp(self) -> int:
+        """The end of time."""
+        return MAX_TIMESTAMP
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GlobalWindow)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "GlobalWindow"
+
+
+_GLOBAL = GlobalWindow()

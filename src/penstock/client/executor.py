@@ -1,0 +1,44 @@
+"""What runs a program's job graph: the seam between `execute()` and the place where jobs run.
+
+A program builds the same graph wherever it will run, and its environment hands the graph to an executor. The executor
+loader chooses one by `execution.target`. Flink: PipelineExecutor.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.common.configuration import Configuration
+from penstock.common.job_client import JobClient
+from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.plan.job_graph import JobGraph
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job as its program submits it."""
+
+    graph: JobGraph
+    takers: dict[int, ResultSink]
+    """What receives results in the program's own process, by the id of their sink."""
+    configuration: Configuration
+    python_files: list[str]
+    """Modules, package directories and zip files that workers put on their path."""
+    spark: SparkSession | None
+    """The session that the program brings; None: the executor provides one."""
+
+
+class PipelineExecutor(ABC):
+    """Runs jobs in one kind of place."""
+
+    @abstractmethod
+    def execute(self, submission: Submission) -> JobClient:
+        """Start the job and return at once.
+
+        Raises ProgramError, ConfigurationError, NotEnoughSlotsError or SourceError before anything runs.
+        """

@@ -1,0 +1,54 @@
+"""Keeps job graphs instead of running them: for `penstock explain`, and for tests of what a program plans."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+from penstock.client.executor import PipelineExecutor, Submission
+from penstock.common.errors import JobError
+from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.metrics import JobMetrics
+from penstock.jobmaster.results.result_sinks import CollectedResults
+from penstock.plan.job_graph import JobGraph
+
+
+class PlanExecutor(PipelineExecutor):
+    """Keeps the graph of each job that a program executes. To the program each job ends at once, without results."""
+
+    def __init__(self) -> None:
+        self.graphs: list[JobGraph] = []
+        """The graphs, in the order of execution."""
+
+    def execute(self, submission: Submission) -> JobClient:
+        self.graphs.append(submission.graph)
+        for taker in submission.takers.values():
+            # The program may wait for the end of the results. Other takers would print, or commit.
+            if isinstance(taker, CollectedResults):
+                taker.succeeded()
+        return JobClient(JobID.generate(), _PlannedRun(submission.graph))
+
+
+class _PlannedRun:
+    """A job that has ended because nothing of it ran."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        self.status = JobStatus.FINISHED
+        self.metrics = JobMetrics(graph)
+        self.checkpoints: list[Any] = []
+
+    def cancel(self) -> None:
+        pass
+
+    def savepoint(self, directory: str | None) -> Future[str]:
+        answer: Future[str] = Future()
+        answer.set_exception(JobError("the job was planned, not run: it has no state to save"))
+        return answer
+
+    def stop(self, directory: str | None, drain: bool) -> Future[str]:
+        return self.savepoint(directory)
+
+    def wait(self) -> BaseException | None:
+        return None

@@ -1,0 +1,53 @@
+"""Splits of bounded sources, assigned before the job starts: how batched mode reads.
+
+In batched mode Spark may run a task twice, and both runs must read the same splits. So no enumerator answers requests
+while tasks run; it is drained beforehand, as if every reader asked in turn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.api.source import Source
+
+
+class _StaticContext:
+    """An EnumeratorContext that records which subtask is assigned which split."""
+
+    def __init__(self, parallelism: int, now_ms: int) -> None:
+        self.parallelism = parallelism
+        self._now_ms = now_ms
+        self.assigned: list[list[Any]] = [[] for _ in range(parallelism)]
+        self.served = [False] * parallelism
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def assign_split(self, split: Any, subtask: int) -> None:
+        self.assigned[subtask].append(split)
+
+    def signal_no_more_splits(self, subtask: int) -> None:
+        self.served[subtask] = True
+
+
+def assign_statically(source: Source[Any], parallelism: int, now_ms: int) -> list[list[Any]]:
+    """All splits of a bounded source, per subtask, as readers would receive them that ask in turn until all are read.
+
+    `now_ms` is processing time in milliseconds. Raises ValueError if the source answers no request.
+    """
+    context = _StaticContext(parallelism, now_ms)
+    enumerator = source.create_enumerator(context)
+    try:
+        enumerator.start()
+        while not all(context.served):
+            before = sum(map(len, context.assigned)), sum(context.served)
+            for subtask in range(parallelism):
+                if not context.served[subtask]:
+                    enumerator.handle_split_request(subtask)
+            if (sum(map(len, context.assigned)), sum(context.served)) == before:
+                raise ValueError(
+                    f"{type(source).__name__} calls itself bounded but does not end: it answers no request"
+                )
+    finally:
+        enumerator.close()
+    return context.assigned
