@@ -1,4 +1,4 @@
-"""The `penstock` command, as far as it goes without Spark."""
+"""The `penstock` command, without Spark."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def job(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def defaults(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What the command hands to the environments that the program creates."""
+    """The defaults that the command sets for environments of the program."""
     taken: dict[str, str] = {}
     monkeypatch.setattr(options, "set_defaults", taken.update)
     return taken
 
 
 def test_help_teaches_by_example() -> None:
-    """A newcomer would have to go and read a manual before the first job."""
+    """New users would have to read a manual before their first job."""
     result = CliRunner().invoke(app, ["--help"])
 
     assert result.exit_code == 0
@@ -42,7 +42,7 @@ def test_help_teaches_by_example() -> None:
 
 
 def test_options_before_the_job_are_ours_and_after_it_the_jobs(job: Path, defaults: dict[str, str]) -> None:
-    """A job with an option called -p could not be given it."""
+    """A job with an option -p of its own could not receive it."""
     result = CliRunner().invoke(app, ["run", "-p", "2", str(job), "-p", "9", "--help"])
 
     assert result.output == "ran with ['-p', '9', '--help']\n"
@@ -50,7 +50,7 @@ def test_options_before_the_job_are_ours_and_after_it_the_jobs(job: Path, defaul
 
 
 def test_settings_in_flinks_spelling(job: Path, defaults: dict[str, str]) -> None:
-    """Command lines that were written for `flink run` would have to be changed."""
+    """Command lines written for `flink run` would have to be changed."""
     result = CliRunner().invoke(
         app, ["run", "-Dexecution.runtime-mode=BATCH", "-D", "spark.driver.extraJavaOptions=-Da=b", str(job)]
     )
@@ -68,7 +68,7 @@ def test_settings_in_flinks_spelling(job: Path, defaults: dict[str, str]) -> Non
     ],
 )
 def test_a_wrong_command_line_is_refused_with_words(job: Path, arguments: list[str], words: str) -> None:
-    """A typing error would come out as a traceback, or as a job that runs with other settings than meant."""
+    """A typing error would end in a traceback, or in a job with other settings than intended."""
     result = CliRunner().invoke(app, [str(job) if argument == "JOB" else argument for argument in arguments])
 
     assert result.exit_code == 2
@@ -96,7 +96,7 @@ def test_explain_draws_even_if_the_program_then_fails_for_want_of_results(
 
 
 def test_explain_says_when_a_program_executes_nothing(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The user would look at an empty screen."""
+    """Users would see an empty screen."""
 
     @contextmanager
     def no_plan() -> Iterator[list[SimpleNamespace]]:
