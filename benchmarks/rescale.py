@@ -54,17 +54,17 @@ def main() -> None:
     parser = options(__doc__, state_mb=500)
     parser.add_argument("--to", type=int, nargs="+", default=[4, 1], help="one parallelism after the other")
     arguments = parser.parse_args()
-    told: dict[str, float] = {}
+    collected: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
         job = StateJob(arguments, Path(name))
         job.load(arguments.parallelism)
         for parallelism in arguments.to:
             manifest = job.newest_checkpoint()
             run = job.start(parallelism, arguments.checkpoint_interval_ms)
-            told |= figures(run, parallelism, manifest)
+            collected |= figures(run, parallelism, manifest)
             run.wait_for_checkpoints(1)
             run.cancel()
-    tell(told)
+    tell(collected)
 
 
 if __name__ == "__main__":

@@ -53,4 +53,4 @@ class PowersSource(Source):
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.from_source(PowersSource(bases=3, count=5), WatermarkStrategy.no_watermarks(), "powers").print()
-env.execute("a source of one's own")
+env.execute("custom source")

@@ -65,11 +65,11 @@ def prepare(peers: Sequence[str]) -> Environments:
     except ConfigurationError as error:
         missing.update(dict.fromkeys(peers, str(error)))
         return Environments(python, None, None, missing, variables)
-    for name, wanted, users in (("pyflink", PYFLINK, ("pyflink", "flink-java")), ("spark", SPARK, ("spark",))):
+    for name, requirements, users in (("pyflink", PYFLINK, ("pyflink", "flink-java")), ("spark", SPARK, ("spark",))):
         if not set(users) & set(peers):
             continue
         try:
-            python[name] = _venv(name, wanted)
+            python[name] = _venv(name, requirements)
         except NotThereError as error:
             missing.update(dict.fromkeys(users, str(error)))
     jar = lib = None
@@ -82,18 +82,18 @@ def prepare(peers: Sequence[str]) -> Environments:
     return Environments(python, jar, lib, missing, variables)
 
 
-def _venv(name: str, wanted: Sequence[str]) -> Path:
+def _venv(name: str, requirements: Sequence[str]) -> Path:
     place = PLACE / name
     python = place / "bin" / "python"
     done = place / "installed.txt"
-    if done.exists() and done.read_text(encoding="utf-8") == "\n".join(wanted):
+    if done.exists() and done.read_text(encoding="utf-8") == "\n".join(requirements):
         return python
     base = _base_python()
-    print(f"Installing {', '.join(wanted)} into {place.relative_to(ROOT)} (a minute or two) ...", flush=True)
+    print(f"Installing {', '.join(requirements)} into {place.relative_to(ROOT)} (a minute or two) ...", flush=True)
     shutil.rmtree(place, ignore_errors=True)
     _run([base, "-m", "venv", str(place)])
-    _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])
-    done.write_text("\n".join(wanted), encoding="utf-8")
+    _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements])
+    done.write_text("\n".join(requirements), encoding="utf-8")
     return python
 
 

@@ -46,9 +46,9 @@ def main() -> None:
     missing = {peer: reason for peer, reason in environments.missing.items() if any(c.peer == peer for c in cases)}
     print_report(results, yardstick, missing)
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    told = {"yardstick": yardstick, **machine, "missing": missing, "results": [r.as_dict() for r in results]}
+    document = {"yardstick": yardstick, **machine, "missing": missing, "results": [r.as_dict() for r in results]}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(f"\nAs JSON: {arguments.json}")
 
 

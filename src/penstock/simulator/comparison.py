@@ -59,8 +59,8 @@ def _compare_repeated(node: Node, seen: list[Timed], part: Part) -> None:
 
 def _compare_numbers(sink: str, seen: list[Timed], expected: list[Timed], with_time: bool) -> None:
     """Check that each expected record has a distinct counterpart whose number is not lower."""
-    got, wanted = _numbers(seen, with_time), _numbers(expected, with_time)
-    for where, numbers in wanted.items():
+    got, required = _numbers(seen, with_time), _numbers(expected, with_time)
+    for where, numbers in required.items():
         # Pair them in descending order: if any assignment works, this one does.
         pairs = zip_longest(numbers, got[where][: len(numbers)], fillvalue=-1)
         assert all(number <= found for number, found in pairs), f"{sink}: {got[where]} of {where}, at least {numbers}"
@@ -103,10 +103,10 @@ def _compare_contents(
     sink: str, seen: list[Timed], expected: list[Timed], with_time: bool, again: Again | None = None
 ) -> None:
     got = Counter(seen if with_time else [record for record, _ in seen])
-    wanted = Counter(expected if with_time else [record for record, _ in expected])
-    missing, surplus = wanted - got, got - wanted
+    required = Counter(expected if with_time else [record for record, _ in expected])
+    missing, surplus = required - got, got - required
     if again is Again.REPEATED:
-        surplus = Counter({record: count for record, count in surplus.items() if record not in wanted})
+        surplus = Counter({record: count for record, count in surplus.items() if record not in required})
     elif again is Again.MORE:
         surplus.clear()
     assert not missing and not surplus, (

@@ -91,9 +91,9 @@ class ControlMessages:
     def end_attempt(self, late_rate: float) -> None:
         """All slots are replaced. Some of the messages in transit will arrive late."""
         kept = self.late
-        for told, queues in ((True, self._to_slot), (False, self._from_slot)):
+        for to_target, queues in ((True, self._to_slot), (False, self._from_slot)):
             for slot, messages in queues.items():
-                kept += [(slot, told, message) for message in messages if self._random.random() < late_rate]
+                kept += [(slot, to_target, message) for message in messages if self._random.random() < late_rate]
             queues.clear()
 
     def next_late(self) -> tuple[SlotId, bool, Any]:

@@ -98,10 +98,10 @@ def rescaled(program: Program, random: Random) -> Program:
     """
     if any(node.settings.get("how") == "broadcast" for node in program.nodes):
         return program
-    wanted = {parallelism: random.randint(1, 4) for parallelism in range(2, 9)}
+    new_parallelism = {parallelism: random.randint(1, 4) for parallelism in range(2, 9)}
     if program.exact_time:
-        wanted.update({node.parallelism: node.parallelism for node in program.nodes if node.kind == "source"})
-    nodes = [dataclasses.replace(node, parallelism=wanted.get(node.parallelism, 1)) for node in program.nodes]
+        new_parallelism.update({node.parallelism: node.parallelism for node in program.nodes if node.kind == "source"})
+    nodes = [dataclasses.replace(node, parallelism=new_parallelism.get(node.parallelism, 1)) for node in program.nodes]
     most = program.max_parallelism
     if most is not None:
         nodes = [dataclasses.replace(node, parallelism=min(node.parallelism, most)) for node in nodes]

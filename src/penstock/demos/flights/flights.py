@@ -91,8 +91,8 @@ def _read_table() -> Any:
 
     with zipfile.ZipFile(data_directory() / "flights.csv.zip") as archive:
         text = io.BytesIO(archive.read("flights.csv"))
-    wanted = "dep_time dep_delay sched_arr_time arr_time arr_delay carrier flight tailnum origin dest time_hour minute"
-    options = csv.ConvertOptions(include_columns=wanted.split(), null_values=["", "NA"], strings_can_be_null=True)
+    names = "dep_time dep_delay sched_arr_time arr_time arr_delay carrier flight tailnum origin dest time_hour minute"
+    options = csv.ConvertOptions(include_columns=names.split(), null_values=["", "NA"], strings_can_be_null=True)
     return csv.read_csv(text, convert_options=options).to_pandas()
 
 

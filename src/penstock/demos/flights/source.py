@@ -71,8 +71,8 @@ class _FeedEnumerator(SplitEnumerator):
         self._pending = list(feeds)
 
     def handle_split_request(self, subtask: int) -> None:
-        mine = [feed for feed in self._pending if feed.index % self._context.parallelism == subtask]
-        for feed in mine:
+        own = [feed for feed in self._pending if feed.index % self._context.parallelism == subtask]
+        for feed in own:
             self._pending.remove(feed)
             self._context.assign_split(feed, subtask)
         self._context.signal_no_more_splits(subtask)
