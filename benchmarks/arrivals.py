@@ -1,8 +1,8 @@
-"""The end of all measurements: a sink that notes, second by second, how many records came and how old they were.
+"""The sink of all measurements: records, second by second, how many records arrived and how old they were.
 
-Each subtask writes a line of JSON per second to a file of its own, and notes when its first record came. Age is the
-time from the stamp that a record was given at the source (`time.time_ns()`) to its arrival in the last operator, by the
-same machine's clock.
+Each subtask writes a line of JSON per second to its own file, and the arrival time of its first record. The age is the
+time from the stamp set by the source (`time.time_ns()`) to the arrival in the last operator, by the clock of the same
+machine.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ _AGE_STEP_NS = 10_000
 
 
 class ArrivalsSink(Sink[Any]):
-    """Counts. `stamp`: position of the stamp in a record, None to leave ages alone. `weight`: position of a number that
-    says for how many records this one stands. `records_per_s`: all subtasks together take no more than that.
+    """Counts records. `stamp`: position of the stamp in a record, None to ignore ages.
+
+    `weight`: position of the number of records that a record represents. `records_per_s`: limit for all subtasks
+    together.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class _ArrivalsWriter(SinkWriter[Any]):
         self._stamp = sink.stamp
         self._weight = sink.weight
         self._ns_per_record = _NS * context.parallelism / sink.records_per_s if sink.records_per_s else 0
-        # Each run of a subtask has files of its own: what came before a restart stays.
+        # Each run of a subtask has its own files: those from before a restart are retained.
         self._begun = Path(sink.directory, f"begun-{context.subtask}-{context.attempt}")
         path = Path(sink.directory, f"arrivals-{context.subtask}-{context.attempt}.jsonl")
         self._file = path.open("w", encoding="utf-8")
@@ -82,7 +84,7 @@ class _ArrivalsWriter(SinkWriter[Any]):
 
 
 class Arrivals:
-    """What came from second `begin` up to, not including, second `end` (seconds since 1970)."""
+    """Arrivals from second `begin` to before second `end` (seconds since 1970)."""
 
     def __init__(self, directory: Path, begin: int, end: int) -> None:
         self.begin = begin
@@ -98,11 +100,11 @@ class Arrivals:
 
     @property
     def records_per_s(self) -> float:
-        """The mean over all seconds, also those in which nothing came."""
+        """Return the mean over all seconds, including those without records."""
         return self.counts.total() / (self.end - self.begin)
 
     def age_ms(self, *quantiles: float, begin: int | None = None, end: int | None = None) -> list[float]:
-        """Ages of all records, at these quantiles (1: the oldest), of the seconds asked for. NaN if none came."""
+        """Return these quantiles (1: the maximum) of the ages in the given seconds. NaN if no record arrived."""
         ages: Counter[int] = Counter()
         for second, of_second in self._ages.items():
             if (begin or self.begin) <= second < (end or self.end):
@@ -111,7 +113,7 @@ class Arrivals:
         return [_at(ordered, quantile * total) for quantile in quantiles]
 
     def mean_age_ms(self, begin: int, end: int) -> float:
-        """The mean age of the records of some of the seconds. NaN if none came."""
+        """Return the mean age of records in the given seconds. NaN if no record arrived."""
         chosen = [ages for second, ages in self._ages.items() if begin <= second < end]
         count = sum(ages.total() for ages in chosen)
         summed = sum(step * n for ages in chosen for step, n in ages.items())
@@ -119,14 +121,14 @@ class Arrivals:
 
 
 def count_so_far(directory: Path) -> int:
-    """How many records the lines written until now tell of."""
+    """Return the number of records in the lines written so far."""
     paths = directory.glob("arrivals-*.jsonl")
     lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines(keepends=True)]
     return sum(json.loads(line)["count"] for line in lines if line.endswith("\n"))
 
 
 def began_ns(directory: Path, after_ns: int) -> dict[int, int]:
-    """By subtask: when the first record came to a run of it, of the runs whose first record came after `after_ns`."""
+    """Return by subtask the time of the first record of its runs that started after `after_ns`."""
     began: dict[int, int] = {}
     for path in directory.glob("begun-*"):
         first_ns = int(path.read_text(encoding="utf-8") or 0)

@@ -1,7 +1,7 @@
-"""Back pressure: an unbounded source before a sink that takes a fixed number of records a second. Item 9.
+"""Back pressure: an unbounded source before a sink limited to a fixed number of records per second. Item 9.
 
-The age of a record on arrival is the time it was in flight. How many bytes are in flight follows by Little's law: rate
-of arrival × mean age × bytes of a record on the wire. Growth compares the last third of the window with the first.
+The age of a record on arrival is the time it was in flight. Bytes in flight follow from Little's law: arrival rate ×
+mean age × bytes of a record on the wire. Growth compares the last third of the window with the first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from benchmarks.process_tree import Usage, usage
 
 
 def figures(measured: Measured, before: Usage, after: Usage) -> dict[str, float]:
-    """What is in flight, and whether it grows."""
+    """Return the amount in flight, and its growth."""
     arrivals = measured.arrivals
     third = (arrivals.end - arrivals.begin) // 3
     first_ms = arrivals.mean_age_ms(arrivals.begin, arrivals.begin + third)
@@ -35,7 +35,7 @@ def figures(measured: Measured, before: Usage, after: Usage) -> dict[str, float]
 
 
 def main() -> None:
-    """Measure, by the options."""
+    """Run the measurement."""
     parser = options(__doc__)
     parser.add_argument("--exchanges", type=int, default=1)
     parser.add_argument("--sink-rate", type=float, default=100_000, help="records/s that the sink takes")

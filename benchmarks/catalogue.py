@@ -1,7 +1,7 @@
-"""What is measured: the items, the programs that measure them, and the figures to reach.
+"""The measurements: items, the programs that measure them, and their goals.
 
-Goals are those of the reference machine (see yardstick.py). A *scaled* goal is a matter of CPU: it is judged as a share
-of the yardstick, so a machine three times slower has a goal three times smaller.
+Goals apply to the reference machine (see yardstick.py). A *scaled* goal concerns CPU: it is relative to the
+yardstick, so a machine three times slower has a goal three times lower.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import enum
 
 
 class Bound(enum.Enum):
-    """On which side of the goal a figure should be."""
+    """Whether a goal is a minimum or a maximum."""
 
     AT_LEAST = "at least"
     AT_MOST = "at most"
@@ -19,7 +19,7 @@ class Bound(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """A figure that a program tells, and what it should be; `to_reach` None: it is only reported."""
+    """A figure of a program and its goal; `to_reach` None: it is only reported."""
 
     figure: str
     unit: str
@@ -30,7 +30,7 @@ class Goal:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """One program with its options. `steady`: it takes --warm-up and --seconds, the latter `seconds` unless --quick."""
+    """A program with its options. `steady`: it accepts --warm-up and --seconds, the latter `seconds` unless --quick."""
 
     item: int
     name: str
@@ -42,12 +42,12 @@ class Measurement:
     steady: bool = True
     runs_max: int | None = None
     quick_options: tuple[str, ...] = ()
-    """Added with --quick; later options win over earlier ones."""
+    """Options added with --quick; later options override earlier ones."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """A figure of one measurement against that of another of the same item: `how` is "ratio" or "difference"."""
+    """A figure of one measurement relative to another of the same item: `how` is "ratio" or "difference"."""
 
     item: int
     name: str
@@ -272,7 +272,7 @@ def _curves() -> list[Measurement]:
 
 
 def _checkpointing() -> list[Measurement]:
-    """The same with checkpoints and without."""
+    """Measurements with and without checkpoints."""
     count = Goal("checkpoints", "")
     latency = (*_latency(None), count)
     every = "--checkpoint-interval-ms"
@@ -293,7 +293,7 @@ def _checkpointing() -> list[Measurement]:
 
 
 def _snapshots() -> list[Measurement]:
-    """Checkpoints of much state."""
+    """Checkpoints of large state."""
     large = (
         Goal("sync_ms", "ms", 20, Bound.AT_MOST),
         Goal("written_share", "of the state", 0.05, Bound.AT_MOST),
@@ -348,7 +348,7 @@ def _recoveries() -> list[Measurement]:
 
 
 def _full_bases() -> list[Measurement]:
-    """Two ways to write all of the state."""
+    """The two ways of writing all state."""
     told = (
         Goal("share", "of the speed"),
         Goal("longest_ms", "ms"),

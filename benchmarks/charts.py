@@ -1,4 +1,4 @@
-"""Pictures for the documentation, drawn from a file of results: the same file gives the same bytes.
+"""Charts of the documentation, drawn from a file of results. The output is deterministic.
 
 python -m benchmarks.charts benchmarks/results/<file>.json docs/images
 """
@@ -33,17 +33,17 @@ class Results:
         }
 
     def points(self, item: int, name: str, xs: tuple[int, ...], figure: str, scale: float = 1) -> Points:
-        """(x, median / scale) of all measurements whose name is `name` with x in its braces, and that have run."""
+        """Return (x, median / scale) of the measurements that ran and whose name is `name` with x in its braces."""
         runs = {x: self._runs.get((item, name.format(x)), []) for x in xs}
         return [(x, statistics.median(run["figures"][figure] for run in of) / scale) for x, of in runs.items() if of]
 
 
 def draw(content: dict[str, Any], directory: Path) -> list[Path]:
-    """The pictures for which there are results."""
+    """Draw the charts for which there are results."""
     import matplotlib as mpl
 
     mpl.use("svg")
-    # Ids in the file come from this salt, not from chance; text stays text.
+    # The salt makes ids in the file deterministic; text is kept as text.
     mpl.rcParams.update({"svg.hashsalt": "penstock", "svg.fonttype": "none", "font.size": 9})
     results = Results(content)
     directory.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def _scaling(results: Results, path: Path) -> Path | None:
 
 
 def _snapshots(results: Results, path: Path) -> Path | None:
-    """As figures 9a to 9c of the State Management paper: by size of state, and by parallelism."""
+    """Like figures 9a to 9c of the State Management paper: by size of state, and by parallelism."""
     import matplotlib.pyplot as plt
 
     sizes, parallelisms = catalogue.STATE_SIZES_MB, catalogue.STATE_PARALLELISMS
@@ -146,7 +146,7 @@ def _curve(axes: Axes, points: Points, x: str = "", y: str = "", colour: str = _
 
 
 def main() -> None:
-    """Draw, by the options."""
+    """Draw the charts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("results", type=Path)
     parser.add_argument("directory", type=Path)

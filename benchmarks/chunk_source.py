@@ -1,6 +1,6 @@
-"""The source of all measurements: values made a chunk at a time from their numbers, so that it is never what limits.
+"""The source of all measurements: values are computed a chunk at a time, so that the source is not the bottleneck.
 
-It is a source as anyone could write one, on the same interface as those that come with penstock.
+It uses the public interface of sources.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from penstock.connectors.base.split_reader import Chunk, SplitReader
 
 
 class ChunkSource(Source[Any]):
-    """Emits what `make(numbers)` returns for ranges of whole numbers, one value for each; it never ends.
+    """Emits the values that `make(numbers)` returns for ranges of integers, one per number; unbounded.
 
-    `rate`: records/s over all subtasks, 0 for as fast as it goes. After a stop at most 100 ms worth is caught up.
-    Numbers below `at_once` come as fast as they go, whatever the rate.
+    `rate`: records/s over all subtasks, 0 for no limit. After a pause at most 100 ms worth of records is released at
+    once. Numbers below `at_once` are emitted without a limit.
     """
 
     def __init__(self, make: Callable[[range], list[Any]], rate: float = 0, at_once: int = 0) -> None:

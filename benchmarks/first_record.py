@@ -1,4 +1,4 @@
-"""The smallest job, as a user would write it: `start.py` waits for its first line of output."""
+"""The smallest job, like a user's: `start.py` waits for its first line of output."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A full snapshot of much state beside the work: a thread in slices of a millisecond, or a forked child. Item 20.
+"""A full snapshot of large state during work: by a thread in steps of a millisecond, or by a forked child. Item 20.
 
-No Spark: a table on the heap, a loop that does what a keyed count does with it, and one of the two ways of writing all
-of it to a local file meanwhile. `share` is the speed of the loop while it is written against that before;
-`longest_ms` the longest that one turn of the loop, of some hundred records, has taken; `stop_ms` what the loop stands
-still for at the start; `extra_mb` memory that is there because of it.
+Without Spark: a table on the heap, a loop that accesses it like a keyed count, and one of the two ways of writing it to
+a local file at the same time. `share` is the speed of the loop during the snapshot, relative to before; `longest_ms`
+the longest time of one turn of the loop (some hundred records); `stop_ms` the pause of the loop at the start;
+`extra_mb` the additional memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FOLDED = 2_000
 
 
 class Loop:
-    """Reads a key's value and puts another in its place, as fast as it goes."""
+    """Reads the value of a key and replaces it, without a rate limit."""
 
     def __init__(self, table: LayeredTable, keys: int, value_bytes: int) -> None:
         self.table = table
@@ -50,7 +50,7 @@ class Loop:
         self._next = 0
 
     def turn(self) -> None:
-        """Some hundred records, of keys in turn among a part of all, so that state is changed and not grown."""
+        """Process some hundred records of a subset of the keys, in turn, so that state changes without growing."""
         began = time.perf_counter()
         table, keys, size = self.table, max(1, self._keys // _CHANGES_ONE_KEY_OF), self._value_bytes
         for number in range(self._next, self._next + _TURN_RECORDS):
@@ -63,7 +63,7 @@ class Loop:
         table.fold(_FOLDED)
 
     def run(self, until: Callable[[], bool]) -> float:
-        """Turns until then; records a second."""
+        """Run turns until the condition holds; return records per second."""
         self.records, self.longest_s, began = 0, 0.0, time.perf_counter()
         while not until():
             self.turn()
@@ -71,7 +71,7 @@ class Loop:
 
 
 def write(frozen: FrozenTable, directory: str, pauses: bool) -> None:
-    """Write all of it, as a snapshot does. `pauses`: let go of the interpreter after each step."""
+    """Write all of it, like a snapshot. `pauses`: release the interpreter after each step."""
     for _ in write_keyed(DirectoryStorage(directory), "1-full", {"state": frozen}, KeyGroups(_MAX_PARALLELISM)):
         if pauses:
             time.sleep(0)
@@ -85,23 +85,23 @@ class InThread:
         self._thread.start()
 
     def has_ended(self) -> bool:
-        """Whether all is written."""
+        """Return whether all is written."""
         return not self._thread.is_alive()
 
     def memory(self) -> int:
-        """Bytes beyond those of this process."""
+        """Return the bytes in addition to those of this process."""
         return 0
 
 
 class InChild:
-    """A forked child, which has this process's memory as it was."""
+    """A forked child, which has a copy-on-write view of this process's memory."""
 
     def __init__(self, frozen: FrozenTable, directory: str) -> None:
         self._pid = os.fork()
         if self._pid == 0:
             with contextlib.suppress(BaseException):
                 os.closerange(3, 1024)
-                # The collector would touch, and so copy, every object that there is.
+                # The garbage collector would touch, and so copy, every object.
                 gc.freeze()
                 gc.disable()
                 write(frozen, directory, pauses=False)
@@ -111,16 +111,16 @@ class InChild:
         self._ended = False
 
     def has_ended(self) -> bool:
-        """Whether all is written. Raises RuntimeError if the child has failed."""
+        """Return whether all is written. Raises RuntimeError if the child failed."""
         if not self._ended:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             self._ended = pid != 0
             if status:
-                raise RuntimeError(f"the child ended with {status}")
+                raise RuntimeError(f"the child exited with {status}")
         return self._ended
 
     def memory(self) -> int:
-        """Bytes that are the child's alone."""
+        """Return the bytes owned by the child alone."""
         with contextlib.suppress(psutil.Error):
             return int(self._process.memory_full_info().uss)
         return 0

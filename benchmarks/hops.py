@@ -1,8 +1,8 @@
-"""Where a record's time goes: CPU per record of each part of its way through a keyed count, without Spark.
+"""Breaks down the CPU time of a record in a keyed count, without Spark.
 
-Both slots of the job run in this process, one after the other, with the garbage collector off as in a worker. Parts
-that can be called alone are timed alone; what is left of a slot's time is told as the rest. Figures are ns per record,
-the least of several rounds; `yardstick` is the plain counting loop.
+Both slots of the job run in this process, one after another, with the garbage collector off as in a worker. Parts that
+can be called separately are timed separately; the remaining time of a slot is reported as the rest. Figures are ns per
+record, the minimum of several rounds; `yardstick` is the plain counting loop.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Rows = list[tuple[int, bytes]]
 
 
 class _Nowhere(Sink[Any]):
-    """Takes chunks and does nothing with them: what a sink costs is the sink's."""
+    """Discards chunks, so that the cost of a sink's own work is excluded."""
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return _NowhereWriter()
@@ -56,7 +56,7 @@ class _NowhereWriter(SinkWriter[Any]):
 
 
 def ns_per_record(do: Callable[[], Any], records: int = _RECORDS) -> float:
-    """The least CPU time of several rounds."""
+    """Return the minimum CPU time of several rounds."""
     times = []
     for _ in range(_ROUNDS):
         began = time.process_time_ns()
@@ -66,7 +66,7 @@ def ns_per_record(do: Callable[[], Any], records: int = _RECORDS) -> float:
 
 
 def slots() -> list[Slot]:
-    """The two slots of the job at parallelism 1, opened, the source's split assigned."""
+    """Return the two slots of the job at parallelism 1, opened, with the source's split assigned."""
     executor = PlanExecutor()
     env = StreamExecutionEnvironment(executor=executor)
     source = ChunkSource(functools.partial(numbers_by_key, _KEYS))
@@ -87,7 +87,7 @@ def _now_ms() -> int:
 
 
 def read(slot: Slot) -> Rows:
-    """Step the source until that many records have left it."""
+    """Run the source until it has emitted that many records."""
     rows: Rows = []
     task = next(iter(slot.tasks.values()))
     begun = task.counters.operators[0].records_in
@@ -98,7 +98,7 @@ def read(slot: Slot) -> Rows:
 
 
 def count(fresh: Iterator[Slot], rows: Rows) -> None:
-    """Hand the rows, which are a channel's first, to a counting slot."""
+    """Deliver the rows, the first of a channel, to a counting slot."""
     slot = next(fresh)
     for _, buffer in rows:
         slot.receive(buffer)
@@ -107,7 +107,7 @@ def count(fresh: Iterator[Slot], rows: Rows) -> None:
 
 
 def through_arrow(rows: Rows) -> None:
-    """Each row as Arrow bytes and back, as between Spark's JVM and the worker."""
+    """Convert each row to Arrow bytes and back, as between Spark's JVM and the worker."""
     for row in rows:
         sink = io.BytesIO()
         batch = to_batch([row])
@@ -118,7 +118,7 @@ def through_arrow(rows: Rows) -> None:
 
 
 class _State:
-    """Stands for a ValueState: the function's own cost is left."""
+    """Replaces a ValueState, which leaves the cost of the function itself."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -131,7 +131,7 @@ class _State:
 
 
 def call_function(chunks: list[list[Any]]) -> None:
-    """The user's generator alone: its call, its body, the result taken."""
+    """Run the user's generator alone: call, body, result."""
     function: Any = Count()
     function.count = _State()
     for chunk in chunks:
@@ -141,7 +141,7 @@ def call_function(chunks: list[list[Any]]) -> None:
 
 
 def measure() -> dict[str, float]:
-    """All parts."""
+    """Measure all parts."""
     gc.collect()
     gc.disable()
     source = slots()[0]

@@ -1,4 +1,4 @@
-"""CPU of an idle job with three exchanges, and of the same Spark query with nothing of penstock in it. Item 13.
+"""CPU of an idle job with three exchanges, and of the same Spark query without penstock. Item 13.
 
 `--bare` runs the same plan (stages, exchanges, settings, workers) with stage functions that only read their input.
 """
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _EXCHANGES = 3
-# One record an hour: the first at once, then none.
+# One record per hour: the first immediately, then none.
 _RATE = 1 / 3600
 _WIDEST_LOCAL_MASTER = 64
 
 
 def start_job(arguments: argparse.Namespace) -> Callable[[], Any]:
-    """A job that waits for records. Returns what ends it."""
+    """Start a job that waits for records. Returns a function that stops it."""
     env = environment(arguments)
     through_exchanges(env, _RATE, _EXCHANGES).print()
     client = env.execute_async("idle")
@@ -41,7 +41,7 @@ def start_job(arguments: argparse.Namespace) -> Callable[[], Any]:
 
 
 def start_bare(arguments: argparse.Namespace) -> Callable[[], Any]:
-    """Spark alone. Returns what ends it."""
+    """Start the Spark query alone. Returns a function that stops it."""
     from pyspark.sql import DataFrame
     from pyspark.sql.functions import col
 

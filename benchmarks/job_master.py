@@ -1,7 +1,7 @@
-"""The job master with many slots: its CPU while they send heartbeats, and how long a start and an end take. Part of 14.
+"""The job master with many slots: its CPU during heartbeats, and the duration of start and end. Part of item 14.
 
-The job master is the real one, hosted as on Spark's driver, behind its real port. The slots are played by another
-process, each with a connection of its own and the messages that a slot sends; there is no Spark.
+The job master is the real one, hosted as on Spark's driver, with its real port. Another process simulates the slots,
+each with its own connection and the messages of a slot; there is no Spark.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def job_graph(parallelism: int) -> JobGraph:
 
 
 def play_slots(address: ControlAddress, slots: Slots, end: Event) -> None:
-    """All slots of the job: register, send heartbeats until `end`, close."""
+    """Simulate all slots of the job: register, send heartbeats until `end`, close."""
     context = zmq.Context()
     context.set(zmq.MAX_SOCKETS, len(slots) + 16)
     sockets = {slot: _connected(context, address) for slot in slots}

@@ -1,4 +1,4 @@
-"""Keyed running count, and its short forms: source → key_by → process, reduce or sum → sink, through n exchanges.
+"""Keyed running count, and its variants: source → key_by → process, reduce or sum → sink, through n exchanges.
 
 Items 1, 2, 4 and parts of 14 and 15.
 """
@@ -20,7 +20,7 @@ Pair = tuple[int, int]
 
 
 class Count(KeyedProcessFunction[int, Pair, Pair]):
-    """As anyone would write it."""
+    """Counts records, as in a user's program."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -32,12 +32,12 @@ class Count(KeyedProcessFunction[int, Pair, Pair]):
 
 
 def numbers_by_key(keys: int, numbers: range) -> list[Pair]:
-    """(key, 1), keys in an order that no cache likes. All keys come in turn."""
+    """Return (key, 1) for all keys in turn, in an order without cache locality."""
     return [(i * 2654435761 % keys, 1) for i in numbers]
 
 
 def counted(stream: DataStream[Pair], function: str) -> DataStream[Any]:
-    """The running count of each key."""
+    """Return the running count of each key."""
     keyed = stream.key_by(lambda pair: pair[0], key_type=Types.LONG())
     if function == "reduce":
         return keyed.reduce(lambda a, b: (a[0], a[1] + b[1]))

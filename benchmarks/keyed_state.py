@@ -1,11 +1,11 @@
-"""Keyed state of a size that was asked for, and the job that keeps it: what items 16 to 19 run.
+"""Keyed state of a given size, and the job that holds it, for items 16 to 19.
 
-source → key_by → process → sink. Each key has a value of its own. Numbers below the number of keys come as fast as they
-go, so that each key is written once; later ones come at a steady rate and change one key after the other. The count in
-a key's value goes through all runs of the job: who loses state, loses counts.
+source → key_by → process → sink. Each key has a distinct value. Numbers below the number of keys are emitted without a
+rate limit, so that each key is written once; later ones have a steady rate and update one key after another. The count
+in a key's value persists over all runs of the job, so lost state shows as lost counts.
 
-A job is loaded once, cancelled, and its checkpoint kept. Each later run goes on from the newest checkpoint: so its
-first one is full, of exactly that state, at whatever speed this machine loads.
+A job is loaded once and cancelled with its checkpoint retained. Each later run restores the newest checkpoint: its
+first checkpoint is therefore full, of exactly that state, however fast this machine loads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _POLL_S = 0.02
 
 
 class Keep(KeyedProcessFunction[int, int, Pair]):
-    """Counts a key's records in a value of so many bytes."""
+    """Counts a key's records in a value of a given size."""
 
     def __init__(self, value_bytes: int) -> None:
         self.value_bytes = value_bytes
@@ -46,14 +46,14 @@ class Keep(KeyedProcessFunction[int, int, Pair]):
     def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[Pair]:
         before = self.value.value()
         count = int.from_bytes(before[:_COUNT_BYTES], "little") + 1 if before else 1
-        # An object for each key, since pickle writes what appears twice only once; and nothing that RocksDB could
-        # compress: what a state weighs is what its values weigh.
+        # One object per key, since pickle writes an object that occurs twice only once; and incompressible for
+        # RocksDB: the size of state is the size of its values.
         self.value.update(count.to_bytes(_COUNT_BYTES, "little") + os.urandom(self.value_bytes - _COUNT_BYTES))
         yield value, count
 
 
 class KeysInTurn:
-    """The keys of a range of numbers: 0, 1, … and again from 0."""
+    """The keys of a range of numbers: 0, 1, …, repeated."""
 
     def __init__(self, keys: int) -> None:
         self.keys = keys
@@ -64,7 +64,7 @@ class KeysInTurn:
 
 
 def options(description: str | None, state_mb: int) -> argparse.ArgumentParser:
-    """The options of programs that run this job; `state_mb` unless another size is asked for."""
+    """Return the options of programs that run this job; `state_mb` is the default size."""
     parser = common_options(description, steady=False)
     parser.set_defaults(checkpoint_interval_ms=1_000)
     parser.add_argument("--state-mb", type=int, default=state_mb)
@@ -74,7 +74,7 @@ def options(description: str | None, state_mb: int) -> argparse.ArgumentParser:
 
 
 class Running:
-    """One run of the job. `runs_s`: from the call that started it until all tasks ran."""
+    """One run of the job. `runs_s`: seconds from the call that started it until all tasks were running."""
 
     def __init__(self, client: Any, directory: Path, started_s: float) -> None:
         self.client = client
@@ -84,7 +84,7 @@ class Running:
 
     @property
     def status(self) -> JobStatus:
-        """Where the job is now."""
+        """The current status of the job."""
         status: JobStatus = self.client.get_job_status().result()
         return status
 
@@ -94,18 +94,18 @@ class Running:
         return next(vertex for vertex in self.client.get_vertex_metrics() if KEEPER in vertex.name)
 
     def wait_for_records(self, count: int) -> None:
-        """Until so many have come to the sink."""
+        """Wait until that many records have arrived at the sink."""
         what = f"fewer than {count} records have come"
         wait_until(self.client, lambda: count_so_far(self.directory) >= count, what, _LOAD_TIMEOUT_S)
 
     def wait_for_flow(self, subtasks: int, after_ns: int = 0) -> int:
-        """Until records have come to so many subtasks of the sink in runs that began later; when, in nanoseconds."""
+        """Wait until that many subtasks of the sink, started later, have received records; return the time in ns."""
         flowing = lambda: len(began_ns(self.directory, after_ns)) >= subtasks  # noqa: E731
         wait_until(self.client, flowing, "records do not flow", poll_s=_POLL_S)
         return max(began_ns(self.directory, after_ns).values())
 
     def wait_for_checkpoints(self, count: int, after_ms: int = 0) -> list[Any]:
-        """Reports of the first `count` checkpoints that were triggered after a moment."""
+        """Return the reports of the first `count` checkpoints triggered after `after_ms`."""
 
         def reports() -> list[Any]:
             return [report for report in self.client.get_checkpoints() if report.triggered_ms >= after_ms]
@@ -114,12 +114,12 @@ class Running:
         return reports()[:count]
 
     def cancel(self) -> None:
-        """End this run. Its newest checkpoint stays."""
+        """End this run. Its newest checkpoint is retained."""
         self.client.cancel().result()
 
 
 class StateJob:
-    """Runs the job again and again, each time from where it was. `directory` is for checkpoints and what came out."""
+    """Runs the job repeatedly, each time from its newest checkpoint. `directory` is for checkpoints and output."""
 
     def __init__(self, arguments: argparse.Namespace, directory: Path) -> None:
         self.arguments = arguments
@@ -129,7 +129,7 @@ class StateJob:
         self._runs = 0
 
     def start(self, parallelism: int, interval_ms: int, go_on: bool = True) -> Running:
-        """Begin a run, from the newest checkpoint if it is to go on; returns once all its tasks run."""
+        """Start a run, from the newest checkpoint if `go_on`; returns when all its tasks run."""
         settings = {"execution.checkpointing.dir": str(self.checkpoints)}
         if go_on:
             settings["execution.state-recovery.path"] = "latest"
@@ -150,11 +150,11 @@ class StateJob:
         return Running(env.execute_async(_NAME), out, started_s)
 
     def newest_checkpoint(self) -> Path:
-        """The manifest from which the next run goes on."""
+        """The manifest from which the next run is restored."""
         return max(self.checkpoints.glob("*/chk-*/_metadata"), key=lambda path: path.stat().st_mtime)
 
     def load(self, parallelism: int) -> None:
-        """The first run: until all keys are in a checkpoint."""
+        """Do the first run, until a checkpoint contains all keys."""
         run = self.start(parallelism, _LOAD_INTERVAL_MS, go_on=False)
         run.wait_for_records(self.keys)
         run.wait_for_checkpoints(1, time.time_ns() // 1_000_000)

@@ -17,7 +17,7 @@ Stamped = tuple[int, int, int]
 
 
 class CountOn(KeyedProcessFunction[int, Stamped, Stamped]):
-    """Counts a key's records and hands them on with the key for the next exchange, and with their stamp."""
+    """Counts a key's records and forwards them with their stamp, keyed for the next exchange."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -35,7 +35,7 @@ def stamped(numbers: range) -> list[Stamped]:
 
 
 def through_exchanges(env: StreamExecutionEnvironment, rate: float, exchanges: int) -> DataStream[Any]:
-    """Stamped records through so many counts by key. `rate` 0: as fast as it goes."""
+    """Return stamped records after so many keyed counts. `rate` 0: no limit."""
     stream: DataStream[Any] = env.from_source(ChunkSource(stamped, rate), WatermarkStrategy.no_watermarks(), "stamps")
     for _ in range(exchanges):
         stream = stream.key_by(lambda record: record[0], key_type=Types.LONG()).process(CountOn())

@@ -1,6 +1,6 @@
-"""What measurement programs share: their options, running a job over a steady window, telling the figures.
+"""Common parts of measurement programs: options, running a job over a steady window, output of the figures.
 
-A program prints one line of JSON, `{"figure": number, …}`, as its last. Programs run from the repository's root:
+The last line that a program prints is JSON, `{"figure": number, …}`. Programs run from the repository's root:
 `python -m benchmarks.keyed_count --keys 1000 --seconds 20`.
 """
 
@@ -21,12 +21,12 @@ from penstock.datastream import StreamExecutionEnvironment
 
 _TIMEOUT_S = 180
 _POLL_S = 0.1
-# A second's line is written with the first chunk of the next one, or a later one where records are rare.
+# A second's line is written with the first chunk of the next second, or a later one if records are rare.
 _LINES_WRITTEN_S = 1.5
 
 
 def options(description: str | None, steady: bool = True) -> argparse.ArgumentParser:
-    """The options that all programs have; `steady`: those of programs that measure for so many seconds, too."""
+    """Return the options of all programs; `steady`: also those of programs with a measurement window."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--buffer-timeout-ms", type=int, default=5)
@@ -42,7 +42,7 @@ def options(description: str | None, steady: bool = True) -> argparse.ArgumentPa
 
 
 def environment(arguments: argparse.Namespace) -> StreamExecutionEnvironment:
-    """An environment by these options."""
+    """Create an environment from these options."""
     settings = {"state.backend.type": arguments.backend}
     settings |= dict(setting.split("=", 1) for setting in arguments.conf)
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
@@ -54,7 +54,7 @@ def environment(arguments: argparse.Namespace) -> StreamExecutionEnvironment:
 
 
 class Measured:
-    """What the window showed: arrivals, the job's own counters at its end, and how many checkpoints it took."""
+    """The results of the window: arrivals, the job's counters at its end, and the number of checkpoints."""
 
     def __init__(self, arrivals: Arrivals, vertices: list[Any], checkpoints: list[Any]) -> None:
         self.arrivals = arrivals
@@ -63,7 +63,7 @@ class Measured:
         self.checkpoints = sum(begin_ms <= report.triggered_ms < end_ms for report in checkpoints)
 
     def latency(self) -> dict[str, float]:
-        """Rate and age of the records, in figures."""
+        """Return rate and ages of the records."""
         p50, p90, p99, most = self.arrivals.age_ms(0.5, 0.9, 0.99, 1)
         return {
             "records_per_s": self.arrivals.records_per_s,
@@ -76,7 +76,7 @@ class Measured:
 
     @property
     def bytes_per_record(self) -> float:
-        """What a record takes on the wire between the first two vertices."""
+        """Return the bytes of a record on the wire between the first two vertices."""
         first = self.vertices[0]
         return float(first.bytes_out / max(1, first.operators[-1].records_out))
 
@@ -90,17 +90,17 @@ def measure(
     ended: Callable[[], None] = lambda: None,
     **sink: Any,
 ) -> Measured:
-    """Run the stream that `build` makes into an ArrivalsSink, through a warm-up, then for the seconds asked for.
+    """Run the stream returned by `build` into an ArrivalsSink, through a warm-up, then for the given seconds.
 
-    The warm-up begins with the first record and lasts until `warm_up_records` have come, too. `begun` and `ended` are
-    called at both ends of the window. What else is given goes to the sink.
+    The warm-up begins with the first record and lasts at least until `warm_up_records` have arrived. `begun` and
+    `ended` are called at the start and end of the window. Other arguments are passed to the sink.
     """
     env = environment(arguments)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
         directory = Path(name)
         build(env).sink_to(ArrivalsSink(name, **sink))
         client = env.execute_async("benchmark")
-        wait_until(client, lambda: count_so_far(directory) > 0, "no record has come")
+        wait_until(client, lambda: count_so_far(directory) > 0, "no record has arrived")
         time.sleep(arguments.warm_up)
         wait_until(client, lambda: count_so_far(directory) >= warm_up_records, "records are missing")
         begin = math.ceil(time.time())
@@ -118,7 +118,7 @@ def measure(
 def wait_until(
     client: Any, happened: Callable[[], bool], what: str, timeout_s: float = _TIMEOUT_S, poll_s: float = _POLL_S
 ) -> None:
-    """Wait for something to happen in a job. Raises the job's error if it ends first, TimeoutError saying `what`."""
+    """Wait for a condition in a job. Raises the job's error if it ends first, TimeoutError with `what`."""
     deadline = time.monotonic() + timeout_s
     while not happened():
         status = client.get_job_status().result()

@@ -1,4 +1,4 @@
-"""CPU and memory of a program's processes: Spark's JVM apart from those that run Python."""
+"""CPU and memory of a program's processes, with Spark's JVM separate from Python processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil  # type: ignore[import-untyped]
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """Since their start, over all processes: CPU in seconds, resident memory in bytes."""
+    """Totals over all processes since their start: CPU in seconds, resident memory in bytes."""
 
     jvm_cpu_s: float = 0.0
     python_cpu_s: float = 0.0
@@ -24,7 +24,7 @@ class Usage:
 
 
 def workers() -> list[psutil.Process]:
-    """Spark's Python workers below this process. They are forked by daemons, which a JVM has started."""
+    """Return Spark's Python workers among the descendants of this process: forked by daemons that a JVM started."""
     below = psutil.Process().children(recursive=True)
     virtual_machines = {process.pid for process in below if process.name().startswith("java")}
     daemons = {process.pid for process in below if process.ppid() in virtual_machines}
@@ -32,14 +32,14 @@ def workers() -> list[psutil.Process]:
 
 
 def usage() -> Usage:
-    """Of this process and all that descend from it. What has ended no longer counts."""
+    """Return the usage of this process and its descendants. Ended processes are not included."""
     jvm_cpu_s = python_cpu_s = 0.0
     jvm_bytes = python_bytes = 0
     own = psutil.Process()
     for process in [own, *own.children(recursive=True)]:
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             times = process.cpu_times()
-            # What forked workers share is counted once where the system can tell.
+            # Count memory shared by forked workers once, where the system reports it.
             memory = process.memory_full_info()
             resident = getattr(memory, "pss", 0) or memory.rss
             if process.name().startswith("java"):

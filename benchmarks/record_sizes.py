@@ -1,6 +1,7 @@
 """Throughput by size and kind of record: source → key_by → sink. Items 11 and a part of 14.
 
-Every record is a new object with text of its own: what appears twice in a buffer is pickled once, which would flatter.
+Every record is a new object with distinct text: an object that occurs twice in a buffer is pickled once, which would
+distort the result.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from penstock.datastream import DataStream, StreamExecutionEnvironment
 
 _KEYS = 1000
 _NUMBER_DIGITS = 12
-# What the fields beside the text take, about.
+# Approximate size of the fields besides the text.
 _OTHER_FIELDS_BYTES = 30
 
 
@@ -70,7 +71,7 @@ def main() -> None:
 
     def build(env: StreamExecutionEnvironment) -> DataStream[Any]:
         source = ChunkSource(functools.partial(make, text))
-        # The map makes it a vertex of its own that does next to nothing.
+        # The map is a vertex of its own with almost no work.
         stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "records")
         return stream.key_by(key).map(lambda record: record)
 

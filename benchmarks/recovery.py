@@ -1,8 +1,8 @@
-"""Recovery: a worker is killed (`kill -9`), and records come to the sink again. Item 18.
+"""Recovery: a worker is killed (`kill -9`), until records reach the sink again. Item 18.
 
-The worker is one of those that hold the state. `flowing_s` is from the kill until every subtask of the sink, in the
-next attempt, has got a record; `noticed_s` until the job knew. Between the two lie the restart strategy's delay (of the
-default strategy a second), the start of new tasks, and the reading of their state.
+The worker is one of those that hold state. `flowing_s` is the time from the kill until every subtask of the sink has
+received a record in the next attempt; `noticed_s` the time until the job detected the loss. In between are the restart
+strategy's delay (one second by default), the start of new tasks, and the restore of their state.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
         run = job.start(arguments.parallelism, arguments.checkpoint_interval_ms)
         run.wait_for_flow(arguments.parallelism)
         last = run.wait_for_checkpoints(arguments.checkpoints)[-1]
-        # They are forked in no order, so the largest is one of those with state.
+        # The order in which workers are forked is unspecified, but the largest one is one of those with state.
         victim = max(workers(), key=lambda process: process.memory_info().rss)
         killed_ns = time.time_ns()
         os.kill(victim.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The report: one table for the terminal, the same as Markdown for docs/performance.md."""
+"""The report: a table for the terminal, and the same as Markdown for docs/performance.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def show(rows: list[Row], console: Console) -> None:
 
 
 def as_markdown(rows: list[Row]) -> str:
-    """The same table as text."""
+    """Return the table as Markdown."""
     lines = ["| item | what | " + " | ".join(_HEADINGS[1:]) + " |", "|" + " --- |" * (len(_HEADINGS) + 1)]
     lines += [f"| {row.item} | " + " | ".join(_cells(row)) + " |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -52,14 +52,14 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _named(figure: str) -> str:
-    """The figure without its unit, which stands beside the number."""
+    """Return the name of a figure without its unit, which is shown with the number."""
     for unit in ("_per_s", "_ms", "_mb", "_s"):
         figure = figure.removesuffix(unit)
     return {"mb": "payload"}.get(figure, figure).replace("_", " ")
 
 
 def number(value: float) -> str:
-    """Three digits, thousands apart."""
+    """Format with three significant digits and thousands separators."""
     if abs(value) >= 1000:
         digits = len(str(int(abs(value)))) - 3
         return f"{round(value, -digits):,.0f}"

@@ -1,7 +1,8 @@
-"""Another parallelism: a job goes on from its checkpoint with more tasks, or fewer. Item 19.
+"""Rescaling: a job is restored from its checkpoint with another parallelism. Item 19.
 
-`runs_s` is from the call that starts it until all its tasks run, state read; Spark's session is there already.
-`read_share` is what a task read against what the checkpoint holds of its key groups, of the task that read most.
+`runs_s` is the time from the call that starts it until all its tasks run with restored state; Spark's session already
+exists. `read_share` compares the bytes that a task read with those of its key groups in the checkpoint (maximum over
+tasks).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from penstock.state.key_groups import key_group_range
 
 
 def bytes_by_group(manifest: Path) -> tuple[dict[int, int], int]:
-    """What a checkpoint holds of each key group of the keeper's state; and the number of key groups there are."""
+    """Return the bytes per key group of the keeper's state in a checkpoint, and the number of key groups."""
     content = json.loads(manifest.read_text(encoding="utf-8"))
     (keeper,) = [operator for operator in content["operators"] if operator["state_id"] == KEEPER]
     held: dict[int, int] = {}
@@ -28,7 +29,7 @@ def bytes_by_group(manifest: Path) -> tuple[dict[int, int], int]:
 
 
 def figures(run: Running, parallelism: int, manifest: Path) -> dict[str, float]:
-    """How the start of a run went, from this checkpoint."""
+    """Return the figures of a run's start from this checkpoint."""
     held, groups = bytes_by_group(manifest)
     of_task = [
         sum(held.get(group, 0) for group in key_group_range(subtask, groups, parallelism))
@@ -38,7 +39,7 @@ def figures(run: Running, parallelism: int, manifest: Path) -> dict[str, float]:
     def read_by_task() -> list[int]:
         return [report.restored_bytes for report in run.keeper.subtasks]
 
-    # Tasks report now and then: the first reports are of before they read.
+    # Tasks report periodically: their first reports precede the restore.
     wait_until(run.client, lambda: len(read_by_task()) == parallelism and all(read_by_task()), "not all tasks report")
     read = read_by_task()
     return {
@@ -53,17 +54,17 @@ def main() -> None:
     parser = options(__doc__, state_mb=500)
     parser.add_argument("--to", type=int, nargs="+", default=[4, 1], help="one parallelism after the other")
     arguments = parser.parse_args()
-    told: dict[str, float] = {}
+    collected: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
         job = StateJob(arguments, Path(name))
         job.load(arguments.parallelism)
         for parallelism in arguments.to:
             manifest = job.newest_checkpoint()
             run = job.start(parallelism, arguments.checkpoint_interval_ms)
-            told |= figures(run, parallelism, manifest)
+            collected |= figures(run, parallelism, manifest)
             run.wait_for_checkpoints(1)
             run.cancel()
-    tell(told)
+    tell(collected)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Results: the runs of each measurement, their medians, and whether a goal is reached."""
+"""Results: the runs of each measurement, their medians, and whether goals are reached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.yardstick import REFERENCE_PER_S
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What one run told, and the yardstick (records/s) right before it. No figures: `error` says why."""
+    """The figures of one run, and the yardstick (records/s) right before it. Without figures `error` has the reason."""
 
     figures: dict[str, float]
     yardstick_per_s: float
@@ -28,7 +28,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A figure in the report. `scale`: how fast this machine was, the reference machine being 1."""
+    """A figure of the report. `scale`: speed of this machine relative to the reference machine."""
 
     item: int
     name: str
@@ -40,14 +40,14 @@ class Row:
 
     @property
     def share(self) -> float | None:
-        """Of the yardstick: for rates of records or bytes only."""
+        """Share of the yardstick: for rates of records or bytes only."""
         if self.value is None or not self.goal.scaled or self.goal.bound is Bound.AT_MOST:
             return None
         return self.value / (self.scale * REFERENCE_PER_S)
 
     @property
     def to_reach_here(self) -> float | None:
-        """The goal as it is judged on this machine."""
+        """The goal scaled to this machine."""
         goal = self.goal
         if goal.to_reach is None or not goal.scaled:
             return goal.to_reach
@@ -55,7 +55,7 @@ class Row:
 
     @property
     def reached(self) -> bool | None:
-        """None where there is nothing to reach, or nothing was measured."""
+        """None if there is no goal, or no measurement."""
         to_reach = self.to_reach_here
         if to_reach is None or self.value is None:
             return None
@@ -63,7 +63,7 @@ class Row:
 
 
 def rows_of(measured: list[tuple[Measurement, list[Run]]]) -> list[Row]:
-    """A row for each figure, then those that compare two."""
+    """Return a row for each figure, then those that compare two."""
     rows = [row for measurement, runs in measured for row in _rows(measurement, runs)]
     known = {(row.item, row.name, row.goal.figure): row for row in rows}
     rows += [row for comparison in COMPARISONS for row in _compared(comparison, known)]
@@ -94,7 +94,7 @@ def _compared(comparison: Comparison, known: dict[tuple[int, str, str], Row]) ->
 
 
 def machine() -> dict[str, Any]:
-    """Where and when it was measured."""
+    """Describe the machine and the time of the measurement."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -116,7 +116,7 @@ def _processor() -> str:
 
 
 def write_json(path: Path, about: dict[str, Any], measured: list[tuple[Measurement, list[Run]]]) -> None:
-    """All runs with all their figures; `judged` is what the table shows."""
+    """Write all runs with all their figures; `judged` contains the rows of the table."""
     content = {
         **about,
         "arguments": sys.argv[1:],

@@ -1,10 +1,10 @@
-"""`make bench`: run the measurements, each in processes of its own, several times; show medians, write them as JSON.
+"""`make bench`: run the measurements several times, each in its own processes; print medians and write them as JSON.
 
-    python benchmarks/run.py                   everything, three runs of each: hours
-    python benchmarks/run.py --only 1,3,6      these items
-    python benchmarks/run.py --quick           one short run of each: do the programs work? The figures mean little.
+    python benchmarks/run.py                   all items, three runs of each: several hours
+    python benchmarks/run.py --only 1,3,6      selected items
+    python benchmarks/run.py --quick           one short run of each, as a smoke test; the figures are not meaningful
 
-Nothing is asserted: a figure that is missed is printed as missed.
+Nothing is asserted: missed goals are printed as missed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _QUICK_SECONDS = 5
 _QUICK_WARM_UP = 3
 _MARGIN_S = 900
 _ERROR_LINES = 3
-# Where the output is no terminal, whose width would be known.
+# Width of the output if it is not a terminal.
 _WIDTH = 150
 
 
 def command(measurement: Measurement, quick: bool) -> list[str]:
-    """How to start a measurement's program."""
+    """Return the command that starts a measurement's program."""
     words = [sys.executable, "-m", f"benchmarks.{measurement.program}", *measurement.options]
     if quick:
         words += measurement.quick_options
@@ -50,7 +50,7 @@ def command(measurement: Measurement, quick: bool) -> list[str]:
 
 
 def run_once(measurement: Measurement, quick: bool) -> Run:
-    """The yardstick, then the program. What it leaves running is ended."""
+    """Measure the yardstick, then run the program, and kill processes that it leaves behind."""
     yardstick = _output([sys.executable, "-m", "benchmarks.yardstick"], 120)[0]
     per_s = json.loads(yardstick)["records_per_s"]
     try:
@@ -63,13 +63,13 @@ def run_once(measurement: Measurement, quick: bool) -> Run:
 
 
 def _output(words: list[str], timeout_s: float) -> tuple[str, str]:
-    """Standard output and error of a command. Raises ChildProcessError if it fails."""
+    """Return standard output and error of a command. Raises ChildProcessError if it fails."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(words, cwd=_ROOT, text=True, start_new_session=True, **pipes) as process:  # type: ignore[call-overload]
         try:
             output, errors = process.communicate(timeout=timeout_s)
         except BaseException:
-            # Its session has no other processes than those that it started.
+            # Its session contains only processes that it started.
             os.killpg(process.pid, signal.SIGKILL)
             raise
     if process.returncode:
@@ -78,7 +78,7 @@ def _output(words: list[str], timeout_s: float) -> tuple[str, str]:
 
 
 def options() -> argparse.Namespace:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="ITEMS", help="such as 1,3,6")
     parser.add_argument("--runs", type=int, default=3)
@@ -98,9 +98,9 @@ def options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the selected items."""
     arguments = options()
-    # So that a run that is ended takes its processes with it.
+    # A terminated run kills its processes too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
     chosen = [m for m in catalogue.MEASUREMENTS if m.item in arguments.items]
@@ -120,7 +120,7 @@ def main() -> None:
             place = f"{number} of {len(chosen)}, run {index + 1} of {count}"
             with console.status(f"{place}: item {measurement.item}, {measurement.name}"):
                 runs.append(run_once(measurement, arguments.quick))
-        # After each: what took hours must not be lost to an interruption.
+        # Write after each measurement: an interruption must not lose hours of results.
         write_json(path, about, measured)
         for row in rows_of([(measurement, runs)])[:1]:
             console.print(f"{row.item:>2}  {row.name:<32} {row.error or report.number(row.value or 0)} {row.goal.unit}")

@@ -1,4 +1,4 @@
-"""The simulator with many subtasks: events a second, and how long a job of n subtasks takes. A part of 14.
+"""The simulator with many subtasks: events per second, and duration of a job with n subtasks. Part of item 14.
 
 source → map → map → sink, unchained, ten records for each subtask of the source, one run with a quiet schedule.
 """

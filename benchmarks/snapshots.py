@@ -1,7 +1,7 @@
-"""Checkpoints of a state of some size: how long, how much is written, what a task stands still for. Items 16 and 17.
+"""Checkpoints of state of a given size: duration, bytes written, pause of a task. Items 16 and 17.
 
-The first checkpoint is full; those after it hold what has changed since the one before. Times are the coordinator's own
-reports: of a checkpoint from its trigger to its manifest, of a task those of the slowest subtask.
+The first checkpoint is full; later ones contain the changes since the previous one. Times are those of the
+coordinator's reports: of a checkpoint from trigger to manifest, of tasks those of the slowest subtask.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LINES_WRITTEN_S = 1.5
 
 
 def figures(full: Any, changes: list[Any]) -> dict[str, float]:
-    """What the reports say. Raises ValueError if the first checkpoint was not a full one."""
+    """Return the figures of the reports. Raises ValueError if the first checkpoint was not full."""
     if full.written_bytes != full.total_bytes:
         raise ValueError(f"checkpoint {full.checkpoint_id} was not full: {full.written_bytes} of {full.total_bytes}")
     every = [full, *changes]

@@ -1,6 +1,6 @@
-"""Start: `import penstock`, `penstock --help`, and from `python job.py` to the first record out. Item 12.
+"""Start: `import penstock`, `penstock --help`, and from `python job.py` to the first record of output. Item 12.
 
-Whole processes, as a user waits for them: the interpreter's own start is in each figure, and told beside them.
+Complete processes, as users experience them: each figure includes the start of the interpreter, which is also reported.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _TIMEOUT_S = 120
 
 
 def run_s(*command: str) -> float:
-    """How long a command takes from start to end, in seconds."""
+    """Return the duration of a command in seconds."""
     began = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=_TIMEOUT_S)
     return time.perf_counter() - began
 
 
 def first_line_s(*command: str) -> tuple[float, float]:
-    """When a command's first line of output came, and when it ended, in seconds after its start."""
+    """Return when a command printed its first line, and when it ended, in seconds after its start."""
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -45,7 +45,7 @@ def main() -> None:
     rounds = range(parser.parse_args().rounds)
     python = sys.executable
     penstock = str(Path(python).with_name("penstock"))
-    # The first time reads files that are in memory afterwards.
+    # Discard the first run, which reads files that are cached afterwards.
     run_s(penstock, "--help")
     record_s, job_s = first_line_s(python, str(_JOB))
     tell(

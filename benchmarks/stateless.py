@@ -1,6 +1,6 @@
 """Stateless: source → map → filter → sink, all in one chain. Item 3.
 
-The filter keeps every second record; what is counted are the records before it.
+The filter keeps every second record; the records before it are counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KEPT = 0.5
 
 
 def numbered(subtasks: int, numbers: range) -> list[tuple[int, int]]:
-    """(key, turn): a subtask makes every p-th number, so turns are even and odd in each."""
+    """Return (key, turn): a subtask generates every p-th number, so turns are even and odd in each."""
     return [(i * 2654435761 % 1000, i // subtasks) for i in numbers]
 
 

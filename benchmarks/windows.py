@@ -1,7 +1,7 @@
 """Event-time windows: source → timestamps → key_by → window → aggregate → sink, 1,000 keys. Item 5.
 
-Event time goes on by a second every 100,000 records, so a window of a second has 100 records of each key. A result says
-how many records it stands for; in sliding windows of ten panes each record is in ten results.
+Event time advances by a second every 100,000 records, so a window of a second has 100 records per key. A result
+contains its number of records; in sliding windows of ten panes each record is in ten results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Reading = tuple[int, int, int]
 
 
 class Total(AggregateFunction[Reading, Reading, Reading]):
-    """Key, sum and number of a window's records."""
+    """Aggregates key, sum and number of a window's records."""
 
     def create_accumulator(self) -> Reading:
         return 0, 0, 0

@@ -1,7 +1,7 @@
 """Batched word count over text: penstock, PySpark's RDDs, PySpark's DataFrames with a Python split. Item 10.
 
-Each counts the same file, writes the counts to text files, and is timed from the call that starts the job to its end,
-in a session that has run a small job before: the time is that of the work, not of a start.
+Each one counts the same file, writes the counts to text files, and is timed from the call that starts the job to its
+end, in a session that has already run a small job: start-up time is excluded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SMALL_MB = 1
 
 
 def text_file(directory: Path, megabytes: int) -> Path:
-    """A file of that size, made once: words by Zipf's law, from a seed."""
+    """Return a file of that size, created once: words by Zipf's law, with a fixed seed."""
     path = directory / f"words-{megabytes}mb.txt"
     size = megabytes * 1_000_000
     if path.exists() and path.stat().st_size >= size:
@@ -76,7 +76,7 @@ def _session(parallelism: int) -> Any:
 
     from penstock.spark.driver.java import find_java, quiet_home
 
-    # The same Java and Python as penstock's; all else as Spark has it.
+    # The same Java and Python as penstock; Spark's defaults otherwise.
     os.environ["JAVA_HOME"] = str(quiet_home(find_java(os.environ), os.environ))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{parallelism}]").config("spark.driver.memory", "4g")

@@ -1,7 +1,7 @@
-"""The yardstick: how fast one core runs a plain Python loop that counts keys in a dict.
+"""The yardstick: speed of a plain Python loop that counts keys in a dict, on one core.
 
-Machines differ by a factor of three and more, so every figure is also given as a share of what this loop makes at the
-same moment on the same machine. Prints records/s as JSON: `python -m benchmarks.yardstick`.
+Machines differ by a factor of three and more, so figures are also given relative to the speed of this loop on the same
+machine at the same time. Prints records/s as JSON: `python -m benchmarks.yardstick`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import statistics
 import time
 
 REFERENCE_PER_S = 11_700_000
-"""On the 2-core machine that the figures to reach were set for."""
+"""On the 2-core machine for which the goals were set."""
 
 _RECORDS = 3_000_000
 _ROUNDS = 3
 
 
 def count_keys(records: int) -> dict[int, int]:
-    """1,000 keys, counted."""
+    """Count 1,000 keys."""
     counts: dict[int, int] = {}
     for i in range(records):
         k = i * 2654435761 % 1000
@@ -27,7 +27,7 @@ def count_keys(records: int) -> dict[int, int]:
 
 
 def records_per_s() -> float:
-    """The median of a few rounds."""
+    """Return the median of several rounds."""
     rates = []
     for _ in range(_ROUNDS):
         began = time.perf_counter()

@@ -1,8 +1,8 @@
-"""From files to files: read CSV, keep some, write JSON lines.
+"""From files to files: read CSV, filter records, write JSON lines.
 
-Part files appear under their final names when they are whole: whoever reads the directory sees each line once.
+Part files appear under their final names when they are complete: readers of the directory see each line once.
 
-    penstock run examples/files.py                           two small files of its own
+    penstock run examples/files.py                           with two small files of its own
     penstock run examples/files.py 'logs/*.csv.gz' out
 """
 

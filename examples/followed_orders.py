@@ -1,6 +1,6 @@
-"""A job in your hands: start it, look at it while it runs, take results as they come, and stop it.
+"""Controlling a job: start it, inspect it while it runs, take results as they arrive, and cancel it.
 
-The source never ends by itself: ten orders a second. After twenty big ones the job is cancelled.
+The source is unbounded: ten orders per second. After twenty large ones the job is cancelled.
 
     penstock run examples/followed_orders.py
 """

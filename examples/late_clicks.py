@@ -1,6 +1,6 @@
-"""Windows, and what comes too late for them: clicks a page in ten seconds, late ones on a side output.
+"""Windows and late records: clicks per page in ten seconds, with late ones on a side output.
 
-A watermark after each click makes the lateness the same in each run. In batched mode nothing is ever late.
+A watermark after each click makes the late records the same in each run. In batched mode no record is late.
 
     penstock run examples/late_clicks.py
 """
@@ -10,7 +10,7 @@ from penstock.common.watermark_strategy import WatermarkGenerator
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.datastream.window import TumblingEventTimeWindows
 
-# (page, event time in seconds), in the order of arrival. 12 comes in time by the skin of its teeth, 3 does not.
+# (page, event time in seconds), in the order of arrival. 12 is just in time, 3 is late.
 CLICKS = [("home", 1), ("home", 4), ("shop", 9), ("home", 14), ("shop", 21), ("home", 12), ("home", 3), ("shop", 33)]
 LATE = OutputTag("late clicks")
 

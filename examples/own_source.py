@@ -1,7 +1,7 @@
-"""A source of your own: the first so many terms of some series, each series a split with a position.
+"""A custom source: the first terms of several series, each series a split with a position.
 
-An enumerator hands out splits, readers read them: here only `read` is new, the rest comes with penstock. It returns a
-chunk and where to go on, so a restart goes on in the middle of a series; docs/connectors.md tells more.
+An enumerator assigns splits, readers read them: only `read` is new here, the rest is part of penstock. It returns a
+chunk and the next position, so a restart continues in the middle of a series; see docs/connectors.md.
 
     penstock run -p 2 examples/own_source.py
 """
@@ -53,4 +53,4 @@ class PowersSource(Source):
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.from_source(PowersSource(bases=3, count=5), WatermarkStrategy.no_watermarks(), "powers").print()
-env.execute("a source of one's own")
+env.execute("custom source")

@@ -1,7 +1,7 @@
-"""State and timers: tell of each sensor that said nothing for more than a minute of event time.
+"""State and timers: report each sensor without readings for more than a minute of event time.
 
-Readings come out of order, so each waits for a timer of its own time: timers fire in the order of time, whatever the
-order of arrival. Then it sets the alarm, which tells of silence if no reading came in between.
+Readings arrive out of order, so each waits for a timer of its own timestamp: timers fire in timestamp order,
+whatever the order of arrival. The reading then registers the alarm, which fires if no reading follows in time.
 
     penstock run examples/silent_sensors.py
 """

@@ -1,4 +1,4 @@
-"""Word count: split, key, add up. The counts run, so each word comes with its number so far.
+"""Word count: split, key, sum. Each word is printed with its running count.
 
 penstock run examples/word_count.py
 penstock run -D execution.runtime-mode=BATCH examples/word_count.py     only the last count of each word

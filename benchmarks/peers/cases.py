@@ -1,4 +1,4 @@
-"""What is measured: each figure on each peer, in the variants that are worth trying."""
+"""The measurements: each figure on each peer, in the variants worth trying."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIGURES = {
 }
 RATES = (1, 1_000, 20_000, 100_000)
 
-# name: mode, bundle size, bundle time (ms), buffer timeout (ms); -1: as it comes
+# name: mode, bundle size, bundle time (ms), buffer timeout (ms); -1: the default
 PYFLINK_THROUGHPUT = {
     "as it comes": ("process", -1, -1, -1),
     "bundles of 10,000": ("process", 10_000, -1, -1),
@@ -29,7 +29,7 @@ PYFLINK_LATENCY = {
     "bundles of 1,000 or 10 ms, 5 ms buffers": ("process", 1_000, 10, 5),
     "threads, 5 ms buffers": ("thread", -1, -1, 5),
 }
-# What the process modes come nowhere near; and where the seconds of a bundle are known from 1,000 records/s.
+# Rates far beyond the process modes; and those for which 1,000 records/s already show the delay of a bundle.
 LEFT_OUT = {"as it comes": (1, 20_000, 100_000), "bundles of 1,000 or 10 ms, 5 ms buffers": (100_000,)}
 # 20,000 were three times slower and more. Larger ones were not measured.
 SPARK_BATCH = 100_000
@@ -37,7 +37,7 @@ SPARK_BATCH = 100_000
 
 @dataclass(frozen=True)
 class Case:
-    """One measurement. `rate`: records/s, 0 for as fast as it goes."""
+    """One measurement. `rate`: records/s, 0 for no limit."""
 
     figure: str
     peer: str
@@ -47,15 +47,15 @@ class Case:
 
     @property
     def warm_up(self) -> float:
-        """Seconds after the first record, at least. Spark's first batches are slow, and what arose meanwhile waits."""
+        """Minimum seconds after the first record. Spark's first batches are slow, and a backlog builds up meanwhile."""
         return 15.0 if self.peer == "spark" and self.rate else 0.0
 
     @property
     def seconds(self) -> float:
-        """Of measurement, at least: one record a second makes few records, and Spark's batches take seconds."""
+        """Minimum seconds of measurement: one record per second gives few records, and Spark's batches take seconds."""
         if self.rate == 1:
             return 20.0
-        # So do large bundles' windows.
+        # Windows of large bundles take long as well.
         return 15.0 if self.peer == "spark" or (self.peer, self.figure) == ("pyflink", "5") else 0.0
 
     @property
@@ -64,7 +64,7 @@ class Case:
         return f"figure {self.figure}{rate}, {self.peer} ({self.variant})"
 
     def command(self, environments: Environments, directory: Path) -> list[str]:
-        """The program and its arguments; the files with its counts go to `directory`."""
+        """Return the program and its arguments; its counter files are written to `directory`."""
         common = [self.figure, str(self.rate), self.options[0], str(directory)]
         if self.peer == "flink-java":
             assert environments.jar is not None
@@ -77,7 +77,7 @@ class Case:
 
 
 def all_cases() -> Iterator[Case]:
-    """In the order in which they are run: a figure's peers one after another, under like conditions."""
+    """Yield the cases in their order of execution: the peers of a figure consecutively, under similar conditions."""
     for figure in FIGURES:
         for rate in RATES if figure == "6" else (0,):
             for peer in PEERS:

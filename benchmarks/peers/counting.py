@@ -1,11 +1,12 @@
-"""What the last operator of each job counts, the same for all peers (FlinkJobs.java has it once more, in Java).
+"""Counters of the last operator of each job, the same for all peers (FlinkJobs.java has a Java version).
 
-Each subtask appends lines of JSON to a file of its own in one directory; `measuring.py` reads them. All times are
-microseconds since 1970, `n` is the number of records so far. A process that is killed loses a quarter of a second.
+Each subtask appends lines of JSON to its own file in one directory; `measuring.py` reads them. All times are
+microseconds since 1970, `n` is the number of records so far. A process that is killed loses at most a quarter of a
+second.
 
     {"at": ..., "n": ...}                          throughput
-    {"at": ..., "n": ..., "latencies": [[tenths of a millisecond, records], ...]}     since the line before
-    {"at": ..., "window": end in ms, "n": records in this window, as far as they came in one go}
+    {"at": ..., "n": ..., "latencies": [[tenths of a millisecond, records], ...]}     since the previous line
+    {"at": ..., "window": end in ms, "n": records in this window, as far as they were emitted together}
 
 Imports the standard library only: it runs in every peer's environment.
 """
@@ -28,7 +29,7 @@ def now_us():
 
 
 class Counter:
-    """`weight`: how many records of the source one record seen here stands for."""
+    """`weight`: number of source records that one record here represents."""
 
     def __init__(self, directory, weight=1):
         self._file = (Path(directory) / f"{uuid.uuid4()}.jsonl").open("w", buffering=1)
@@ -40,20 +41,23 @@ class Counter:
         self._in_window = 0
 
     def seen(self, count):
-        """`count` records so far. To be called each STRIDE records or so: the caller counts, which is cheapest."""
+        """Record that `count` records arrived so far.
+
+        Call it about every STRIDE records: counting in the caller is cheapest.
+        """
         now = now_us()
         if now - self._written_at >= INTERVAL_US:
             self._write({"at": now, "n": count * self._weight})
             self._written_at = now
 
     def more(self, count):
-        """So many records more, for callers that have nowhere to keep their number."""
+        """Add to the number of records, for callers that can't keep it."""
         before, self._seen = self._seen, self._seen + count
         if before // STRIDE != self._seen // STRIDE:
             self.seen(self._seen)
 
     def arrived(self, created_us):
-        """A record, for its latency."""
+        """Record the latency of a record."""
         now = now_us()
         self._seen += 1
         tenths = (now - created_us) // 100
@@ -64,7 +68,7 @@ class Counter:
             self._written_at = now
 
     def window(self, end_ms, count):
-        """One key's result of the window that ends at `end_ms`."""
+        """Record one key's result of the window that ends at `end_ms`."""
         if end_ms != self._window and self._in_window:
             self._write({"at": self._written_at, "window": self._window, "n": self._in_window})
             self._in_window = 0
@@ -78,5 +82,5 @@ class Counter:
 
 @functools.cache
 def counter_of_process(directory):
-    """For engines that make functions anew for each batch."""
+    """Return the counter of this process, for engines that create functions per batch."""
     return Counter(directory)

@@ -1,7 +1,7 @@
-"""The peers' environments, made on first use under .venv-peers/ and used again: two venvs and one jar.
+"""The peers' environments, created on first use under .venv-peers/ and reused: two venvs and one jar.
 
-Versions are PyFlink's own choice and Spark's own choice of what they stand on; nothing is taken but from the package
-index that pip is set up for.
+PyFlink and Spark determine the versions of their dependencies; packages come only from the index for which pip is
+configured.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PLACE = ROOT / ".venv-peers"
 
-# setuptools: apache-beam 2.61 asks for pkg_resources, and venvs of Python 3.12 and newer come without.
+# setuptools: apache-beam 2.61 needs pkg_resources, which venvs of Python 3.12 and newer do not include.
 PYFLINK = ("apache-flink==2.3.0", "setuptools<80")
 SPARK = ("pyspark>=4.3,<4.4", "pandas>=2.2,<3", "pyarrow>=18", "numpy", "protobuf>=6.33,<8")
 
 
 class NotThereError(Exception):
-    """A peer can't run here; the message says why."""
+    """A peer can't run here; the message states the reason."""
 
 
 @dataclass(frozen=True)
 class Environments:
-    """Programs and settings of all peers that can run here, and for the others why they can't."""
+    """Programs and settings of all available peers, and the reasons why others are unavailable."""
 
     python: Mapping[str, Path]
     jar: Path | None
@@ -41,20 +41,20 @@ class Environments:
     variables: Mapping[str, str]
 
     def variables_of(self, peer: str) -> dict[str, str]:
-        """What its processes find in their environment beside what is there anyway."""
+        """Return the environment variables of its processes in addition to the inherited ones."""
         variables = dict(self.variables)
         if peer in self.python:
-            # As in an activated venv: PyFlink's embedded interpreter finds its packages by it.
+            # As in an activated venv: PyFlink's embedded interpreter uses it to find its packages.
             variables["PATH"] = os.pathsep.join([str(self.python[peer].parent), os.environ["PATH"]])
             variables["VIRTUAL_ENV"] = str(self.python[peer].parents[1])
         if peer == "pyflink":
-            # Else a local job's functions run in the client's own process.
+            # Otherwise functions of a local job run in the client's process.
             variables["_python_worker_execution_mode"] = "process"
         return variables
 
 
 def prepare(peers: Sequence[str]) -> Environments:
-    """Make what these peers (`penstock`, `pyflink`, `flink-java`, `spark`) need."""
+    """Prepare the environments of these peers (`penstock`, `pyflink`, `flink-java`, `spark`)."""
     PLACE.mkdir(exist_ok=True)
     (PLACE / ".gitignore").write_text("*\n", encoding="utf-8")
     python: dict[str, Path] = {"penstock": Path(sys.executable)}
@@ -65,11 +65,11 @@ def prepare(peers: Sequence[str]) -> Environments:
     except ConfigurationError as error:
         missing.update(dict.fromkeys(peers, str(error)))
         return Environments(python, None, None, missing, variables)
-    for name, wanted, users in (("pyflink", PYFLINK, ("pyflink", "flink-java")), ("spark", SPARK, ("spark",))):
+    for name, requirements, users in (("pyflink", PYFLINK, ("pyflink", "flink-java")), ("spark", SPARK, ("spark",))):
         if not set(users) & set(peers):
             continue
         try:
-            python[name] = _venv(name, wanted)
+            python[name] = _venv(name, requirements)
         except NotThereError as error:
             missing.update(dict.fromkeys(users, str(error)))
     jar = lib = None
@@ -82,29 +82,29 @@ def prepare(peers: Sequence[str]) -> Environments:
     return Environments(python, jar, lib, missing, variables)
 
 
-def _venv(name: str, wanted: Sequence[str]) -> Path:
+def _venv(name: str, requirements: Sequence[str]) -> Path:
     place = PLACE / name
     python = place / "bin" / "python"
     done = place / "installed.txt"
-    if done.exists() and done.read_text(encoding="utf-8") == "\n".join(wanted):
+    if done.exists() and done.read_text(encoding="utf-8") == "\n".join(requirements):
         return python
     base = _base_python()
-    print(f"Installing {', '.join(wanted)} into {place.relative_to(ROOT)} (a minute or two) ...", flush=True)
+    print(f"Installing {', '.join(requirements)} into {place.relative_to(ROOT)} (a minute or two) ...", flush=True)
     shutil.rmtree(place, ignore_errors=True)
     _run([base, "-m", "venv", str(place)])
-    _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])
-    done.write_text("\n".join(wanted), encoding="utf-8")
+    _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements])
+    done.write_text("\n".join(requirements), encoding="utf-8")
     return python
 
 
 def _base_python() -> str:
-    """The newest Python that PyFlink has wheels for, penstock's own before others."""
+    """Return the newest Python for which PyFlink has wheels, preferring penstock's own."""
     if sys.version_info[:2] in ((3, 11), (3, 12)):
         return sys.executable
     for name in ("python3.12", "python3.11"):
         if found := shutil.which(name):
             return found
-    raise NotThereError("PyFlink 2.3 has wheels for Python 3.9 to 3.12, there is neither 3.11 nor 3.12 here")
+    raise NotThereError("PyFlink 2.3 has wheels for Python 3.9 to 3.12, but neither 3.11 nor 3.12 is installed")
 
 
 def _flink_lib(python: Path) -> Path:
@@ -113,13 +113,13 @@ def _flink_lib(python: Path) -> Path:
 
 
 def _compiled(lib: Path) -> Path:
-    """FlinkJobs.java against the jars of the wheel."""
+    """Compile FlinkJobs.java against the jars of the wheel."""
     source, jar = HERE / "FlinkJobs.java", PLACE / "flink-jobs.jar"
     if jar.exists() and jar.stat().st_mtime > source.stat().st_mtime:
         return jar
     compiler, archiver = _tool("javac"), _tool("jar")
     if compiler is None or archiver is None:
-        raise NotThereError("no JDK: there is no javac in JAVA_HOME or on the PATH")
+        raise NotThereError("no JDK: javac is neither in JAVA_HOME nor on the PATH")
     classes = PLACE / "classes"
     shutil.rmtree(classes, ignore_errors=True)
     _run([compiler, "-nowarn", "--release", "17", "-d", str(classes), "-cp", f"{lib}/*", str(source)])

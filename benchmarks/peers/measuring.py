@@ -1,7 +1,7 @@
-"""One measurement: a fresh process tree, given time to warm up, watched over a window, and ended with all its children.
+"""One measurement: start a new process tree, warm up, observe a window, and kill the tree.
 
-The window begins `warm_up` seconds after the first record and is `seconds` long. What the job's counters wrote (see
-counting.py) is read when the tree is gone.
+The window begins `warm_up` seconds after the first record and lasts `seconds`. The job's counter files (see
+counting.py) are read after the tree has ended.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ _AT_ONCE_US = 300_000
 
 
 class FailedError(Exception):
-    """The job failed, or gave no figures in time."""
+    """The job failed, or did not produce figures in time."""
 
 
 def measure(command: list[str], directory: Path, variables: Mapping[str, str], warm_up: float, seconds: float) -> Line:
-    """Run `command`; `records_per_s`, and where ages were noted `p50_ms`, `p90_ms`, `p99_ms`. Raises FailedError."""
+    """Run `command`; return `records_per_s` and, if ages are recorded, `p50_ms`, `p90_ms`, `p99_ms`.
+
+    Raises FailedError.
+    """
     with tempfile.TemporaryFile("w+") as output:
         root = subprocess.Popen(
             command,
@@ -52,7 +55,7 @@ def measure(command: list[str], directory: Path, variables: Mapping[str, str], w
             while time.monotonic() < deadline and root.poll() is None:
                 time.sleep(0.1)
             if root.returncode is not None:
-                raise FailedError(f"ended by itself with {root.returncode}")
+                raise FailedError(f"exited with {root.returncode}")
         except FailedError as error:
             output.seek(0)
             raise FailedError(f"{error}\n{output.read()[-_OUTPUT_CHARS:]}") from None
@@ -70,14 +73,14 @@ def _wait(root: subprocess.Popen[bytes], directory: Path, limit_s: float) -> Non
     deadline = time.monotonic() + limit_s
     while not any(path.stat().st_size for path in directory.glob("*.jsonl")):
         if root.poll() is not None:
-            raise FailedError(f"ended with {root.returncode} before its first record")
+            raise FailedError(f"exited with {root.returncode} before its first record")
         if time.monotonic() > deadline:
             raise FailedError(f"no record within {limit_s:.0f} s")
         time.sleep(0.1)
 
 
 def end_tree(root: subprocess.Popen[bytes]) -> None:
-    """Kill the process and all that came of it: also those that made themselves leaders of a group."""
+    """Kill the process and all its descendants, including those that lead their own process groups."""
     for _ in range(3):
         for pid in _session(root.pid):
             with contextlib.suppress(ProcessLookupError):
@@ -97,12 +100,12 @@ def _session(leader: int) -> list[int]:
 
 
 def _read(path: Path) -> list[Line]:
-    # A line that was being written when the process was killed has no end.
+    # The last line may be incomplete if the process was killed while writing.
     return [json.loads(text) for text in path.read_text().splitlines(keepends=True) if text.endswith("\n")]
 
 
 def figures(files: list[list[Line]], warm_up: float, seconds: float) -> Line:
-    """What the lines of all subtasks say of the window."""
+    """Return the figures of the window from the lines of all subtasks."""
     files = [lines for lines in files if lines]
     begin = min(lines[0]["at"] for lines in files) + warm_up * 1e6
     end = begin + seconds * 1e6
@@ -116,7 +119,7 @@ def figures(files: list[list[Line]], warm_up: float, seconds: float) -> Line:
 
 
 def _at(lines: list[Line], at: float) -> float:
-    """Records of a subtask at a time, between two lines in a straight line."""
+    """Interpolate the number of records of a subtask at a time, between two lines."""
     before: Line | None = None
     for line in lines:
         if line["at"] >= at:
@@ -130,9 +133,9 @@ def _at(lines: list[Line], at: float) -> float:
 
 
 def _by_windows(lines: Iterable[Line], begin: float, end: float) -> float:
-    """Records of whole windows, over the time from the first firing's end to the last one's.
+    """Return the rate of complete windows, from the end of the first firing to the end of the last one.
 
-    Where an engine holds results back, several windows fire at once; they count as one, or the first would count whole.
+    If an engine delays results, several windows fire at once; they count as one, else the first would count completely.
     """
     counts: Counter[int] = Counter()
     fired: dict[int, int] = defaultdict(int)
@@ -140,7 +143,7 @@ def _by_windows(lines: Iterable[Line], begin: float, end: float) -> float:
         counts[line["window"]] += line["n"]
         fired[line["window"]] = max(fired[line["window"]], line["at"])
     firings: list[tuple[int, int]] = []
-    # The last window may not have fired for all keys.
+    # The last window may not have fired for all keys yet.
     for window in sorted(fired)[:-1]:
         if not begin <= fired[window] <= end:
             continue
@@ -149,7 +152,7 @@ def _by_windows(lines: Iterable[Line], begin: float, end: float) -> float:
         else:
             firings.append((fired[window], counts[window]))
     if len(firings) < 2:
-        raise FailedError(f"windows fired {len(firings)} times while it was watched: too few for a rate")
+        raise FailedError(f"windows fired {len(firings)} times during the observation: too few for a rate")
     return sum(count for _, count in firings[1:]) * 1e6 / (firings[-1][0] - firings[0][0])
 
 

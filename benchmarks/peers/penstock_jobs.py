@@ -1,4 +1,4 @@
-"""The four jobs on penstock, through its public API.
+"""The four jobs in penstock, using its public API.
 
 python penstock_jobs.py FIGURE RATE BUFFER_TIMEOUT_MS DIRECTORY
 """

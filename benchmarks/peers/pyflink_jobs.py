@@ -1,8 +1,8 @@
-"""The four jobs on PyFlink. Records come from FlinkJobs.Source, or, without its jar, from a range and a Python map.
+"""The four jobs in PyFlink. The source is FlinkJobs.Source, or, without its jar, a range and a Python map.
 
 python pyflink_jobs.py FIGURE RATE BUFFER_TIMEOUT_MS DIRECTORY JAR MODE BUNDLE_SIZE BUNDLE_TIME_MS
 
-JAR `-`: there is none. MODE is process or thread. BUNDLE_SIZE and BUNDLE_TIME_MS -1: as it comes.
+JAR `-`: no jar. MODE is process or thread. BUNDLE_SIZE and BUNDLE_TIME_MS -1: the default.
 """
 
 import sys
@@ -51,7 +51,7 @@ class TimedRunningCount(RunningCount):
 
 
 class CountAndDrop(FlatMapFunction):
-    """In place of a sink: PyFlink's sinks are Java."""
+    """Replaces a sink: PyFlink's sinks are in Java."""
 
     def __init__(self, directory):
         self.directory = directory

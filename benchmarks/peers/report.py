@@ -1,4 +1,4 @@
-"""The results as a table with ratios, and as JSON."""
+"""Prints the results as a table with ratios, and writes them as JSON."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from rich.table import Table
 
 from benchmarks.peers.cases import FIGURES, PEERS, Case
 
-# A job that takes less than this share of what it is offered queues up the rest: its latency only tells for how long.
+# A job below this share of the offered rate has a growing backlog: its latency depends on the duration of the run.
 KEPT_UP = 0.95
 
 
 @dataclass
 class Result:
-    """All runs of one case; `error` if there was one."""
+    """All runs of one case; `error` if it failed."""
 
     case: Case
     runs: list[dict[str, Any]] = field(default_factory=list)
     error: str = ""
 
     def median(self, name: str) -> float | None:
-        """Over the runs, None if there is no such figure."""
+        """Return the median over the runs, None if there is no such figure."""
         values = [run[name] for run in self.runs if run.get(name) is not None]
         return statistics.median(values) if values else None
 
     @property
     def keeps_up(self) -> bool:
-        """Whether it took all that came."""
+        """Whether it processed the offered rate."""
         return not self.case.rate or (self.median("records_per_s") or 0) >= KEPT_UP * self.case.rate
 
     def as_dict(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Result:
 
 
 def best_of(results: Iterable[Result]) -> Result | None:
-    """The fastest; where a rate was given, the lowest p99 of those that kept up, else of all."""
+    """Return the fastest; at a given rate, the lowest p99 of those that kept up, else of all."""
     able = [result for result in results if result.runs]
     if not able:
         return None
@@ -54,7 +54,7 @@ def best_of(results: Iterable[Result]) -> Result | None:
 
 
 def groups(results: Sequence[Result]) -> dict[tuple[str, int], dict[str, list[Result]]]:
-    """By figure and rate, then by peer."""
+    """Group by figure and rate, then by peer."""
     grouped: dict[tuple[str, int], dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
     for result in results:
         grouped[result.case.figure, result.case.rate][result.case.peer].append(result)
@@ -62,12 +62,12 @@ def groups(results: Sequence[Result]) -> dict[tuple[str, int], dict[str, list[Re
 
 
 def print_report(results: Sequence[Result], yardstick: Sequence[float], missing: dict[str, str]) -> None:
-    """What was measured, each peer's best first, and how penstock's best compares with it."""
+    """Print the figures, each peer's best first, and their ratio to penstock's best."""
     console = Console(width=None if Console().is_terminal else 130)
     told = " and ".join(f"{rate:,.0f}" for rate in yardstick)
-    console.print(f"\nThe yardstick made {told} records/s on one core, before and after.")
+    console.print(f"\nThe yardstick was {told} records/s on one core, before and after.")
     for peer, reason in missing.items():
-        console.print(f"{peer}: passed over. {reason}", style="yellow")
+        console.print(f"{peer}: skipped. {reason}", style="yellow")
     for (figure, rate), peers in groups(results).items():
         latency = bool(rate)
         table = Table(title=f"{figure}. {FIGURES[figure]}" + (f", {rate:,} records/s" if rate else ""))
@@ -87,7 +87,7 @@ def print_report(results: Sequence[Result], yardstick: Sequence[float], missing:
 
 
 def ratio(own: Result | None, other: Result) -> str:
-    """penstock's rate, or p99, as a multiple of the other's. Above 1 is good for a rate, below 1 for a latency."""
+    """Return penstock's rate, or p99, relative to the other's. Above 1 is better for a rate, below 1 for a latency."""
     name = "p99_ms" if other.case.rate else "records_per_s"
     ours, theirs = own.median(name) if own else None, other.median(name)
     if other.case.peer == "penstock" or ours is None or not theirs:

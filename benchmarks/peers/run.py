@@ -1,7 +1,7 @@
-"""`make bench-peers`: penstock beside PyFlink, Flink in Java and PySpark, on the same four jobs.
+"""`make bench-peers`: compares penstock with PyFlink, Flink in Java and PySpark, on the same four jobs.
 
-Every variant of every peer is measured once; then, where the figure is a throughput, each peer's best one again until
-there are as many runs as asked for, and the median of these is told.
+Every variant of every peer is measured once. If the figure is a throughput, each peer's best variant is then repeated
+until there is the requested number of runs, and the median is reported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.yardstick import records_per_s
 
 
 def main() -> None:
-    """Measure what was asked for."""
+    """Run the measurements."""
     parser = argparse.ArgumentParser(description="penstock and its peers, side by side")
     parser.add_argument("--quick", action="store_true", help="one run, short ones, two rates: to see that all works")
     parser.add_argument("--only", default="", metavar="LIST", help=f"some of {', '.join((*PEERS, *FIGURES))}")
@@ -37,7 +37,7 @@ def main() -> None:
     cases = _chosen(parser, arguments.only, arguments.quick)
     if arguments.quick:
         arguments.runs, arguments.seconds = 1, min(arguments.seconds, 6)
-    # By default SIGTERM would end this program at once, and leave the job under way to itself.
+    # The default action of SIGTERM would end this program immediately and leave the current job running.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     environments = prepare(sorted({case.peer for case in cases}))
     yardstick = [records_per_s()]
@@ -46,9 +46,9 @@ def main() -> None:
     missing = {peer: reason for peer, reason in environments.missing.items() if any(c.peer == peer for c in cases)}
     print_report(results, yardstick, missing)
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    told = {"yardstick": yardstick, **machine, "missing": missing, "results": [r.as_dict() for r in results]}
+    document = {"yardstick": yardstick, **machine, "missing": missing, "results": [r.as_dict() for r in results]}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(f"\nAs JSON: {arguments.json}")
 
 
@@ -76,7 +76,7 @@ def _measure_all(cases: Sequence[Case], environments: Environments, arguments: a
 
 
 def _can_run(case: Case, environments: Environments) -> bool:
-    # Without our jar there is no source for PyFlink that emits at a rate.
+    # Without the jar there is no source for PyFlink with a rate.
     return not (case.peer == "pyflink" and case.rate and environments.jar is None)
 
 

@@ -1,4 +1,4 @@
-"""The four jobs on PySpark: transformWithState in micro-batches as they come, Python UDFs where nothing is kept.
+"""The four jobs in PySpark: transformWithState with default micro-batches, Python UDFs for stateless work.
 
 python spark_jobs.py FIGURE RATE ROWS_PER_BATCH DIRECTORY
 """
@@ -20,7 +20,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 
 class PacedSource(DataSource):
-    """Records at a rate. Spark's own source of that kind releases them by whole seconds."""
+    """Emits records at a rate. Spark's rate source releases them by whole seconds."""
 
     @classmethod
     def name(cls):
@@ -41,7 +41,7 @@ class Numbers(InputPartition):
 
 
 class PacedReader(DataSourceStreamReader):
-    """Record i is created, and there to be read, at `began + i / rate`. Offsets are the number of records so far."""
+    """Record i is created and available at `began + i / rate`. Offsets are the number of records so far."""
 
     def __init__(self, rate):
         self.us_per_record = 1e6 / rate
@@ -92,7 +92,7 @@ class RunningCount(StatefulProcessor):
 
 
 class WindowedCount(StatefulProcessor):
-    """Tumbling windows by hand: a count per window's end, and a timer for it."""
+    """Tumbling windows: a count per window end, and a timer for it."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -135,7 +135,7 @@ def records(spark, rate, rows_per_batch):
         .option("advanceMillisPerBatch", WINDOW_MS)
         .load()
     )
-    # A batch stands for one window of event time, evenly filled: the source's own clock only goes on by batches.
+    # A batch stands for one window of event time, evenly filled: the clock of the rate source advances per batch only.
     position = sf.expr(f"value % {rows_per_batch} * {WINDOW_MS} div {rows_per_batch}")
     return numbers.select(
         # In steps that don't overflow a long as i * 2654435761 would.
@@ -159,7 +159,7 @@ def job(spark, figure, rate, rows_per_batch, directory):
             counter_of_process(directory).more(1)
             return number % 2 == 0
 
-        # Not deterministic, or the optimiser would merge the two and call `mapped` twice.
+        # Declared non-deterministic, or the optimiser would merge the two and call `mapped` twice.
         halves = stream.withColumn("number", mapped.asNondeterministic()("number"))
         return halves.where(kept.asNondeterministic()("number"))
     if figure == "5":

@@ -196,7 +196,7 @@ def test_the_command_kills_a_worker() -> None:
     assert run.returncode == 0, run.stderr
     told = " ".join(run.stdout.split())
     assert re.search(r"Worker \d+ was killed \(kill -9\) when [\d,]+ reports were read;", told)
-    assert re.search(r"Records flowed again after [\d.]+ s, results were handed out again after [\d.]+ s", told)
+    assert re.search(r"Records flowed again after [\d.]+ s, results were returned again after [\d.]+ s", told)
     assert "Reports lost: 0, doubled: 0." in told
 
 
@@ -228,7 +228,7 @@ def test_a_window_that_opens_once_more_after_a_restart_keeps_what_it_gave() -> N
         ledger.enter(*result)
 
     assert ledger.windows_book() == (3, 3, 0, 0, 0, 0)
-    with pytest.raises(AccountingError, match="lost what they had"):
+    with pytest.raises(AccountingError, match="lost their contents"):
         ledger.check()
 
 

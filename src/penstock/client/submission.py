@@ -71,7 +71,7 @@ def submit(
         spark = _session(graph, configuration, python_files, given)
         run.start(spark, payloads)
         return JobClient(job_id, run)
-    # Pickled once before Spark starts: what can't be sent to workers is told at once.
+    # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     pack(graph.levels(str(job_id), **settings), None, 0)
     spark = _session(graph, configuration, python_files, given)
     place = checkpoint_place(str(job_id), configuration, session_is_local(spark))

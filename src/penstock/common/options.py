@@ -250,8 +250,8 @@ def closest(key: str, among: Iterable[str] = _OPTIONS_BY_KEY) -> list[str]:
 
     Case, and `_` in place of `-`, are ignored.
     """
-    wanted = _spelled_plainly(key)
-    distances = ((_typing_mistakes(wanted, known), known) for known in among)
+    spelled = _spelled_plainly(key)
+    distances = ((_typing_mistakes(spelled, known), known) for known in among)
     return [known for distance, known in sorted(distances) if distance <= _TYPING_MISTAKES_MAX]
 
 

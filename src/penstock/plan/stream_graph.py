@@ -114,6 +114,7 @@ class StreamGraph:
             for input in source.inputs:
                 self._connect(input, target, partitioner, tag)
         elif isinstance(source, SideOutputTransformation):
+            # Its input is an operator (DataStream.get_side_output checks that), so no other tag can be lost here.
             self._connect(source.inputs[0], target, partitioner, source.tag)
         else:
             self.edges.append(StreamEdge(source.id, target, self._partitioner(source.id, target, partitioner), tag))

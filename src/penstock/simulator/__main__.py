@@ -1,7 +1,7 @@
-"""`python -m penstock.simulator`: replay one seed, every event of it, or run many.
+"""`python -m penstock.simulator`: replay one seed with all its events, or run many seeds.
 
 --seed N              replay seed N
---seeds N [--from M]  run N seeds, and name those that fail
+--seeds N [--from M]  run N seeds and list those that fail
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from penstock.simulator.runs import run_seed
 
 
 def main() -> int:
-    """Exit status 1 if a seed failed."""
+    """Return 1 if a seed failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m penstock.simulator", description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, help="replay this seed, every event of it")
-    parser.add_argument("--seeds", type=int, default=300, help="how many seeds to run if none is named (default: 300)")
-    parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them (default: 0)")
+    parser.add_argument("--seed", type=int, help="replay this seed and print every event")
+    parser.add_argument("--seeds", type=int, default=300, help="number of seeds to run without --seed (default: 300)")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="first seed (default: 0)")
     options = parser.parse_args()
     if options.seed is not None:
         return _replay(options.seed)
@@ -32,7 +32,7 @@ def _replay(seed: int) -> int:
     except SimulationError as error:
         print(f"\n{str(error).splitlines()[0]}", file=sys.stderr)
         return 1
-    print(f"\nseed {seed}: {outcome.status.name} after {outcome.steps} events, as it must be")
+    print(f"\nseed {seed}: {outcome.status.name} after {outcome.steps} events, as expected")
     return 0
 
 

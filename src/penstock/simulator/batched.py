@@ -1,7 +1,8 @@
-"""A batched job in one thread: level after level, rows sorted between them as Spark sorts them.
+"""A batched job in one thread: level after level, with rows sorted between levels like by Spark.
 
-Rows of a slot arrive in any order and are sorted by the first bytes of their buffers, as `spark/driver/batched_job.py`
-does it. Some slots run twice, with other budgets: what a task sends must not hang on when it was interrupted.
+Rows of a slot arrive in any order and are sorted by the first bytes of their buffers, as in
+`spark/driver/batched_job.py`. Some slots run twice, with other budgets: the output of a task must not depend on where
+it was interrupted.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ Rows = list[tuple[int, bytes]]
 
 
 class BatchedSimulation:
-    """One run of a batched job. Raises AssertionError for what must not happen, and what the job's functions raise."""
+    """One run of a batched job.
+
+    Raises AssertionError for a violated invariant, and the exceptions of the job's functions.
+    """
 
     def __init__(self, graph: JobGraph, random: Random, circumstances: Circumstances, trace: Trace) -> None:
         self.random = random
@@ -68,7 +72,7 @@ class BatchedSimulation:
                     self.outside.collect(sink, subtask, values)
 
     def _run_level(self, level: int, inputs: list[list[bytes]]) -> Rows:
-        """All slots of a level, interleaved. Returns what they sent."""
+        """Run all slots of a level, interleaved. Returns the rows they sent."""
         scheduler = Scheduler(self.random)
         sent: list[Rows] = [[] for _ in inputs]
         runs = {index: self._run_slot(level, index, input, sent[index]) for index, input in enumerate(inputs)}
@@ -90,17 +94,17 @@ class BatchedSimulation:
         return [row for rows in sent for row in rows]
 
     def _check_again(self, level: int, index: int, input: list[bytes], sent: Rows) -> None:
-        """Now and then: the same slot once more, interrupted elsewhere."""
+        """Occasionally run the same slot again, interrupted at other points."""
         if self.random.random() >= _RUN_AGAIN:
             return
         again: Rows = []
         for _ in self._run_slot(level, index, input, again):
             pass
         assert _contents(again) == _contents(sent), f"slot {level}/{index} ran twice and sent different records"
-        self.trace.add(f"slot {level}/{index}", "ran again, and sent the same")
+        self.trace.add(f"slot {level}/{index}", "ran again, with equal output")
 
     def _run_slot(self, level: int, index: int, input: list[bytes], sent: Rows) -> Iterator[str]:
-        """What `spark/worker/batched_stage.py` does with a slot; a word after each event."""
+        """Process a slot like `spark/worker/batched_stage.py`; yields a description of each event."""
         spec = load_level(self._payloads[level])
         budget = self.circumstances.budget(self.clock)
         slot = Slot(spec, index, "0", self.clock.now_ms, self.clock.read_ns, budget)
@@ -149,7 +153,7 @@ class BatchedSimulation:
 
 
 def _contents(rows: Rows) -> dict[Any, list[Any]]:
-    """The records by edge, sender, target and key group, in order: how they are cut into buffers does not matter."""
+    """Return the records by edge, sender, target and key group, in order, however they are cut into buffers."""
     contents: dict[Any, list[Any]] = defaultdict(list)
     for target, row in rows:
         header = decode_header(row)
@@ -166,7 +170,7 @@ def _contents(rows: Rows) -> dict[Any, list[Any]]:
 
 
 def _flat_results(results: list[Any]) -> list[Any]:
-    """Results of (sink, subtask), however they were cut."""
+    """Return the results of (sink, subtask), regardless of how they are cut."""
     by_sink: dict[Any, list[Any]] = defaultdict(list)
     for (sink, subtask, values), _ in results:
         by_sink[sink, subtask].extend(values)

@@ -1,4 +1,4 @@
-"""From a program as data to a job graph: by the calls of the DataStream API that a user would write."""
+"""Builds the job graph of a program given as data, with the calls of the DataStream API that a user would write."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from penstock.simulator.sources import ScriptedSource
 
 @dataclasses.dataclass(frozen=True)
 class Built:
-    """A job graph, and which of the program's sinks each sink id stands for."""
+    """A job graph, and the program's sink node of each sink id."""
 
     graph: JobGraph
     sinks: dict[int, int]
 
 
 def build(program: Program) -> Built:
-    """The job graph of a program."""
+    """Build the job graph of a program."""
     executor = PlanExecutor()
     environment = StreamExecutionEnvironment(executor=executor)
     environment.set_runtime_mode(RuntimeExecutionMode.BATCH if program.batched else RuntimeExecutionMode.STREAMING)
@@ -62,7 +62,7 @@ def _settle(stream: Any, node: Node) -> None:
 
 
 def strategy_of(settings: dict[str, Any]) -> WatermarkStrategy:
-    """The watermark strategy that a node's settings describe."""
+    """Return the watermark strategy described by a node's settings."""
     kind, bound_ms = settings["watermarks"], settings.get("bound_ms", 0)
     if kind == "none":
         strategy = WatermarkStrategy.no_watermarks()

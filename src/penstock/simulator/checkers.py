@@ -1,10 +1,10 @@
-"""What must hold in every run, whatever the program: asserted after each event.
+"""Invariants of every run and program, asserted after each event.
 
-TaskChecks       `Task.check()`, and what a task asks of its host in which order
-ChannelChecks    per channel: sequence, watermarks that only go up, nothing after the end, no record that comes too
-late where the program allows none, and no record lost or doubled under way
-CutChecks        per checkpoint: what a task had read when it took its part is what its senders sent before the barrier;
-in AT_LEAST_ONCE mode, savepoints aside, not less
+TaskChecks       `Task.check()`, and the order of a task's effects
+ChannelChecks    per channel: sequence numbers, ascending watermarks, nothing after the end, no late record if the
+program allows none, and no record lost or duplicated in transit
+CutChecks        per checkpoint: the records a task had read when it took its snapshot are those that its senders sent
+before the barrier; in AT_LEAST_ONCE mode, except for savepoints, they are at least those
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BOUND_MAX = 10_000_000
 
 
 class TaskChecks:
-    """The order of what a task says: results and acknowledgements, then once DataEnded, then once Finished."""
+    """The order of a task's effects: results and acknowledgements, then DataEnded once, then Finished once."""
 
     def __init__(self) -> None:
         self._ended: set[tuple[int, int]] = set()
@@ -34,12 +34,12 @@ class TaskChecks:
         self._acknowledged: set[tuple[int, int, int]] = set()
 
     def after_event(self, slot: Slot) -> None:
-        """Between any two events."""
+        """Check the tasks between two events."""
         for task in slot.tasks.values():
             task.check()
 
     def effect(self, effect: Effect) -> None:
-        """A task asked for something."""
+        """Check an effect of a task."""
         subtask = (effect.vertex, effect.subtask)
         assert subtask not in self._finished, f"{effect} of a task that is finished"
         if isinstance(effect, Finished):
@@ -64,13 +64,13 @@ class _ChannelState:
         self.records = 0
         self.active = True
         self.barriers: dict[int, int] = {}
-        """checkpoint -> records that were sent before its barrier"""
+        """checkpoint -> records sent before its barrier"""
         self.cuts: dict[int, int] = {}
-        """checkpoint -> records that the sender had for this channel when it took its part"""
+        """checkpoint -> records that the sender had produced for this channel at its snapshot"""
 
 
 class ChannelChecks:
-    """Looks into each buffer that leaves a task. `exact_time`: the program never lets a record be late."""
+    """Inspects each buffer that leaves a task. `exact_time`: no record of the program may be late."""
 
     def __init__(self, edges: dict[int, EdgeInfo], exact_time: bool, batched: bool) -> None:
         self._edges = edges
@@ -80,7 +80,7 @@ class ChannelChecks:
         self._under_way: Counter[bytes] = Counter()
 
     def sent(self, row: bytes, level: int) -> None:
-        """A row left a slot of `level`: that of a task there, or one that is only relayed."""
+        """Check a row that leaves a slot of `level`: sent by a task of that level, or relayed."""
         self._under_way[row] += 1
         header = decode_header(row)
         if header.edge == RESULT_EDGE or self._edges[header.edge].source_level != level:
@@ -104,8 +104,9 @@ class ChannelChecks:
             )
             assert not state.ended, f"channel {channel}: {len(values)} records after the end of the data"
             state.records += len(values)
-            # A timer that fires at the end of time stamps its record with MAX. A generator in mid-stream that reads it
-            # goes as far as its bound allows; what another branch brings after that is late by right.
+            # Exempt MAX: a timer that fires at the end of time stamps its record with MAX. A generator in mid-stream
+            # then advances its watermark as far as its bound allows, and records of another branch after that are
+            # rightly late.
             near_the_end = MAX_TIMESTAMP - _BOUND_MAX <= state.watermark < MAX_TIMESTAMP
             if self._exact_time and timestamps is not None and not near_the_end:
                 early = min(timestamps)
@@ -115,7 +116,7 @@ class ChannelChecks:
         elif isinstance(segment, Watermark):
             assert not state.ended, f"channel {channel}: {segment} after the end of the data"
             assert segment.timestamp > state.watermark, f"channel {channel}: {segment} after {state.watermark}"
-            assert state.active, f"channel {channel}: {segment} while it is idle, so nobody heeds it"
+            assert state.active, f"channel {channel}: {segment} while it is idle, so it is ignored"
             state.watermark = segment.timestamp
         elif isinstance(segment, EndOfData):
             assert not state.ended, f"channel {channel}: its data ended twice"
@@ -132,19 +133,19 @@ class ChannelChecks:
             state.active = segment.active
 
     def arrived(self, row: bytes) -> Header:
-        """A row reached its target."""
-        assert self._under_way[row] > 0, "a row arrived that nobody sent"
+        """Check a row that reaches its target."""
+        assert self._under_way[row] > 0, "a row arrived that was never sent"
         self._under_way[row] -= 1
         return decode_header(row)
 
     def all_arrived_but(self, edge: int) -> None:
-        """At the end of a job that was not cut short: nothing is under way, but for the rows of one edge."""
+        """At the end of a job that ran to completion: no row is in transit, except those of one edge."""
         under_way = [decode_header(row) for row, count in self._under_way.items() if count > 0]
         lost = [header for header in under_way if header.edge != edge]
         assert not lost, f"{len(lost)} rows were never delivered: {lost[:3]}"
 
     def cut(self, checkpoint_id: int, task: Task, rows: list[tuple[int, bytes]]) -> None:
-        """A task takes its part: what it has sent by now, `rows` in its outbox included, is before the barrier."""
+        """A task takes its snapshot: records sent by now, including `rows` in its outbox, are before the barrier."""
         ours = {edge.info.id: edge for edge in task._edges}
         for edge in ours.values():
             held = sum(len(accumulator.values) for accumulator in edge._accumulators)
@@ -162,19 +163,19 @@ class ChannelChecks:
                 state.cuts[checkpoint_id] = state.records + waiting[channel]
 
     def sent_before(self, channel: ChannelId, checkpoint_id: int) -> int:
-        """Records sent on a channel before a barrier; all of them if it has ended without one."""
+        """Return the records sent on a channel before a barrier; all of them if it ended without one."""
         state = self._channels[channel]
         return state.barriers.get(checkpoint_id, state.records)
 
     def all_read(self, task: Task) -> None:
-        """At the end of a job that was not cut short: a task has read all that was sent to it."""
+        """At the end of a job that ran to completion: a task has read all records sent to it."""
         sent = sum(self._channels[channel].records for channel in channels_of(task))
         read = task.chain.counters[0].records_in
         assert not task._expected or read == sent, f"{task.info} read {read} records, its senders sent it {sent}"
 
 
 class CutChecks:
-    """Barriers cut the streams: compared in the moment in which a task acknowledges."""
+    """Barriers cut the streams consistently: compared at the moment of a task's snapshot."""
 
     def __init__(self, channels: ChannelChecks, exactly_once: bool) -> None:
         self._channels = channels
@@ -182,7 +183,7 @@ class CutChecks:
         self.cuts = 0
 
     def watch(self, slot: Slot, task: Task) -> None:
-        """Look at each snapshot of a task before anything else happens in it."""
+        """Check each snapshot of a task before its next event."""
         ask = task._effect
 
         def effect(asked: Effect) -> None:
@@ -211,5 +212,5 @@ class CutChecks:
 
 
 def channels_of(task: Task) -> list[ChannelId]:
-    """The channels that a task reads."""
+    """Return the channels that a task reads."""
     return [(edge, sender, task.info.subtask) for edge, sender in task._expected]

@@ -1,4 +1,4 @@
-"""What a run meets beside its program: budgets, buffer sizes, capacities, checkpoints, and when it is cancelled."""
+"""Parameters of a run besides its program: budgets, buffer sizes, capacities, checkpoints, faults, cancellation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEVER_MS = 1_000_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Circumstances:
-    """All sizes are tiny on purpose, so that each place at which work can be interrupted is reached."""
+    """All sizes are deliberately tiny, so that every point at which work can be interrupted is reached."""
 
     tick_ns_max: int = 1_000
     step_ns: int = 4_000_000
@@ -28,57 +28,57 @@ class Circumstances:
     latency_interval_ms: int = 0
     checkpoint_at_steps: tuple[int, ...] = ()
     trigger_lost: float = 0.0
-    """How likely it is that a source is not told of a checkpoint."""
+    """Probability that a checkpoint trigger to a source is lost."""
     abort_rate: float = 0.0
-    """How likely it is that a checkpoint is given up, some time after it began."""
+    """Probability that a checkpoint is aborted some time after its trigger."""
     upload_failure_rate: float = 0.0
-    """How likely it is that a write to checkpoint storage fails."""
+    """Probability that a write to checkpoint storage fails."""
     crash_at_steps: tuple[int, ...] = ()
-    """When a slot is killed. The job starts again from its latest checkpoint, if there are any."""
+    """When a slot is killed. The job restarts from its latest checkpoint, if there is one."""
     crash_rate: float = 0.0
-    """How likely it is that a slot is killed soon after a checkpoint is complete."""
+    """Probability that a slot is killed soon after a checkpoint completes."""
     growth_max: float = 1.0
-    """How large the changes of a snapshot may grow, against its full file."""
+    """Maximum size of incremental files relative to the full one."""
     rescale_rate: float = 0.0
-    """How likely it is that the job starts again with other parallelisms."""
+    """Probability that the job restarts with other parallelisms."""
     retained: int = 1
-    """How many completed checkpoints are kept."""
+    """Number of completed checkpoints retained."""
     cancel_at_step: int | None = None
     savepoint_at_steps: tuple[int, ...] = ()
-    """When the user takes a savepoint."""
+    """When the user triggers a savepoint."""
     stop_rate: float = 0.0
-    """How likely it is that the job stops with one, and is started from it, perhaps with other parallelisms."""
+    """Probability that the job stops with it and is restored from it, possibly with other parallelisms."""
     cached_entries: int | None = None
-    """State is in a key-value store, with so many entries in memory; None: on the heap."""
+    """Number of entries in memory of a key-value store backend; None: state is on the heap."""
     alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)
     driver_crash_at_steps: tuple[int, ...] = ()
-    """When the driver dies, with all its slots. The user starts the job from the latest checkpoint in storage."""
+    """When the driver dies with all its slots. The user restarts the job from the latest checkpoint in storage."""
     driver_crash_rate: float = 0.0
-    """How likely it is that the driver dies in the middle of what it does, right after it has changed the storage."""
+    """Probability that the driver dies during an action, right after it has changed the storage."""
     late_rate: float = 0.0
-    """How likely it is that a control message comes twice, or after its attempt."""
+    """Probability that a control message is duplicated, or arrives after its attempt."""
     checkpoint_interval_ms: int = NEVER_MS
     pause_ms: int = 0
     concurrent_max: int = 1
     checkpoint_timeout_ms: int = 600_000
     upload_ms_max: int = 0
-    """How long checkpoint storage may take before it begins to write."""
+    """Maximum delay before checkpoint storage starts to write."""
     commit_failure_rate: float = 0.0
-    """How likely it is that a commit fails: with it fails the job, and starts again."""
+    """Probability that a commit fails, which fails and restarts the job."""
     stop_crash_rate: float = 0.0
-    """How likely it is that a slot is killed while the job stops with a savepoint."""
+    """Probability that a slot is killed while the job stops with a savepoint."""
     freeze_at_steps: tuple[int, ...] = ()
-    """When a worker is stopped without dying."""
+    """The steps at which a worker is stopped without dying."""
     slots_missing_rate: float = 0.0
-    """How likely it is that Spark has too few slots for a restart."""
+    """Probability that Spark has too few slots for a restart."""
     slot_never_starts_rate: float = 0.0
-    """How likely it is that a slot of a restarted job never registers."""
+    """Probability that a slot of a restarted job never registers."""
     drain_rate: float = 0.0
-    """How likely it is that a job that is stopped with a savepoint is drained."""
+    """Probability that a job that is stopped with a savepoint is drained."""
     restart_strategy: int = 0
-    """Which one: see master_host.py."""
+    """Index of the restart strategy: see master_host.py."""
     jump_rate: float = 0.01
-    """How often the clock jumps while there is something to do, against one for each thing that could be done."""
+    """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
     @property
     def checkpointing(self) -> bool:
@@ -87,7 +87,7 @@ class Circumstances:
 
     @staticmethod
     def draw(random: Random) -> Circumstances:
-        """Circumstances by chance."""
+        """Draw random parameters."""
         tick_ns_max = random.choice([10, 1_000, 100_000, 3_000_000])
         exactly_once = random.random() < 0.8
         crash_at_steps = _crashes(random) if exactly_once else ()
@@ -121,7 +121,8 @@ class Circumstances:
                 checkpoint_at_steps=_steps(random, often=True),
                 crash_rate=random.choice([0.3, 0.8]),
             )
-        # Where everything fails nothing is ever complete: so each of these alone, now and then, and seldom all at once.
+        # If everything fails, no checkpoint completes: so each fault occurs alone, occasionally, and rarely all at
+        # once.
         fails = drawn.checkpointing
         return dataclasses.replace(
             drawn,
@@ -145,7 +146,7 @@ class Circumstances:
         )
 
     def budget(self, clock: Clock) -> Budget:
-        """A slot's budget."""
+        """Return a slot's budget."""
         return TightBudget(self.chunk_records, clock, self.step_ns, self.step_bytes)
 
 
@@ -174,7 +175,7 @@ def _savepoints(random: Random) -> tuple[int, ...]:
 
 
 class TightBudget(Budget):
-    """A budget whose chunks stay small, however many records would fit a buffer."""
+    """A budget whose chunks stay small, however many records fit into a buffer."""
 
     __slots__ = ("_chunk_records", "_chunk_records_max")
 
@@ -184,7 +185,7 @@ class TightBudget(Budget):
 
     @property
     def chunk_records(self) -> int:
-        """How many records an operator should gather before it emits."""
+        """Number of records that an operator should collect before it emits."""
         return self._chunk_records
 
     @chunk_records.setter
@@ -193,7 +194,7 @@ class TightBudget(Budget):
 
 
 def shrink_buffers(slot: Any, circumstances: Circumstances) -> None:
-    """Make the buffers of a slot's tasks as small, and their chains of files as long, as the circumstances say."""
+    """Set the sizes of a slot's buffers and file chains to those of the run."""
     for task in slot.tasks.values():
         for chain in task._snapshots._files:
             chain.growth_max = circumstances.growth_max

@@ -1,4 +1,4 @@
-"""Time as the simulator has it: processing time that somebody has to move, and readings that only go forward."""
+"""The virtual clock: processing time that is advanced explicitly, and monotonic readings in nanoseconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ START_MS = 1_000_000
 
 
 class Clock:
-    """`now_ms` is processing time; `read_ns` is what budgets and counters read. Both are of one seed."""
+    """`now_ms` is processing time; `read_ns` is for budgets and counters. Both are determined by the seed."""
 
     def __init__(self, random: Random, tick_ns_max: int) -> None:
         self._random = random
@@ -21,7 +21,7 @@ class Clock:
         return self._now_ms
 
     def read_ns(self) -> int:
-        """A reading in nanoseconds, later than the one before by chance: a step may be over after any of them."""
+        """Return a reading in nanoseconds, randomly later than the previous one: a step may end after any reading."""
         self._ns += self._random.randint(1, self._tick_ns_max)
         return self._ns
 

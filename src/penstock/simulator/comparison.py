@@ -1,4 +1,4 @@
-"""What sinks have seen, against what the plain evaluation says that they were to see."""
+"""Compares the output of sinks with the plain evaluation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from penstock.simulator.programs import Node, Program, Timed
 
 
 def compare(program: Program, results: dict[int, dict[int, list[Any]]], repeated: bool = False) -> None:
-    """Raises AssertionError where a sink has seen something else than the plain evaluation gives.
+    """Raise AssertionError if the output of a sink differs from the plain evaluation.
 
-    `repeated`: sources may have read records again, as AT_LEAST_ONCE allows: then nothing may be missing, or be less.
+    `repeated`: sources may have reread records, as AT_LEAST_ONCE allows: then nothing may be missing or lower.
     """
     expected = evaluate(program)
     for node in program.sinks:
@@ -23,7 +23,7 @@ def compare(program: Program, results: dict[int, dict[int, list[Any]]], repeated
             of_subtask = {subtask: [(value, None) for value in values] for subtask, values in of_subtask.items()}
         seen = [value for values in of_subtask.values() for value in values]
         if repeated:
-            # Of order nothing is said: what comes again comes later.
+            # The order is not compared: repeated records arrive later.
             _compare_repeated(node, seen, part)
             continue
         if part.exact:
@@ -58,16 +58,16 @@ def _compare_repeated(node: Node, seen: list[Timed], part: Part) -> None:
 
 
 def _compare_numbers(sink: str, seen: list[Timed], expected: list[Timed], with_time: bool) -> None:
-    """Each record that was to come has one of its own whose number is not less."""
-    got, wanted = _numbers(seen, with_time), _numbers(expected, with_time)
-    for where, numbers in wanted.items():
-        # The greatest with the greatest, and so on: if any assignment does, this one does.
+    """Check that each expected record has a distinct counterpart whose number is not lower."""
+    got, required = _numbers(seen, with_time), _numbers(expected, with_time)
+    for where, numbers in required.items():
+        # Pair them in descending order: if any assignment works, this one does.
         pairs = zip_longest(numbers, got[where][: len(numbers)], fillvalue=-1)
         assert all(number <= found for number, found in pairs), f"{sink}: {got[where]} of {where}, at least {numbers}"
 
 
 def _numbers(records: list[Timed], with_time: bool) -> dict[Any, list[int]]:
-    """By all else that a record has, the greatest first."""
+    """Group the numbers of records by all other fields, in descending order."""
     numbers: dict[Any, list[int]] = defaultdict(list)
     for (origin, path, key, number), time in records:
         numbers[origin, path, key, time if with_time else None].append(number)
@@ -77,10 +77,10 @@ def _numbers(records: list[Timed], with_time: bool) -> dict[Any, list[int]]:
 def _check_accounted(
     program: Program, window: int, part: Part, results: dict[int, dict[int, list[Any]]], repeated: bool
 ) -> None:
-    """Every record is in a window or late, where a sink stands right behind both; at least once, if `repeated`.
+    """Every record is in a window or late, if a sink directly follows both; at least once if `repeated`.
 
-    At least once, too, in a session that stays after it has fired: one that begins where it ends may join it, and then
-    it fires with all that is in it.
+    Also at least once in a session that is retained after firing: one that begins where it ends may merge with it, and
+    it then fires again with all its records.
     """
     if repeated and part.again is Again.UNKNOWN:
         return
@@ -103,10 +103,10 @@ def _compare_contents(
     sink: str, seen: list[Timed], expected: list[Timed], with_time: bool, again: Again | None = None
 ) -> None:
     got = Counter(seen if with_time else [record for record, _ in seen])
-    wanted = Counter(expected if with_time else [record for record, _ in expected])
-    missing, surplus = wanted - got, got - wanted
+    required = Counter(expected if with_time else [record for record, _ in expected])
+    missing, surplus = required - got, got - required
     if again is Again.REPEATED:
-        surplus = Counter({record: count for record, count in surplus.items() if record not in wanted})
+        surplus = Counter({record: count for record, count in surplus.items() if record not in required})
     elif again is Again.MORE:
         surplus.clear()
     assert not missing and not surplus, (
@@ -125,18 +125,18 @@ def _compare_finals(sink: str, seen: list[Timed], finals: dict[int, int]) -> Non
 
 
 def _check_order(sink: str, values: list[Timed], part: Part) -> None:
-    """Records of one split (and key) arrive in the order in which they were read."""
+    """Check that records of one split (and key) arrive in the order in which they were read."""
     last: dict[Any, tuple[int, ...]] = {}
     for (origin, path, key, _), _ in values:
         where = (origin, key) if part.order == SPLIT_AND_KEY else origin
         before = last.get(where)
-        # One record may be there twice behind a union only, and then nothing is said of its order.
+        # Only after a union can a record occur twice, and its order is then undefined.
         assert before is None or before < path, f"{sink}: {path} of {where} came after {before} ({part.order})"
         last[where] = path
 
 
 def _greatest(seen: list[Timed]) -> dict[int, int]:
-    """By key."""
+    """Return the greatest number of each key."""
     greatest: dict[int, int] = {}
     for (_, _, key, number), _ in seen:
         greatest[key] = max(number, greatest.get(key, number))

@@ -1,14 +1,14 @@
-"""The plain evaluation: the same program on lists, without anything of the runtime.
+"""The plain evaluation: the same program on lists, without any code of the runtime.
 
-A stream is a list of parts, since what reads it may read several streams, each partitioned in its own way. A part says
-how much of it is known:
+A stream is a list of parts, because its consumer may read several streams, each with its own partitioning. A part
+states how much of it is known:
 
-    records   the records with their timestamps; the order in the list means nothing
-    exact     whether these are all: else only their number is known (`count`), or not even that (None)
+    records   the records with their timestamps; the order of the list has no meaning
+    exact     whether these are all records: if not, only their number is known (`count`), or not even that (None)
     timed     whether the timestamps are known
-    again     what it becomes where records may be read again, which AT_LEAST_ONCE allows after a failure: see Again
-    order     which of its records must come in order, where the stream has not been mixed: those of one "split", of
-              one "split and key", or, of what is spread over subtasks, those of a "spread" split in each of them
+    again     its relation to a run in which records are reread, as AT_LEAST_ONCE allows after a failure: see Again
+    order     which of its records must arrive in order, unless the stream was mixed: those of one "split", of
+              one "split and key", or, for data spread over subtasks, those of a "spread" split in each of them
 """
 
 from __future__ import annotations
@@ -27,24 +27,27 @@ SPLIT, SPLIT_AND_KEY, SPREAD = "split", "split and key", "spread"
 
 
 class Again(enum.IntEnum):
-    """How a part compares with itself in a run in which sources have read some records again. Best first.
+    """How a part compares with itself in a run in which sources reread some records. Strongest first.
 
-    No number is negative, so whatever sums up, or counts, only grows when a record comes again.
+    Numbers are never negative, so sums and counts only grow when a record is repeated.
     """
 
     REPEATED = 0
-    """All its records, some of them more often. Nothing else: what does not hang on other records is the same again."""
+    """Exactly its records, some of them repeated: results independent of other records stay the same."""
     MORE = 1
-    """All its records, and perhaps others."""
+    """All its records, and possibly others."""
     GREATER = 2
-    """For each record one of the same origin, path, key and time whose number is as great or greater; and others."""
+    """For each record one of the same origin, path, key and time with a number at least as high.
+
+    And possibly others.
+    """
     UNKNOWN = 3
-    """Nothing can be said: a function looks at a number that may have grown, and takes another way."""
+    """Unknown: a function reads a number that may have grown, and behaves differently."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """Records of one operator, and how they go to the next."""
+    """Records of one operator, and how they are partitioned."""
 
     records: list[Timed]
     exact: bool = True
@@ -55,7 +58,7 @@ class Part:
     parallelism: int = 1
     again: Again = Again.REPEATED
     finals: dict[int, int] | None = None
-    """Of a running reduce: the greatest number of each key, which is its last."""
+    """For a running reduce: the greatest, and so last, number of each key."""
 
 
 Stream = list[Part]
@@ -63,7 +66,7 @@ Stream = list[Part]
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What each sink is to see, and what comes into each window operator, by node."""
+    """The expected output of each sink, and the input of each window operator, by node."""
 
     sinks: dict[int, Part]
     window_inputs: dict[int, Part]
@@ -109,7 +112,7 @@ def _source(node: Node) -> Part:
 
 
 def _merged(stream: Stream, parallelism: int) -> Part:
-    """What an operator of that parallelism reads."""
+    """Return the input of an operator of that parallelism."""
     parts = [_arriving(part, parallelism) for part in stream]
     if len(parts) == 1:
         return parts[0]
@@ -141,7 +144,7 @@ def _arriving(part: Part, parallelism: int) -> Part:
 
 
 def _order_after(part: Part, parallelism: int) -> str | None:
-    """A repartitioning keeps the order of what one subtask sends to another: of what came from several, it does not."""
+    """Repartitioning preserves order between one sender and one receiver, but not across several senders."""
     how = part.how
     if how == "forward" and part.parallelism != parallelism:
         how = "rebalance"
@@ -178,17 +181,17 @@ def _operator(program: Program, node: Node, input: Part) -> Part:
 
 
 def _again(node: Node, input: Again) -> Again:
-    """What the operator makes of records that come again."""
+    """Return how an operator's output compares if input records are repeated."""
     kind = node.kind
     if kind in ("filter", "rekey", "flat_map", "split", "side"):
-        # By the number: one that has grown takes another way.
+        # Depends on the number: one that has grown changes the result.
         return input if input <= Again.MORE else Again.UNKNOWN
     if kind == "alarms":
-        # By key and time alone, and a timer that is set twice fires once.
+        # Depends on key and time only, and a timer registered twice fires once.
         return min(input, Again.MORE) if input < Again.UNKNOWN else input
     if kind == "window" and node.settings["windows"] == "session":
-        # What comes again after a session has fired may be a part of it, with other bounds; and such a part could join
-        # two sessions that are read from it.
+        # Records repeated after a session has fired may form part of it, with other bounds; and such a part could
+        # merge two sessions that are formed from it.
         return Again.GREATER if input is Again.REPEATED else Again.UNKNOWN
     if kind in ("gather", "window", "reduce"):
         return max(input, Again.GREATER)
@@ -219,7 +222,7 @@ _EACH: dict[str, Callable[[Node, Record], Iterable[Record]]] = {
 
 
 def _side(program: Program, node: Node, streams: dict[int, Stream]) -> Stream:
-    """What the split operator before gave to the side."""
+    """Return the side output of the split operator before."""
     split = program.node(node.inputs[0])
     input = _merged(streams[split.inputs[0]], split.parallelism)
     records: list[Timed] = [
@@ -298,7 +301,7 @@ def _windows(node: Node, records: list[Timed]) -> Iterable[Timed]:
                     start -= slide
         for (start, end), numbers in contents.items():
             if settings["how"] == "reduce":
-                # One record is not reduced: it comes out as it is, and there is no other.
+                # A single record is emitted unreduced.
                 yield ("", (), key, sum(numbers)), end - 1
                 continue
             name, path, _, number = functions.total("window", key, numbers)
@@ -307,7 +310,7 @@ def _windows(node: Node, records: list[Timed]) -> Iterable[Timed]:
 
 
 def _sessions_touch(node: Node, records: list[Timed]) -> bool:
-    """Whether a session ends where a record begins another: one or two, as event time may stop right between them."""
+    """Whether a session ends where a record begins another: they are one or two, as event time may stop in between."""
     if node.kind != "window" or node.settings["windows"] != "session":
         return False
     for of_key in _by_key(records).values():

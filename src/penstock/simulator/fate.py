@@ -1,4 +1,4 @@
-"""What befalls a job from outside, by its circumstances: crashes, aborts, and what its user asks for."""
+"""External events of a job, as its circumstances define: crashes, aborts, and requests of its user."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol
 from penstock.simulator.circumstances import Circumstances
 
 HEALED_AT_STEP = 4_000
-"""From here on nothing fails any more: what goes on for ever now is a fault of the job's own."""
+"""Number of events after which no more faults occur: a job that does not end then is faulty itself."""
 
 
 class Victim(Protocol):
-    """Whom it befalls."""
+    """The job that the events happen to."""
 
     def cancel(self) -> None:
         """The user cancels the job."""
@@ -27,20 +27,20 @@ class Victim(Protocol):
         """The driver is killed."""
 
     def trigger_checkpoint(self) -> int | None:
-        """A checkpoint begins."""
+        """A checkpoint is triggered."""
 
     def take_savepoint(self) -> None:
-        """The user asks for a savepoint."""
+        """The user triggers a savepoint."""
 
     def abort_newest(self) -> None:
-        """The newest checkpoint under way is given up."""
+        """The newest pending checkpoint is aborted."""
 
     def heal(self) -> None:
-        """Nothing fails any more."""
+        """Faults end."""
 
 
 class Fate:
-    """`befall` is called between any two events."""
+    """Call `befall` between any two events."""
 
     def __init__(self, circumstances: Circumstances, random: Random) -> None:
         self.healed = False
@@ -53,7 +53,7 @@ class Fate:
         self._savepoints = list(circumstances.savepoint_at_steps)
 
     def befall(self, victim: Victim, steps: int) -> None:
-        """What is due after so many events."""
+        """Apply what is due after so many events."""
         if steps == self._circumstances.cancel_at_step:
             victim.cancel()
         if steps >= HEALED_AT_STEP and not self.healed:
@@ -73,17 +73,17 @@ class Fate:
             victim.crash_driver()
 
     def checkpoint_complete(self, steps: int) -> None:
-        """A good moment for a crash: soon after it."""
+        """Possibly schedule a crash soon after a checkpoint, where recovery is most delicate."""
         if self.chance(self._circumstances.crash_rate):
             self._crashes.insert(0, steps + self._random.choice([0, 5, 20, 60]))
 
     def stopping(self, steps: int) -> None:
-        """The job stops with a savepoint that is complete: another good moment."""
+        """Possibly schedule a crash while the job stops with a completed savepoint."""
         if self.chance(self._circumstances.stop_crash_rate):
             self._crashes.insert(0, steps + self._random.choice([0, 2, 5]))
 
     def chance(self, rate: float) -> bool:
-        """Whether something fails that fails at this rate."""
+        """Draw whether a fault of this rate occurs."""
         return rate > 0 and not self.healed and self._random.random() < rate
 
 

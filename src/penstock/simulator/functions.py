@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - these methods are documented by their interfaces
-"""The functions of generated programs. What they give does not hang on the order between channels."""
+"""The functions of generated programs. Their results do not depend on the order between channels."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LATE: OutputTag[Record] = OutputTag("late")
 
 
 def key_of(record: Record) -> int:
-    """The key of a record."""
+    """Return the key of a record."""
     return record[2]
 
 
 def total(name: str, key: int, numbers: Iterable[int]) -> Record:
-    """What a set of numbers amounts to: their sum and their count, in one number."""
+    """Return a record that represents a set of numbers: their sum and count, in one number."""
     numbers = list(numbers)
     return (name, (), key, sum(numbers) + COUNT_WEIGHT * len(numbers))
 
@@ -43,12 +43,12 @@ class PartitionByNumber:
     """A custom partitioner."""
 
     def partition(self, key: Any, num_partitions: int) -> int:
-        """By the key's remainder, the other way round than anybody would expect."""
+        """Return the key's remainder, in reverse order, unlike any built-in partitioner."""
         return num_partitions - 1 - int(key) % num_partitions
 
 
 class Add(Followed, MapFunction[Record, Record]):
-    """Adds to the number."""
+    """Adds a constant to the number."""
 
     def __init__(self, amount: int) -> None:
         self.amount = amount
@@ -60,7 +60,7 @@ class Add(Followed, MapFunction[Record, Record]):
 
 
 class Rekey(Followed, MapFunction[Record, Record]):
-    """Another key, made of the number."""
+    """Derives another key from the number."""
 
     def __init__(self, keys: int) -> None:
         self.keys = keys
@@ -72,7 +72,7 @@ class Rekey(Followed, MapFunction[Record, Record]):
 
 
 class Plain(Followed, MapFunction[Record, Record]):
-    """Forgets where the record comes from."""
+    """Removes the origin of the record."""
 
     def map(self, value: Record) -> Record:
         self.check_open()
@@ -80,7 +80,7 @@ class Plain(Followed, MapFunction[Record, Record]):
 
 
 class Raise(Followed, MapFunction[Record, Record]):
-    """Raises on a number."""
+    """Raises for a certain number."""
 
     def __init__(self, on: int) -> None:
         self.on = on
@@ -93,7 +93,7 @@ class Raise(Followed, MapFunction[Record, Record]):
 
 
 class Drop(Followed, FilterFunction[Record]):
-    """Keeps what is not divisible."""
+    """Keeps records whose number is not divisible."""
 
     def __init__(self, divisor: int) -> None:
         self.divisor = divisor
@@ -104,13 +104,13 @@ class Drop(Followed, FilterFunction[Record]):
 
 
 def exploded(value: Record, most: int) -> list[Record]:
-    """What Explode makes of a record."""
+    """Return the output of Explode for a record."""
     origin, path, key, number = value
     return [(origin, (*path, copy), key, number + copy) for copy in range(number % (most + 1))]
 
 
 class Explode(Followed, FlatMapFunction[Record, Record]):
-    """Up to `most` records out of one, as a generator, a list or None."""
+    """Emits up to `most` records per record, as a generator, a list or None."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -130,7 +130,7 @@ class Explode(Followed, FlatMapFunction[Record, Record]):
 
 
 class Split(Followed, ProcessFunction[Record, Any]):
-    """To the side what is divisible by 3; what is divisible by 2 goes on twice."""
+    """Emits numbers divisible by 3 to the side output, and numbers divisible by 2 twice."""
 
     def process_element(self, value: Record, ctx: Any) -> Iterator[Any]:
         self.check_open()
@@ -143,7 +143,7 @@ class Split(Followed, ProcessFunction[Record, Any]):
 
 
 class Sum(Followed, ReduceFunction[Record]):
-    """Adds numbers up."""
+    """Sums up numbers."""
 
     def reduce(self, value1: Record, value2: Record) -> Record:
         self.check_open()
@@ -151,7 +151,7 @@ class Sum(Followed, ReduceFunction[Record]):
 
 
 class Echo(Followed, KeyedProcessFunction[int, Record, Record]):
-    """Each record comes out again, several times, in the order of its key; a state counts them."""
+    """Emits each record several times, in the order of its key; a state counts them."""
 
     def __init__(self, copies: int) -> None:
         self.copies = copies
@@ -166,12 +166,12 @@ class Echo(Followed, KeyedProcessFunction[int, Record, Record]):
         origin, path, key, number = value
         assert ctx.get_current_key() == key
         for copy in range(self.copies):
-            assert ctx.get_current_key() == key, "the key changed under a generator that was paused"
+            assert ctx.get_current_key() == key, "the key changed during a paused generator"
             yield origin, (*path, copy), key, number
 
 
 class Gather(Followed, KeyedProcessFunction[int, Record, Record]):
-    """All numbers of a key as one record at the end of event time."""
+    """Emits all numbers of a key as one record at the end of event time."""
 
     def open(self, runtime_context: Any) -> None:
         super().open(runtime_context)
@@ -192,12 +192,12 @@ class Gather(Followed, KeyedProcessFunction[int, Record, Record]):
 
 
 def first_alarm(timestamp: int, delay_ms: int) -> int:
-    """The even time at which Alarms first fires for a record."""
+    """Return the even timestamp at which Alarms first fires for a record."""
     return 2 * ((timestamp + delay_ms) // 2 + 1)
 
 
 def next_alarms(timestamp: int, past: bool) -> list[int]:
-    """The timers that Alarms sets when one fires: a later one, and one in the past."""
+    """Return the timers that Alarms registers when one fires: a later one, and one in the past."""
     if timestamp % 2:
         return []
     later = [timestamp + 2] if timestamp % 10 < 6 else []
@@ -205,7 +205,7 @@ def next_alarms(timestamp: int, past: bool) -> list[int]:
 
 
 class Alarms(Followed, KeyedProcessFunction[int, Record, Record]):
-    """A timer some time after each record; timers set timers, later ones and (odd) ones in the past."""
+    """Registers a timer some time after each record; timers register later ones and (odd) ones in the past."""
 
     def __init__(self, delay_ms: int, past: bool, copies: int) -> None:
         self.delay_ms = delay_ms
@@ -227,7 +227,7 @@ class Alarms(Followed, KeyedProcessFunction[int, Record, Record]):
 
 
 class WindowTotal(Followed, ProcessWindowFunction[Record, Record, int, Any]):
-    """What is in a window, as one record."""
+    """Emits the contents of a window as one record."""
 
     def process(self, key: int, context: Any, elements: Iterable[Record]) -> Iterator[Record]:
         self.check_open()
@@ -235,11 +235,11 @@ class WindowTotal(Followed, ProcessWindowFunction[Record, Record, int, Any]):
         yield name, (*path, context.window().start, context.window().end), key, number
 
     def clear(self, context: Any) -> None:
-        """Nothing is kept."""
+        """Nothing to clear."""
 
 
 class WindowSum(Followed, AggregateFunction[Record, tuple[int, int], Record]):
-    """The same by aggregation. The window itself is not known."""
+    """The same by aggregation, without access to the window."""
 
     def create_accumulator(self) -> tuple[int, int]:
         return 0, 0
@@ -255,7 +255,7 @@ class WindowSum(Followed, AggregateFunction[Record, tuple[int, int], Record]):
 
 
 class Punctuated(WatermarkGenerator):
-    """A watermark after every record whose number is divisible by 3."""
+    """Emits a watermark after every record whose number is divisible by 3."""
 
     def __init__(self, bound_ms: int) -> None:
         self.bound_ms = bound_ms
@@ -267,4 +267,4 @@ class Punctuated(WatermarkGenerator):
             output.emit_watermark(self.highest - self.bound_ms - 1)
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Nothing: records say it all."""
+        """Do nothing: watermarks are punctuated."""

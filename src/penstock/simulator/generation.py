@@ -1,7 +1,7 @@
-"""Programs by chance: a seed gives a program, any DAG of the kinds that `building.py` knows.
+"""Random programs: a seed determines a program, any DAG of the node kinds of `building.py`.
 
-For each stream it is kept what may stand on it: whether its records have timestamps by which windows and timers can be
-judged, and which parallelism must follow.
+For each stream the generator tracks which operators may follow: whether the timestamps of its records are usable for
+windows and timers, and which parallelism is required next.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _AT_MOST = {"flat_map": 2, "broadcast": 1, "echo": 2, "alarms": 2}
 
 @dataclasses.dataclass
 class _Stream:
-    """What may stand on a stream. `sane`: its timestamps are known and on time. `forced`: the parallelism after it."""
+    """What may follow a stream. `sane`: its timestamps are known and in time.
+
+    `forced`: the next operator's parallelism.
+    """
 
     node: int
     producers: frozenset[int]
@@ -34,12 +37,12 @@ class _Stream:
 
 
 def generate(seed: int) -> Program:
-    """The program of a seed."""
+    """Generate the program of a seed."""
     return generate_from(Random(seed))
 
 
 def generate_from(random: Random) -> Program:
-    """A program by the choices of `random`, which may be Hypothesis' own: then a failing program shrinks."""
+    """Generate a program from the choices of `random`. With Hypothesis' random, a failing program shrinks."""
     return _Generator(random).program()
 
 
@@ -55,7 +58,7 @@ class _Generator:
         self._keys = random.choice([1, 2, 5, 20])
 
     def program(self) -> Program:
-        """Sources, then steps, then a sink for whatever nobody reads."""
+        """Generate sources, then steps, then a sink for each stream without consumers."""
         random = self._random
         for _ in range(random.choice([1, 1, 2, 2, 3])):
             self._source()
@@ -96,7 +99,7 @@ class _Generator:
     def _source(self) -> None:
         random, id = self._random, len(self._nodes)
         parallelism = self._parallelism()
-        # How splits are given out decides what bound admits every record: see _scripts.
+        # The assignment of splits decides which bound admits every record: see _scripts.
         ordered = random.random() < 0.7
         timed = random.random() < 0.85
         disorder_ms = random.choice([0, 3, 30])
@@ -117,7 +120,7 @@ class _Generator:
         self._streams.append(_Stream(id, frozenset([parallelism]), timed, timed))
 
     def _scripts(self, source: int, parallelism: int, disorder_ms: int) -> list[SplitScript]:
-        """Time goes on over the splits of a subtask, each being read after the one before."""
+        """Event time advances over the splits of a subtask, which are read one after another."""
         random = self._random
         starts_ms = [random.randint(0, 300) for _ in range(parallelism)]
         pace_ms = random.choice([0, 1, 7, 50])
@@ -171,7 +174,7 @@ class _Generator:
     def _add(
         self, kind: str, stream: _Stream, *, sane: bool = False, timed: bool | None = None, **settings: Any
     ) -> _Stream:
-        """An operator on a stream."""
+        """Add an operator to a stream."""
         random, id = self._random, len(self._nodes)
         parallelism = stream.forced or self._parallelism()
         if stream.forced is None and random.random() < 0.5 and len(stream.producers) == 1:
@@ -187,7 +190,7 @@ class _Generator:
         return after
 
     def _rewire(self, kind: str, streams: list[_Stream], after: _Stream, **settings: Any) -> _Stream:
-        """A step that is no operator: it only says how streams are connected."""
+        """Add a step that is not an operator but only connects streams."""
         for stream in streams:
             stream.used = True
         self._nodes.append(Node(after.node, kind, tuple(stream.node for stream in streams), 1, settings))
@@ -195,7 +198,7 @@ class _Generator:
         return after
 
     def _explode_in_chain(self, stream: _Stream) -> None:
-        """An operator that pauses right behind one that speaks of time, and an exchange after it.
+        """Add an operator that pauses directly after one that emits watermarks, and an exchange after it.
 
         There a watermark could overtake the records that the paused operator still holds.
         """

@@ -1,7 +1,7 @@
-"""The host of one slot in the simulator: `spark/worker/pipelined_stage.py` on Spark, with every wait made visible.
+"""The simulator's host of one slot: corresponds to `spark/worker/pipelined_stage.py`, with every wait made explicit.
 
-Rows leave one by one; while one of them finds its channel full the host is blocked in writing and does nothing else.
-A host whose slot is closed, or has failed, goes on discarding its input.
+Rows are written one by one; while the channel of a row is full, the host is blocked and does nothing else. A host
+whose slot is closed or has failed continues to discard its input.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from penstock.state.storage import StateStorage
 
 
 class World(Protocol):
-    """What is around a host."""
+    """The environment of a host."""
 
     def opening(self, slot: Slot) -> None:
-        """A slot is about to be opened."""
+        """Called before a slot is opened."""
 
     def sent(self, slot: SlotId, row: bytes) -> None:
-        """A slot has a row to write."""
+        """Called with a row that a slot writes."""
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
 
     def upload_ms(self) -> int:
-        """How long the storage takes before it begins to write."""
+        """Return the delay before the storage starts to write."""
 
 
 class SlotHost:
-    """Drives one slot. `rows` waits to be written to the network."""
+    """Drives one slot. `rows` are waiting to be written to the network."""
 
     def __init__(
         self,
@@ -82,20 +82,20 @@ class SlotHost:
 
     @property
     def is_open(self) -> bool:
-        """Whether the slot has been started."""
+        """Whether the slot is open."""
         return self.slot is not None
 
     @property
     def busy(self) -> bool:
-        """Whether the slot has work that can be done now."""
+        """Whether the slot has work to do now."""
         return self.slot is not None and not self.discarding and any(task.busy for task in self.slot.tasks.values())
 
     def wake_at_ms(self) -> int | None:
-        """When a step is due though nothing has arrived."""
+        """Return when the next step is due without input."""
         return None if self.slot is None or self.discarding else self.slot.wake_at_ms()
 
     def open(self) -> None:
-        """Start the slot."""
+        """Open the slot."""
         self._guarded(self._open)
 
     def _open(self) -> None:
@@ -117,13 +117,13 @@ class SlotHost:
         return None if entries is None else Stores(MemoryStore, entries)
 
     def receive(self, row: bytes) -> None:
-        """A row arrived."""
+        """Process a row that has arrived."""
         if not self.discarding:
             self.fresh = True
             self._guarded(lambda: self._of_slot().receive(row))
 
     def step(self) -> None:
-        """One step of the slot."""
+        """Run one step of the slot."""
         self.fresh = False
         self._guarded(self._step)
 
@@ -135,11 +135,11 @@ class SlotHost:
         self._send_effects()
 
     def upload_at_ms(self) -> int | None:
-        """When the next part of a snapshot can be written, if there is one."""
+        """Return when the next part of a snapshot can be written, or None."""
         return self._writes[0][2] if self._writes else None
 
     def write(self, steps: int) -> None:
-        """Write on, at most so many steps."""
+        """Continue writing a snapshot, for at most this many steps."""
         effect, writing, _ = self._writes[0]
         event: Event | None = None
         try:
@@ -164,7 +164,10 @@ class SlotHost:
         return self.is_open and not self.is_frozen
 
     def kill(self) -> None:
-        """The worker is gone, with all it had. Functions are closed all the same: their lives are checked."""
+        """Kill the worker with all its state.
+
+        Functions are closed nevertheless, because their life cycles are checked.
+        """
         self.discarding = self.is_frozen = True
         self.rows.clear()
         self._writes.clear()
@@ -174,7 +177,7 @@ class SlotHost:
             self.slot.take_effects()
 
     def told(self, message: ToTask) -> None:
-        """A control message arrived."""
+        """Process a control message."""
         if not self.lets_in(message):
             return
         self.fresh = True
@@ -187,7 +190,7 @@ class SlotHost:
             self._guarded(lambda: slot.handle(message.vertex, message.event))
 
     def lets_in(self, message: ToTask) -> bool:
-        """The door, as that of `spark/worker/pipelined_stage.py`: what is of another attempt is not for this slot."""
+        """Discard messages of another attempt, as `spark/worker/pipelined_stage.py` does."""
         return message.attempt == self.attempt
 
     def _end(self, slot: Slot, event: Event) -> None:
@@ -223,7 +226,7 @@ class SlotHost:
             self.discarding = True
             self._world.report(self.id, self.attempt, SlotFailed(*describe(error)))
             if self.slot is not None:
-                # The first failure is the one to tell.
+                # Report the first failure only.
                 with contextlib.suppress(PenstockError):
                     self.slot.handle_all(Cancel())
 

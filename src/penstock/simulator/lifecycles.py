@@ -1,7 +1,7 @@
-"""Users' functions that tell when they are opened, called and closed.
+"""User functions that record when they are opened, called and closed.
 
-Functions are unpickled in each slot, so they can't be handed anything of the test: they write to the record that is in
-use in this process.
+Functions are unpickled in each slot, so a test can't pass objects to them: they write to the recorder that is active
+in this process.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 
 class Lifecycles:
-    """What happened to each instance of a function: a list of "open", "close" by instance."""
+    """The life cycle of each function instance: a list of "open" and "close"."""
 
     def __init__(self) -> None:
         self._of: dict[int, list[str]] = {}
         self._alive: list[Any] = []
 
     def note(self, function: Any, what: str) -> None:
-        """`what` happened to `function`. Instances are kept, or two could have one id."""
+        """Record `what` for `function`. Instances are kept alive, because ids could be reused otherwise."""
         if id(function) not in self._of:
             self._alive.append(function)
         self._of.setdefault(id(function), []).append(what)
@@ -30,11 +30,11 @@ class Lifecycles:
 
     @property
     def opened(self) -> int:
-        """How many instances were opened."""
+        """Number of instances that were opened."""
         return len(self._of)
 
     def wrong(self) -> list[str]:
-        """Instances that were not opened once and then closed once."""
+        """Return the instances that were not opened once and then closed once."""
         return [
             f"{type(function).__name__}: {', '.join(self._of[id(function)])}"
             for function in self._alive
@@ -46,13 +46,13 @@ _current = Lifecycles()
 
 
 def current() -> Lifecycles:
-    """The record in use."""
+    """Return the active recorder."""
     return _current
 
 
 @contextmanager
 def recorded() -> Iterator[Lifecycles]:
-    """A new record, in use while this is open."""
+    """Context manager that activates a new recorder."""
     global _current
     before, _current = _current, Lifecycles()
     try:
@@ -62,16 +62,16 @@ def recorded() -> Iterator[Lifecycles]:
 
 
 class Followed:
-    """Base of functions whose life is recorded."""
+    """Base class of functions whose life cycle is recorded."""
 
     def open(self, runtime_context: Any) -> None:
-        """Noted."""
+        """Record the call."""
         current().note(self, "open")
 
     def close(self) -> None:
-        """Noted."""
+        """Record the call."""
         current().note(self, "close")
 
     def check_open(self) -> None:
-        """Raises AssertionError if the function is called before `open` or after `close`."""
+        """Raise AssertionError if the function is called before `open` or after `close`."""
         assert current().is_open(self), f"{type(self).__name__} was called while it was not open"

@@ -1,4 +1,4 @@
-"""Many seeds, on all cores."""
+"""Runs many seeds, on all cores."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ _PART_SEEDS = 100
 
 
 def run_many(first: int, count: int) -> int:
-    """Run seeds from `first` on, on all cores, telling how it goes. Returns 1 if any failed, and stops after some."""
+    """Run seeds from `first` on, on all cores, printing progress.
+
+    Returns 1 if any failed; stops after several failures.
+    """
     failed, steps, done, began = 0, 0, 0, time.monotonic()
     parts = [
         range(start, min(start + _PART_SEEDS, first + count)) for start in range(first, first + count, _PART_SEEDS)
     ]
-    # Spawned: whoever runs this may have threads, of Spark's for instance.
+    # Spawn, because the caller may have threads, of Spark for instance, that must not be forked.
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         for part, (steps_taken, errors) in zip(parts, pool.map(_run_part, parts), strict=True):
             done, steps, failed = done + len(part), steps + steps_taken, failed + len(errors)
@@ -35,8 +38,8 @@ def run_many(first: int, count: int) -> int:
 
 
 def _run_part(seeds: range) -> tuple[int, list[str]]:
-    """How many events there were, and what failed."""
-    # Restarts are what is simulated: a line for each would drown the reports.
+    """Return the number of events, and the failures."""
+    # Restarts are what is simulated: a log line for each would drown the reports.
     logging.disable(logging.WARNING)
     steps, errors = 0, []
     for seed in seeds:

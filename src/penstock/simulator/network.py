@@ -1,16 +1,17 @@
-"""The network between slots: rows in order for each pair of sender and target, in any interleaving between pairs.
+"""The network between slots: rows are ordered per pair of sender and target, and arbitrarily interleaved between pairs.
 
-As Spark's streaming shuffle does, a pair holds a limited number of rows; a sender that finds it full is blocked, with
-all that it would do.
+Like in Spark's streaming shuffle, a pair holds a limited number of rows; a sender whose pair is full is blocked
+completely.
 
-Control messages reach a slot, and reports the JobManager, in order and late. What both ends have to bear:
+Control messages reach a slot, and reports the JobManager, in order but delayed. Both ends have to tolerate:
 
-    from a slot    each message at most once, for ZeroMQ doubles none. What a worker has sent may come after it was
-                   killed, and after the attempt has ended: the JobManager's door drops what is of another attempt.
-    to a slot      splits, Close and Cancel once, in order. TriggerCheckpoint may be lost with a connection; it,
-                   AbortCheckpoint and CheckpointComplete may come twice, the second time later than what was said
-                   after them; also in the next attempt, where the slot's door drops them.
-    new JobManager nothing of the one before reaches it or its slots: it has another port and other keys
+    from a slot    each message at most once, because ZeroMQ duplicates none. Messages of a worker may arrive after it
+    was
+                   killed, and after the attempt has ended: the JobManager discards messages of other attempts.
+    to a slot      splits, Close and Cancel exactly once, in order. TriggerCheckpoint may be lost with a connection; it,
+                   AbortCheckpoint and CheckpointComplete may be duplicated, with the duplicate arriving after later
+                   messages, even in the next attempt, where the slot discards them.
+    new JobManager receives no message of its predecessor, nor do its slots: it has another port and other keys
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Channel = tuple[SlotId, SlotId]
 
 
 class Network:
-    """Rows under way. `capacity` is how many rows one channel holds before its sender is blocked."""
+    """Rows in transit. `capacity`: number of rows that one channel holds before its sender is blocked."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -43,7 +44,7 @@ class Network:
         self._waiting.setdefault(target, {})[channel] = None
 
     def receive(self, channel: Channel) -> bytes:
-        """The oldest row of a channel."""
+        """Remove and return the oldest row of a channel."""
         rows = self._channels[channel]
         row = rows.popleft()
         if not rows:
@@ -51,12 +52,12 @@ class Network:
         return row
 
     def waiting(self, target: SlotId) -> dict[Channel, None]:
-        """The channels to a slot that hold rows, in a fixed order."""
+        """Return the channels to a slot that hold rows, in a fixed order."""
         return self._waiting.get(target, {})
 
 
 class ControlMessages:
-    """Messages between the JobManager and slots. `changed` is told whose have changed."""
+    """Messages between the JobManager and slots. `changed` is called with each slot whose messages change."""
 
     def __init__(self, random: Random, changed: Callable[[SlotId], None]) -> None:
         self._random = random
@@ -64,53 +65,53 @@ class ControlMessages:
         self._to_slot: dict[SlotId, deque[Any]] = {}
         self._from_slot: dict[SlotId, deque[Any]] = {}
         self.late: list[tuple[SlotId, bool, Any]] = []
-        """(slot, whether it is told, message): what comes when nobody expects it any more."""
+        """(slot, whether it is the receiver, message): messages that will arrive late."""
 
     def to_slot(self, slot: SlotId, message: Any) -> None:
-        """The JobManager tells a slot."""
+        """Send a message from the JobManager to a slot."""
         self._to_slot.setdefault(slot, deque()).append(message)
         self._changed(slot)
 
     def from_slot(self, slot: SlotId, message: Any) -> None:
-        """A slot tells the JobManager."""
+        """Send a message from a slot to the JobManager."""
         self._from_slot.setdefault(slot, deque()).append(message)
         self._changed(slot)
 
     def again(self, slot: SlotId, message: Any) -> None:
-        """A message to a slot will come a second time."""
+        """Duplicate a message to a slot."""
         self.late.append((slot, True, message))
 
     def forget(self, slot: SlotId) -> None:
-        """The slot is gone. What it has said is under way, or was not got out yet."""
+        """The slot is gone. Its messages are in transit, or were never sent."""
         self._to_slot.pop(slot, None)
         if self._random.random() < 0.5:
             self._from_slot.pop(slot, None)
         self._changed(slot)
 
     def end_attempt(self, late_rate: float) -> None:
-        """All slots are new. Some of what was under way will be late."""
+        """All slots are replaced. Some of the messages in transit will arrive late."""
         kept = self.late
-        for told, queues in ((True, self._to_slot), (False, self._from_slot)):
+        for to_target, queues in ((True, self._to_slot), (False, self._from_slot)):
             for slot, messages in queues.items():
-                kept += [(slot, told, message) for message in messages if self._random.random() < late_rate]
+                kept += [(slot, to_target, message) for message in messages if self._random.random() < late_rate]
             queues.clear()
 
     def next_late(self) -> tuple[SlotId, bool, Any]:
-        """One that is late; there must be some."""
+        """Remove and return a late message; there must be one."""
         return self.late.pop(self._random.randrange(len(self.late)))
 
     def waits_for(self, slot: SlotId) -> bool:
-        """Whether a slot is to be told something."""
+        """Whether there is a message for a slot."""
         return bool(self._to_slot.get(slot))
 
     def waits_of(self, slot: SlotId) -> bool:
-        """Whether a slot has said something."""
+        """Whether there is a message from a slot."""
         return bool(self._from_slot.get(slot))
 
     def next_to(self, slot: SlotId) -> Any:
-        """The oldest message for a slot."""
+        """Remove and return the oldest message for a slot."""
         return self._to_slot[slot].popleft()
 
     def next_from(self, slot: SlotId) -> Any:
-        """The oldest message of a slot."""
+        """Remove and return the oldest message of a slot."""
         return self._from_slot[slot].popleft()

@@ -1,4 +1,4 @@
-"""What each slot could do next. Worked out anew only for slots that an event has touched, or whose time has come."""
+"""The possible next actions of each slot, recomputed only for slots affected by an event or whose time has come."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _BUSY_RATE = 0.1
 
 
 class Doer(Protocol):
-    """Who does what was drawn."""
+    """Executes the chosen action."""
 
     def open(self, slot: SlotId) -> None:
-        """A slot starts."""
+        """A slot is opened."""
 
     def step_slot(self, slot: SlotId) -> None:
-        """A slot makes a step."""
+        """A slot runs a step."""
 
     def write(self, slot: SlotId) -> None:
-        """A slot gets a row out."""
+        """A slot writes a row."""
 
     def upload(self, slot: SlotId) -> None:
         """A slot writes a part of a snapshot."""
 
     def receive(self, channel: Channel) -> None:
-        """A slot takes a row."""
+        """A slot receives a row."""
 
     def tell(self, slot: SlotId) -> None:
-        """A slot is told something."""
+        """A slot receives a control message."""
 
     def hear(self, slot: SlotId) -> None:
-        """The job master hears of a slot."""
+        """The job master receives a report of a slot."""
 
 
 class Possibilities:
-    """Of the slots of one attempt. `touch` a slot whenever something about it may have changed, then `refresh`."""
+    """The possible actions of one attempt's slots. Call `touch` for each slot that may have changed, then `refresh`."""
 
     def __init__(
         self,
@@ -69,27 +69,27 @@ class Possibilities:
         self._possible: dict[SlotId, tuple[bool, ...]] = dict.fromkeys(hosts, (False,) * len(self._kinds))
         self._touched: dict[SlotId, None] = dict.fromkeys(hosts)
         self._receives: dict[SlotId, float] = {}
-        """How fast a slot takes rows, if it does."""
+        """The rate at which a slot receives rows, if it does."""
         self._channels: dict[SlotId, list[Channel]] = {}
         """Channels to a slot that have changed."""
         self._wakes_ms: dict[SlotId, int] = {}
         self._wakes: list[tuple[int, SlotId]] = []
 
     def touch(self, slot: SlotId) -> None:
-        """Something has happened to this slot, if it is there: messages reach slots between two attempts as well."""
+        """Mark a slot as changed, if it exists: messages also reach slots between two attempts."""
         if slot in self._hosts:
             self._touched[slot] = None
 
     def touch_channel(self, channel: Channel) -> None:
-        """A row has come into this channel, or was taken out."""
+        """Mark a channel to which a row was added, or from which one was removed."""
         sender, target = channel
         if self._hosts[sender].rows:
-            # Perhaps it waits for room in this channel.
+            # The sender may be waiting for room in this channel.
             self._touched[sender] = None
         self._channels.setdefault(target, []).append(channel)
 
     def refresh(self) -> None:
-        """Bring the agenda up to date."""
+        """Update the agenda."""
         now_ms = self._now_ms()
         while self._wakes and self._wakes[0][0] <= now_ms:
             at, slot = heapq.heappop(self._wakes)
@@ -102,7 +102,7 @@ class Possibilities:
             self._set_channels(slot, self._receives[slot])
 
     def next_wake_ms(self) -> int | None:
-        """When the next slot has something to do though nothing happens to it."""
+        """Return when the next slot becomes active without an event."""
         while self._wakes and self._wakes_ms.get(self._wakes[0][1]) != self._wakes[0][0]:
             heapq.heappop(self._wakes)
         return self._wakes[0][0] if self._wakes else None

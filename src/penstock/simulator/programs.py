@@ -1,7 +1,7 @@
-"""Programs as data: what the simulator runs, what the plain evaluation evaluates, and what a report prints.
+"""Programs as data: run by the simulator, evaluated by the plain evaluation, printed by reports.
 
-A record is a tuple (origin, path, key, number). `origin` and `path` say where it comes from: the split, its place
-there, and which of several it became in a flat_map, so that the order of records can be judged at any sink.
+A record is a tuple (origin, path, key, number). `origin` and `path` identify its source: the split, the position in it,
+and the index among the outputs of a flat_map, so that any sink can check the order of records.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Timed = tuple[Record, int | None]
 
 @dataclasses.dataclass(frozen=True)
 class SplitScript:
-    """What one split of a source gives. `pauses`: position -> ms for which nothing is there when it is reached."""
+    """The records of one source split. `pauses`: position -> ms without data when it is reached."""
 
     split_id: str
     index: int
@@ -45,7 +45,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A whole program, inputs before what stands on them. `exact_time`: in it no record is ever late."""
+    """A complete program, inputs before their consumers. `exact_time`: no record is ever late in it."""
 
     nodes: tuple[Node, ...]
     batched: bool = False
@@ -56,12 +56,12 @@ class Program:
     exact_time: bool = True
 
     def node(self, id: int) -> Node:
-        """The node with that id."""
+        """Return the node with that id."""
         return next(node for node in self.nodes if node.id == id)
 
     @property
     def sinks(self) -> list[Node]:
-        """The sinks."""
+        """Return the sinks."""
         return [node for node in self.nodes if node.kind in ("collect", "write")]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a run leaves behind: one line per event, a digest of all of them, and how to play it again."""
+"""The report of a run: one line per event, a digest of all of them, and how to replay it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SimulationError(AssertionError):
 
 
 class Trace:
-    """The events of a run, the last ones in full."""
+    """The events of a run, with the latest ones in full."""
 
     def __init__(self, echo: Callable[[str], None] | None = None) -> None:
         self._echo = echo
@@ -40,11 +40,11 @@ class Trace:
             echo(_HEADINGS)
 
     def use_clock(self, now_ms: Callable[[], int]) -> None:
-        """Whose time the lines show."""
+        """Set the clock shown in the lines."""
         self._now_ms = now_ms
 
     def add(self, who: str, event: str, effects: str = "") -> None:
-        """One event."""
+        """Record one event."""
         line = f"{self.steps:>6} {self._now_ms():>9}  {who:<12} {event:<44} {effects}".rstrip()
         self.steps += 1
         self.digest = zlib.crc32(line.encode(), self.digest)
@@ -57,7 +57,7 @@ class Trace:
 
 
 def failure(seed: int | None, what: str, program: str, trace: Trace) -> SimulationError:
-    """The error that a failing seed is reported by."""
+    """Return the error that reports a failing seed."""
     if seed is None:
         head = f"simulation: {what}"
     else:
@@ -66,12 +66,12 @@ def failure(seed: int | None, what: str, program: str, trace: Trace) -> Simulati
 
 
 def name_of(slot: SlotId) -> str:
-    """A slot, as lines name it."""
+    """Return the name of a slot in event lines."""
     return f"slot {slot[0]}/{slot[1]}"
 
 
 def row_line(row: bytes) -> str:
-    """A row, in a few words."""
+    """Return a short description of a row."""
     if not row:
         return "push"
     header = decode_header(row)
@@ -79,14 +79,14 @@ def row_line(row: bytes) -> str:
 
 
 def event_line(event: Event) -> str:
-    """What a task is told, in a few words."""
+    """Return a short description of a task's event."""
     if isinstance(event, (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete)):
         return f"{type(event).__name__}({event.checkpoint_id})"
     return type(event).__name__
 
 
 def report_line(message: Any) -> str:
-    """What the job master hears, in a few words."""
+    """Return a short description of a report to the job master."""
     if isinstance(message, Result):
         return f"Result({len(message.values.value)} of sink {message.sink_id})"
     if isinstance(message, SlotFailed):

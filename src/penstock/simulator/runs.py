@@ -1,4 +1,4 @@
-"""One seed: its program, its circumstances, one run of it, and what the plain evaluation says of the outcome."""
+"""One seed: its program, its circumstances, one run of it, and the comparison with the plain evaluation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Outcome:
 
 
 def run_seed(seed: int, echo: Callable[[str], None] | None = None) -> Outcome:
-    """Run a seed. Raises SimulationError, with all that is needed to replay it, if anything is not as it must be."""
+    """Run a seed. Raises SimulationError, with everything needed to replay it, if an invariant is violated."""
     return run_program(generate(seed), Circumstances.draw(Random(seed + 1)), seed, echo)
 
 
@@ -49,7 +49,7 @@ def run_program(
     echo: Callable[[str], None] | None = None,
     named: bool = True,
 ) -> Outcome:
-    """Run a program. `seed` chooses the schedule; `named`: it also made the program."""
+    """Run a program. `seed` determines the schedule; `named`: it also determined the program."""
     trace = Trace(echo)
     if echo is not None:
         echo(f"{program}\n  {circumstances}")
@@ -69,7 +69,7 @@ def run_program(
 def _run(
     program: Program, circumstances: Circumstances, random: Random, trace: Trace
 ) -> tuple[Outcome, dict[int, Any], bool]:
-    """How it ended, what came out by sink and subtask, and whether records may have been read again."""
+    """Return the final status, the output by sink and subtask, and whether records may have been reread."""
     built = build(program)
     if program.batched:
         return *_run_batched(program, built, BatchedSimulation(built.graph, random, circumstances, trace)), False
@@ -93,17 +93,17 @@ def _run(
 
 
 def rescaled(program: Program, random: Random) -> Program:
-    """The same program with other parallelisms: nodes that had the same one have the same one again.
+    """Return the program with other parallelisms: nodes with equal parallelism stay equal.
 
-    Where no record may be late, splits stay with their subtasks: read one after the other in another order, they would
-    make records late by right. A broadcast gives as many records as there are receivers, so such programs stay.
+    If no record may be late, splits stay with their subtasks: reading them in another order would make records rightly
+    late. The output of a broadcast depends on the number of receivers, so such programs are unchanged.
     """
     if any(node.settings.get("how") == "broadcast" for node in program.nodes):
         return program
-    wanted = {parallelism: random.randint(1, 4) for parallelism in range(2, 9)}
+    new_parallelism = {parallelism: random.randint(1, 4) for parallelism in range(2, 9)}
     if program.exact_time:
-        wanted.update({node.parallelism: node.parallelism for node in program.nodes if node.kind == "source"})
-    nodes = [dataclasses.replace(node, parallelism=wanted.get(node.parallelism, 1)) for node in program.nodes]
+        new_parallelism.update({node.parallelism: node.parallelism for node in program.nodes if node.kind == "source"})
+    nodes = [dataclasses.replace(node, parallelism=new_parallelism.get(node.parallelism, 1)) for node in program.nodes]
     most = program.max_parallelism
     if most is not None:
         nodes = [dataclasses.replace(node, parallelism=min(node.parallelism, most)) for node in nodes]
@@ -134,7 +134,7 @@ def _by_sink(results: Results, built: Built) -> dict[int, Any]:
 
 
 def _raising_records(program: Program) -> list[Any]:
-    """The records on which the raising function raises, as far as they are known; [None] if nothing is known."""
+    """Return the records on which the raising function raises, as far as known; [None] if unknown."""
     for node in program.nodes:
         if node.kind == "raise":
             nodes = [*program.nodes, dataclasses.replace(node, id=len(program.nodes), kind="collect")]

@@ -1,7 +1,7 @@
-"""What happens next: one of all that could, drawn by a generator of the seed.
+"""Selects the next action among all possible ones, with a random generator of the seed.
 
-Each actor (a slot, the network, the JobManager) has a weight that is drawn anew now and then, some of them nearly zero:
-so that one slot starves for a while, or one channel runs far ahead, which an even choice would hardly ever give.
+Each actor (a slot, the network, the JobManager) has a random weight that is redrawn occasionally, and may be close to
+zero. So one slot starves for a while, or one channel runs far ahead, which uniform choice would hardly ever produce.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WEIGHTS = (0.02, 0.3, 1.0, 1.0, 1.0, 3.0)
 
 
 class Action(NamedTuple):
-    """Something that could happen now. `actor` is who does it; `rate` makes it rarer or more frequent than others."""
+    """A possible action. `actor` performs it; `rate` makes it rarer or more frequent than others."""
 
     actor: str
     run: Callable[[], None]
@@ -23,7 +23,7 @@ class Action(NamedTuple):
 
 
 class Scheduler:
-    """Draws from the actions that are possible, told anew each time."""
+    """Draws from the possible actions, passed anew for each draw. Linear in their number."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -31,7 +31,7 @@ class Scheduler:
         self._picks = 0
 
     def pick(self, actions: list[Action]) -> Action:
-        """One of `actions`, which must not be empty."""
+        """Return one of `actions`, which must not be empty."""
         self._picks += 1
         if self._picks % REDRAW_AFTER_PICKS == 0:
             self._weights.clear()
@@ -46,9 +46,10 @@ class Scheduler:
 
 
 class Agenda:
-    """Draws from the actions that are possible, told of changes only: a draw takes the logarithm of their number.
+    """Draws from the possible actions, of which only changes are reported: a draw is logarithmic in their number.
 
-    The sums of a binary tree: leaf i has the weight of actor i while it can act, each node what is below it.
+    A binary tree of sums: leaf i has the weight of actor i while it can act (else 0), each inner node the sum of its
+    leaves.
     """
 
     def __init__(self, random: Random) -> None:
@@ -65,11 +66,11 @@ class Agenda:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing can happen but what is in the background."""
+        """Whether only background actions are possible."""
         return not self._possible
 
     def enter(self, actor: Hashable, run: Callable[[], None], rate: float = 1.0) -> None:
-        """From now on this can happen."""
+        """Make an action possible."""
         place = self._places.get(actor)
         if place is None:
             place = self._places[actor] = len(self._runs)
@@ -86,12 +87,15 @@ class Agenda:
             self._set(place, rate)
 
     def enter_background(self, actor: Hashable, run: Callable[[], None], rate: float) -> None:
-        """This can always happen, and is nothing to wait for."""
+        """Make an action permanently possible.
+
+        It does not count as activity: time may advance while only it is left.
+        """
         self._background.add(actor)
         self.enter(actor, run, rate)
 
     def leave(self, actor: Hashable) -> None:
-        """This can happen no more."""
+        """Make an action impossible."""
         place = self._places.get(actor)
         if place is not None and self._rates[place]:
             if actor not in self._background:
@@ -99,10 +103,11 @@ class Agenda:
             self._set(place, 0.0)
 
     def pick(self) -> Callable[[], None]:
-        """One of those that are possible; there must be one."""
+        """Return a possible action; there must be one."""
         self._picks_left -= 1
         if not self._picks_left:
-            # All at once, but not more often than there are actors: a draw must not cost what they are in number.
+            # Redraw all weights together, but not more often than there are actors: the amortised cost of a draw
+            # must not be linear in their number.
             self._picks_left = max(REDRAW_AFTER_PICKS, len(self._runs))
             self._weights = self._random.choices(WEIGHTS, k=len(self._runs))
             self._add_up()
@@ -110,6 +115,8 @@ class Agenda:
         left = self._random.random() * sums[1]
         while node < self._size:
             node *= 2
+            # The right child is taken only if it has weight: rounding errors can leave `left` at or above the sum of
+            # the left child when nothing on the right can act.
             if left >= sums[node] and sums[node + 1]:
                 left -= sums[node]
                 node += 1

@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - these methods are documented by their interfaces
-"""The sink of generated programs: what it wrote comes to the driver as committables, with timestamps."""
+"""The sink of generated programs: its output reaches the driver as committables, with timestamps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.simulator.programs import Record
 
 
 class Written(NamedTuple):
-    """A committable: what was written, and a name that no other committable has, in any attempt of any job."""
+    """A committable: the records written, and a name unique over all attempts of all jobs."""
 
     name: str
     record: Record
@@ -19,7 +19,7 @@ class Written(NamedTuple):
 
 
 class RecordingSink(Sink[Record]):
-    """Hands over what it wrote, in the order in which they were written."""
+    """Commits records in the order in which they were written."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - these methods are documented by their interfaces
-"""The source of generated programs: splits with a script, pauses in between."""
+"""The source of generated programs: splits that follow a script, with pauses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.simulator.programs import Record, SplitScript
 
 
 class ScriptSplit(msgspec.Struct, frozen=True):
-    """A split at a position."""
+    """A split with a position."""
 
     split_id: str
     index: int
@@ -23,7 +23,7 @@ class ScriptSplit(msgspec.Struct, frozen=True):
 
 
 class ScriptedSource(Source[Record]):
-    """Plays scripts. `shared`: whoever asks gets the next split, else each belongs to a subtask."""
+    """Plays scripts. `shared`: splits are assigned on request, else each belongs to a subtask."""
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class _ScriptReader(SplitReader[Record]):
         self._closed = False
 
     def add_splits(self, splits: Sequence[Any]) -> None:
-        assert not self._closed, "a closed reader was given splits"
+        assert not self._closed, "splits were added to a closed reader"
         super().add_splits(splits)
 
     def read(self, split: ScriptSplit, max_records: int) -> Chunk | Nothing:
-        assert not self._closed, "a closed reader was asked for records"
+        assert not self._closed, "a closed reader was polled"
         script = self._source.scripts[split.split_id]
         pauses = dict(script.pauses)
         where = (split.split_id, split.position)
         if split.position in pauses:
-            # From the first time on that it is asked for; whoever asks too early is told again.
+            # The pause starts with the first poll at this position; polls during it return when to retry.
             until_ms = self._until_ms.setdefault(where, self.context.now_ms() + pauses[split.position])
             if self.context.now_ms() < until_ms:
                 return Nothing(until_ms)

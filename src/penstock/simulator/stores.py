@@ -1,4 +1,4 @@
-"""Local disk in memory: a key-value store where tasks on Spark have RocksDB, and scratch space."""
+"""In-memory replacements of local disk: a key-value store in place of RocksDB, and scratch space."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _LIST = "MANIFEST"
 
 
 class MemoryStore:
-    """Bytes by bytes. A view is a copy. Its files: what has changed from one `link` to the next, and a list of them."""
+    """A map of bytes to bytes. A view is a copy.
+
+    Its files: the changes between two calls of `link`, and a list of them.
+    """
 
     def __init__(self, files: Mapping[str, Iterable[bytes]] | None = None) -> None:
         self._entries: dict[bytes, bytes] = {}
@@ -25,7 +28,7 @@ class MemoryStore:
                 self._put(pickle.loads(self._files[name]))
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """Return the value of a key."""
         return self._entries.get(key)
 
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
@@ -42,9 +45,9 @@ class MemoryStore:
                 self._entries[key] = value
 
     def link(self) -> MemoryFiles:
-        """Its files."""
+        """Return its files."""
         if len(self._files) == _FILES_MAX:
-            # Compaction: one new file in the place of all.
+            # Compact: replace all files by a new one.
             self._files, self._changed = {}, dict(self._entries)
         if self._changed:
             self._files[f"{self._next_file:06}{_LASTING}"] = pickle.dumps(self._changed)
@@ -53,40 +56,40 @@ class MemoryStore:
         return MemoryFiles({**self._files, _LIST: pickle.dumps((list(self._files), self._next_file))})
 
     def view(self) -> MemoryStore:
-        """The store as it is now."""
+        """Return a copy of the current contents."""
         copy = MemoryStore()
         copy._entries = dict(self._entries)
         return copy
 
     def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose keys begin so, by key."""
+        """Return all entries whose keys have this prefix, by key."""
         return ((key, self._entries[key]) for key in sorted(self._entries) if key.startswith(prefix))
 
     def remove_all(self, prefix: bytes) -> None:
-        """Remove all entries whose keys begin so."""
+        """Remove all entries whose keys have this prefix."""
         self.write((key, None) for key in list(self._entries) if key.startswith(prefix))
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 class MemoryFiles:
-    """Files of a store."""
+    """The files of a store."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.sizes = {name: len(data) for name, data in files.items()}
         self._files = files
 
     def is_lasting(self, name: str) -> bool:
-        """Whether a file of that name stays as it is."""
+        """Whether the file of that name is immutable."""
         return name.endswith(_LASTING)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """A part of a file."""
+        """Return a part of a file."""
         return self._files[name][offset : offset + length]
 
     def release(self) -> None:
-        """They are gone."""
+        """Release the files."""
         self._files = {}
 
 
@@ -98,15 +101,15 @@ class MemorySpill:
         self.is_closed = False
 
     def write(self, data: bytes) -> int:
-        """Append; returns where it begins."""
+        """Append data and return its offset."""
         self._data += data
         return len(self._data) - len(data)
 
     def read(self, offset: int, length: int) -> bytes:
-        """What was written there."""
+        """Return the data at an offset."""
         assert not self.is_closed
         return bytes(self._data[offset : offset + length])
 
     def close(self) -> None:
-        """It is gone."""
+        """Release the space."""
         self.is_closed = True

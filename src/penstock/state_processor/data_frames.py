@@ -179,13 +179,13 @@ def _pickled_fields(share: _Share) -> Iterator[pa.RecordBatch]:
     )
 
 
-def _like(stored: pa.Field, column: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+def _like(stored: pa.Field, column: pa.ChunkedArray, target: pa.Field) -> pa.ChunkedArray:
     """Convert a file's column to the common field: unchanged, or pickled if the common field is binary."""
-    if type_of(wanted) is not None:
+    if type_of(target) is not None:
         return column
     if type_of(stored) is None:
         return column.cast(pa.binary())
-    return pa.chunked_array([to_column(wanted, from_column(stored, column))])
+    return pa.chunked_array([to_column(target, from_column(stored, column))])
 
 
 def _described(frame: DataFrame, fields: list[pa.Field]) -> DataFrame:

@@ -72,9 +72,9 @@ class NewTable(NamedTuple):
         kind = self.schema.kind.partition(" of ")[0] if self.schema is not None else ""
         if value is None:
             raise ProgramError(f"the state '{self.name}' has no value for {parts[0]!r:.200}: omit such an entry")
-        wanted = _CONTENTS.get(kind.partition(" ")[0])
-        if wanted is not None and type(value) is not wanted:
-            raise ProgramError(f"the {kind} '{self.name}' holds a {wanted.__name__} for each key, got {value!r:.200}")
+        expected = _CONTENTS.get(kind.partition(" ")[0])
+        if expected is not None and type(value) is not expected:
+            raise ProgramError(f"the {kind} '{self.name}' holds a {expected.__name__} for each key, got {value!r:.200}")
         if not kind.endswith("time to live"):
             return
         stamped = value if type(value) is list else value.values() if type(value) is dict else [value]

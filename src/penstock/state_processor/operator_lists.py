@@ -60,14 +60,14 @@ def lists_of(part: OperatorPart) -> dict[str, OperatorList]:
     return {name: OperatorList(name, parts[0][2].redistribution, parts) for name, parts in found.items()}
 
 
-def list_of(part: OperatorPart, name: str, wanted: Redistribution | None = None) -> OperatorList:
+def list_of(part: OperatorPart, name: str, required: Redistribution | None = None) -> OperatorList:
     """Return an operator state. Raises StateNotFoundError if there is none of that name, or of that kind."""
     known = lists_of(part)
     found = known.get(name)
-    if found is None or (wanted is not None and found.redistribution is not wanted):
+    if found is None or (required is not None and found.redistribution is not required):
         there = ", ".join(f"'{one.name}' ({KIND_NAMES[one.redistribution]})" for one in known.values())
         raise StateNotFoundError(
-            f"operator '{part.state_id}' ({part.name}) has no {'operator state' if wanted is None else wanted.value} "
-            f"'{name}'. It has {there or 'none'}"
+            f"operator '{part.state_id}' ({part.name}) has no "
+            f"{'operator state' if required is None else required.value} '{name}'. It has {there or 'none'}"
         )
     return found

@@ -147,8 +147,8 @@ class SavepointReader:
         """Yield the items of an operator state of any redistribution. Raises StateNotFoundError if there is none."""
         return self._items(uid, state, None)
 
-    def _items(self, uid: str, state: str, wanted: Redistribution | None) -> Iterator[Any]:
-        found = list_of(self._snapshot.part(uid), state, wanted)
+    def _items(self, uid: str, state: str, required: Redistribution | None) -> Iterator[Any]:
+        found = list_of(self._snapshot.part(uid), state, required)
         return found.items(self._snapshot.files, self._allow_missing)
 
     def _table(self, uid: str, state: str) -> KeyedTable:

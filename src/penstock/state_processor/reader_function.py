@@ -114,9 +114,9 @@ class KeyReading(_ReaderContext):
         backend = self._backend
         backend.clear()
         self._timers.clear()
-        wanted = {name: table for name, table in backend.tables.items() if name in tables or name in TIMERS}
+        requested = {name: table for name, table in backend.tables.items() if name in tables or name in TIMERS}
         with classes_found(False):
-            restore_keyed(self._files, chain, span, wanted, self._files.databases)
+            restore_keyed(self._files, chain, span, requested, self._files.databases)
         keys: dict[Any, None] = {}
         for name in tables:
             namespaced = len(place_columns(name)) > 1

@@ -271,8 +271,8 @@ def _stream_method(function: Any) -> str:
 
 
 def _operator_of(program: Callable[[DataStream[Any]], DataStream[Any]]) -> OperatorTransformation:
-    given: DataStream[Row] = StreamExecutionEnvironment().from_collection([])
-    result = program(given)
+    input_stream: DataStream[Row] = StreamExecutionEnvironment().from_collection([])
+    result = program(input_stream)
     last: Transformation | None = getattr(result, "_transformation", None)
     if not isinstance(last, OperatorTransformation):
         raise ValueError(f"the program must return the stream after its operator, it returned {result!r}")

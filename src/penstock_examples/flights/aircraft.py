@@ -1,12 +1,12 @@
-"""Following aircraft: how much of a departure's delay did the aircraft bring along from its flight before?
+"""Follows aircraft: how much of a departure's delay is due to the delay of the aircraft's previous flight?
 
-The data know only flights out of New York. So what an aircraft brought is at most what its last arrival elsewhere was
-late by (it then flew back, and may have made up for some of it), and at most the delay of the departure. After a
-night's rest it brings nothing.
+The data contain flights out of New York only. So the inherited delay is at most the delay of the aircraft's last
+arrival elsewhere (it then flew back, and may have recovered part of it), and at most the delay of the departure. After
+a night on the ground nothing is inherited.
 
-A decision depends on what came before it in *event time*, while reports arrive as they may. So reports wait in state
-for a timer of their own event time: when it fires, all earlier ones are there and decided. Reports of the same moment
-are decided arrivals first, then by id: a total order, so the outcome is the same in whatever order they came.
+The result depends on what preceded a departure in *event time*, while reports arrive in any order. So reports wait in
+state for a timer of their own event time: when it fires, all earlier ones have been processed. Reports with equal times
+are processed arrivals first, then by id: a total order, so the result does not depend on the order of arrival.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, V
 from penstock_examples.flights.records import ARRIVAL, DEPARTURE, HOUR_MS, AircraftLog, KnockOn, Report
 
 REST_MS = 12 * HOUR_MS
-"""An aircraft that was to arrive so long before its departure had the night to catch up."""
+"""An aircraft that was due this long before its departure had the night to recover its delay."""
 
 END_OF_TIME_MS = 2**63 - 1
-"""The watermark that ends a stream: the moment to close the logs."""
+"""The final watermark of a stream, at which the logs are closed."""
 
 TOO_LATE: OutputTag[Report] = OutputTag("too late to be followed")
 
 
 class LastArrival(NamedTuple):
-    """Where the aircraft's lateness stands."""
+    """The last known delay of the aircraft."""
 
     scheduled_ms: int
     delay: int
 
 
 class Totals(NamedTuple):
-    """An aircraft's log so far."""
+    """The totals of an aircraft."""
 
     departures: int = 0
     delay_sum: int = 0
@@ -47,17 +47,17 @@ class Totals(NamedTuple):
 
 
 class FollowAircraft(KeyedProcessFunction[str, Report, "KnockOn | AircraftLog"]):
-    """Emits a KnockOn for each departure that its aircraft made late, and an AircraftLog when time ends."""
+    """Emits a KnockOn for each departure delayed by its aircraft, and an AircraftLog at the end of event time."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Ask for the states of an aircraft."""
+        """Obtain the states of an aircraft."""
         self._waiting = runtime_context.get_map_state(MapStateDescriptor("waiting"))
         self._last_arrival = runtime_context.get_state(ValueStateDescriptor("last-arrival"))
         self._totals = runtime_context.get_state(ValueStateDescriptor("totals"))
         self._followed = runtime_context.get_list_state(ListStateDescriptor("followed"))
 
     def process_element(self, value: Report, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
-        """Put the report aside until its time has come; one whose time is over goes to TOO_LATE."""
+        """Store the report until its timer fires; a late one is sent to TOO_LATE."""
         timers = ctx.timer_service()
         if value.scheduled_ms <= timers.current_watermark():
             yield TOO_LATE, value
@@ -68,7 +68,7 @@ class FollowAircraft(KeyedProcessFunction[str, Report, "KnockOn | AircraftLog"])
         timers.register_event_time_timer(END_OF_TIME_MS)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[KnockOn | AircraftLog]:
-        """Decide the reports of this moment."""
+        """Process the reports of this timestamp."""
         totals = self._totals.value() or Totals()
         if timestamp == END_OF_TIME_MS:
             yield self._log(ctx.get_current_key(), totals)
@@ -114,7 +114,7 @@ class FollowAircraft(KeyedProcessFunction[str, Report, "KnockOn | AircraftLog"])
 
 
 def follow_aircraft(reports: DataStream[Report]) -> DataStream[KnockOn | AircraftLog]:
-    """KnockOns as they happen, an AircraftLog for each aircraft in the end; late reports go to TOO_LATE."""
+    """Return KnockOns continuously and an AircraftLog per aircraft at the end; late reports are sent to TOO_LATE."""
     return (
         reports.key_by(lambda report: report.tailnum)
         .process(FollowAircraft())

@@ -1,4 +1,4 @@
-"""Sliding windows of delay: for each airport, its departures and its arrivals apart."""
+"""Sliding windows of delay per airport, separately for departures and arrivals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOO_LATE: OutputTag[Report] = OutputTag("too late for all windows")
 
 
 class Delays(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a window so far."""
+    """The accumulator of a window."""
 
     reports: int = 0
     delayed: int = 0
@@ -32,14 +32,14 @@ class Delays(msgspec.Struct, frozen=True, gc=False):
 
 
 class DelayAggregate(AggregateFunction[Report, Delays, Delays]):
-    """Adds up reports. In which order they come makes no difference."""
+    """Sums up reports, independently of their order."""
 
     def create_accumulator(self) -> Delays:
-        """Nothing yet."""
+        """Return an empty accumulator."""
         return Delays()
 
     def add(self, value: Report, accumulator: Delays) -> Delays:
-        """One more report."""
+        """Add a report."""
         delay, worst = value.delay, accumulator.worst
         ids = (*accumulator.ids, (value.scheduled_ms, value.id))
         if delay is None:
@@ -48,11 +48,11 @@ class DelayAggregate(AggregateFunction[Report, Delays, Delays]):
         return Delays(accumulator.reports + 1, accumulator.delayed + 1, accumulator.delay_sum + delay, worst, ids)
 
     def get_result(self, accumulator: Delays) -> Delays:
-        """The sums."""
+        """Return the sums."""
         return accumulator
 
     def merge(self, acc_a: Delays, acc_b: Delays) -> Delays:
-        """The sums of both."""
+        """Return the sums of both."""
         worsts = [worst for worst in (acc_a.worst, acc_b.worst) if worst is not None]
         return Delays(
             acc_a.reports + acc_b.reports,
@@ -64,7 +64,7 @@ class DelayAggregate(AggregateFunction[Report, Delays, Delays]):
 
 
 class NameWindow(ProcessWindowFunction[Delays, AirportWindow, tuple[str, str], TimeWindow]):
-    """Says which window it is, and which reports have no later one."""
+    """Adds the window's bounds, and the reports for which it is the last window."""
 
     def process(
         self,
@@ -72,11 +72,11 @@ class NameWindow(ProcessWindowFunction[Delays, AirportWindow, tuple[str, str], T
         context: ProcessWindowFunction.Context[TimeWindow],
         elements: Iterable[Delays],
     ) -> Iterator[AirportWindow]:
-        """One result for each firing: a late report that is allowed fires its windows once more."""
+        """Emit one result per firing: a late report within the allowed lateness fires its windows again."""
         window = context.window()
         for delays in elements:
-            # The windows of a report are those that begin in the two hours before it: the last to close is the one
-            # that began less than a slide before. A report that this one refuses has been refused by all.
+            # The windows of a report begin in the two hours before it. The last one to close begins less than one slide
+            # before it: if this window rejects a report as late, all its windows have rejected it.
             first_slide = sorted(id for scheduled_ms, id in delays.ids if scheduled_ms < window.start + SLIDE_MS)
             yield AirportWindow(
                 *key,
@@ -91,7 +91,7 @@ class NameWindow(ProcessWindowFunction[Delays, AirportWindow, tuple[str, str], T
 
 
 def airport_windows(reports: DataStream[Report]) -> DataStream[AirportWindow]:
-    """Windows of two hours, one each hour. They wait an hour for late reports; later ones go to TOO_LATE."""
+    """Windows of two hours, every hour. They accept late reports for an hour; later ones are sent to TOO_LATE."""
     return (
         reports.key_by(lambda report: (report.airport, report.kind))
         .window(SlidingEventTimeWindows.of(SIZE, Time.milliseconds(SLIDE_MS)))

@@ -1,4 +1,4 @@
-"""The demo from the first line to the last: read, run, show, check."""
+"""The complete demo: read, run, show, check."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _CHECKPOINT_INTERVAL_MS = 1_000
 
 
 class DifferentResultsError(PenstockError):
-    """Two runs that must be equal are not."""
+    """Two runs that must be equal differ."""
 
 
 def run_demo(
     console: Console, batched: list[bool], parallelism: int, bound_minutes: int | None, first: int | None, kill: bool
 ) -> None:
-    """Run the flights once for each entry of `batched`, and print what came of it.
+    """Run the flights once per entry of `batched`, and print the results.
 
-    As a stream it takes a checkpoint each second; with `kill`, one of its workers is killed part-way.
+    In pipelined mode the job takes a checkpoint every second; with `kill`, one of its workers is killed part-way.
 
-    `bound_minutes` of out-of-orderness are waited for, None: as many as it takes to admit all reports; then all runs
-    must give the same. `first`: so many reports, not the whole year. Raises AccountingError if a report is not in its
-    place, DifferentResultsError if runs differ that must not.
+    `bound_minutes`: bound of out-of-orderness; None: large enough to admit all reports, in which case all runs must
+    return the same results. `first`: number of reports, instead of the whole year. Raises AccountingError if a report
+    is missing or duplicated, DifferentResultsError if results differ that must be equal.
     """
     reports = read_reports().first(first)
     spread = disorder(reports)

@@ -1,4 +1,4 @@
-"""How far out of order the reports of each feed come, in event time."""
+"""Out-of-orderness of the reports of each feed, in event time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Disorder(NamedTuple):
 
     in_order: int
     behind: dict[int, int]
-    """How many reports come more than so many minutes of event time behind one before them."""
+    """Number of reports more than so many minutes of event time behind an earlier one."""
     most_ms: int
-    """The bound of out-of-orderness that admits all."""
+    """The bound of out-of-orderness that admits all reports."""
 
 
 def disorder(reports: Reports, marks: tuple[int, ...] = (15, 60, 180, 720)) -> Disorder:
-    """Count the reports that come behind a later one of their feed, by how much."""
+    """Count the reports behind a later one of their feed, by how much."""
     latest = dict.fromkeys(FEEDS, 0)
     delays_ms = []
     for feed, scheduled_ms in zip(reports.columns["feed"], reports.columns["scheduled_ms"], strict=True):

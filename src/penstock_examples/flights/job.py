@@ -1,4 +1,4 @@
-"""The program: one source, two jobs on it, and what is late in either."""
+"""The program: one source, two jobs on it, and the late reports of both."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ WITHOUT_AIRCRAFT = "without aircraft"
 
 @dataclass(frozen=True)
 class Settings:
-    """How the program is to run."""
+    """Settings of the program."""
 
     batched: bool
     parallelism: int
     bound_ms: int
-    """For how long reports out of order are waited for."""
+    """Bound of out-of-orderness in milliseconds."""
     checkpoint_interval_ms: int = 0
     """0: no checkpoints."""
     reports_per_s: float = 0
-    """0: as fast as it goes."""
+    """0: no limit."""
 
 
 def counts_by_feed(reports: Reports) -> dict[str, int]:
-    """How many of the reports belong to each feed."""
+    """Return the number of reports per feed."""
     return {feed: reports.columns["feed"].count(feed) for feed in FEEDS}
 
 
 def build(counts: Mapping[str, int], settings: Settings) -> DataStream[tuple[str, Any]]:
-    """The stream of all results, each with its name."""
+    """Return the stream of all results, each with its name."""
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_runtime_mode(RuntimeExecutionMode.BATCH if settings.batched else RuntimeExecutionMode.STREAMING)
     env.set_parallelism(settings.parallelism)
-    # A year in less than a minute: nobody waits for a single report, so buffers may take the time to fill.
+    # A year in less than a minute: throughput counts, not the latency of single reports, so buffers may fill up.
     env.set_buffer_timeout(100)
     if settings.checkpoint_interval_ms:
         env.enable_checkpointing(settings.checkpoint_interval_ms)

@@ -1,4 +1,4 @@
-"""The kill: part-way, one of the job's Python workers is killed (`kill -9`), and the stream goes on by itself."""
+"""Kills one of the job's Python workers part-way (`kill -9`), and observes how the job recovers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ _WORKER = "-m penstock.spark.worker.daemon"
 
 
 class Kill:
-    """While it is open, waits for a third of the reports and a checkpoint, then kills. Results are told to `result`."""
+    """Context manager that waits for a third of the reports and a checkpoint, then kills.
+
+    Call `result` for each result.
+    """
 
     def __init__(self, client: Any, total: int) -> None:
         self.pid: int | None = None
-        """The worker that was killed; None if the stream ended before that."""
+        """Process id of the killed worker; None if the stream ended before."""
         self.read = 0
-        """Reports that the source had read by then."""
+        """Number of reports the source had read by then."""
         self.checkpoint_id = 0
-        """The checkpoint from which the job went on."""
+        """The checkpoint from which the job recovered."""
         self.flowing_s: float | None = None
-        """From the kill until records came to the last operator again, as its counter tells; None if none came."""
+        """Time from the kill until the last operator received records again, by its counter; None if it never did."""
         self.results_s: float | None = None
-        """From the kill until a result of what was done after it was handed out; None if none was."""
+        """Time from the kill until a result computed after it was returned; None if there was none."""
         self._client = client
         self._total = total
         self._killed_s = 0.0
@@ -50,7 +53,7 @@ class Kill:
         self._thread.join()
 
     def result(self) -> None:
-        """A result has come."""
+        """Record that a result was returned."""
         if self._runs_again and self.results_s is None:
             self.results_s = time.monotonic() - self._killed_s
 
@@ -66,9 +69,9 @@ class Kill:
         if not self._until(lambda: self._status() is not JobStatus.RUNNING):
             return
         self.checkpoint_id = self._client.get_checkpoints()[-1].checkpoint_id
-        # What was complete before is handed out before the job runs again: all results after that are new ones.
+        # Results of completed checkpoints are returned before the job runs again: all later results are new.
         self._runs_again = self._until(lambda: self._status() is JobStatus.RUNNING)
-        # Nobody reports the tasks that were: a counter that moves is that of a new one.
+        # Old tasks no longer report: a counter that changes belongs to a new task.
         before = self._arrived()
         if self._runs_again and self._until(
             lambda: any(0 < count != before.get(subtask) for subtask, count in self._arrived().items())
@@ -80,7 +83,7 @@ class Kill:
         return self.read >= self._total * _PART and bool(self._client.get_checkpoints())
 
     def _arrived(self) -> dict[int, int]:
-        """How many records have come to each subtask of the last operator."""
+        """Return the number of records received by each subtask of the last operator."""
         reports = self._client.get_vertex_metrics()[-1].subtasks
         return {report.subtask: report.operators[-1].records_in for report in reports}
 
@@ -89,7 +92,7 @@ class Kill:
         return status
 
     def _until(self, happened: Any) -> bool:
-        """Wait for it; False if the job ends first."""
+        """Wait for a condition; return False if the job ends first."""
         while not happened():
             if self._over.wait(_POLL_S) or self._status().is_globally_terminal_state():
                 return False
@@ -97,7 +100,7 @@ class Kill:
 
 
 def workers() -> list[int]:
-    """The Python workers of Spark below this process: forked by a daemon that is below it."""
+    """Return the Python workers of Spark: forked by a daemon that is a descendant of this process."""
     lines = subprocess.check_output(["ps", "-ww", "-eo", "pid=,ppid=,args="], text=True).splitlines()
     processes = [line.split(None, 2) for line in lines]
     parents = {int(pid): int(parent) for pid, parent, *_ in processes}

@@ -1,11 +1,11 @@
-"""The books: where each report went, and what the jobs found out.
+"""Accounting: where each report was processed, and the results of the jobs.
 
-In the windows' book a report is entered under the last of its windows (the one to close last, so the last chance to be
-taken), or as late. In the aircraft's book it is followed, late, or without an aircraft. A report in no place was lost,
-one in two places doubled: both must be none, and `check` raises if they are not.
+The windows' book records a report under the last of its windows (the last to close, and so the last chance to be
+accepted), or as late. The aircraft's book records it as followed, late, or without an aircraft. A report without an
+entry is lost, one with two entries is duplicated: `check` raises in both cases.
 
-Event time is not part of a checkpoint. So the first reports after a restart may be let into a window that had been
-closed for them: it opens and fires once more, with these alone. It is then entered beside what it was before.
+Event time is not part of a checkpoint. So the first reports after a restart may be added to a window that was already
+closed: it opens and fires again, with these reports only. It is recorded in addition to its earlier result.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from penstock_examples.flights.records import AircraftLog, AirportWindow, KnockO
 
 
 class AccountingError(PenstockError):
-    """Reports are in no place or in two."""
+    """Reports are lost or duplicated."""
 
 
 class Balance(NamedTuple):
-    """One book, added up."""
+    """The totals of one book."""
 
     read: int
     taken: int
     late: int
     aside: int
-    """Without an aircraft: not for this book."""
+    """Reports without an aircraft, which this book does not count."""
     lost: int
     doubled: int
 
 
 class Ledger:
-    """Takes the results of the program in the order in which they come."""
+    """Records the results of the program in the order of their arrival."""
 
     def __init__(self, read: Iterable[int]) -> None:
         """`read`: ids of the reports that the source was to replay."""
         self._read = set(read)
         self.windows: dict[tuple[str, str, int], AirportWindow] = {}
         self.reopened: list[AirportWindow] = []
-        """What windows were before they opened once more."""
+        """Earlier results of windows that opened again."""
         self.firings = 0
         self.knock_ons: list[KnockOn] = []
         self.logs: list[AircraftLog] = []
         self._ids: dict[str, list[int]] = {LATE_FOR_WINDOWS: [], LATE_FOR_AIRCRAFT: [], WITHOUT_AIRCRAFT: []}
 
     def enter(self, name: str, value: Any) -> None:
-        """One result, with the name of its stream."""
+        """Record one result, with the name of its stream."""
         if name == WINDOW:
             key = value.airport, value.kind, value.start_ms
             before = self.windows.get(key)
             if before is not None and not set(before.first_slide) <= set(value.first_slide):
                 self.reopened.append(before)
-            # A window that fires again replaces what it gave before.
+            # A window that fires again replaces its earlier result.
             self.windows[key] = value
             self.firings += 1
         elif name != KNOCK_ON:
@@ -67,26 +67,26 @@ class Ledger:
             self.logs.append(value)
 
     def windows_book(self) -> Balance:
-        """Where the reports are in the windows' book."""
+        """Return the totals of the windows' book."""
         taken = [id for window in (*self.windows.values(), *self.reopened) for id in window.first_slide]
         return self._balance(taken, self._ids[LATE_FOR_WINDOWS], [])
 
     def aircraft_book(self) -> Balance:
-        """Where the reports are in the aircraft's book."""
+        """Return the totals of the aircraft's book."""
         taken = [id for log in self.logs for id in log.followed]
         return self._balance(taken, self._ids[LATE_FOR_AIRCRAFT], self._ids[WITHOUT_AIRCRAFT])
 
     def rows(self) -> list[AirportWindow | KnockOn | AircraftLog]:
-        """All results, in an order of their own: equal runs have equal rows."""
+        """Return all results in a canonical order: equal runs have equal rows."""
         return [*sorted(self.windows.values()), *sorted(self.knock_ons), *sorted(self.logs)]
 
     def check(self, restarted: bool = False) -> None:
-        """Raise AccountingError unless each report that was read is in one place of each book, and no other one is.
+        """Raise AccountingError unless each report that was read has exactly one entry in each book, with no others.
 
-        Only in a job that was `restarted` may windows have opened once more.
+        Windows may have opened again only in a job that was `restarted`.
         """
         if self.reopened and not restarted:
-            raise AccountingError(f"{len(self.reopened)} windows lost what they had, and opened once more")
+            raise AccountingError(f"{len(self.reopened)} windows lost their contents and opened again")
         for book, balance in (("windows", self.windows_book()), ("aircraft", self.aircraft_book())):
             if balance.lost or balance.doubled:
                 raise AccountingError(

@@ -1,6 +1,6 @@
-"""What flows through the jobs. Times are milliseconds since the epoch (UTC), delays are whole minutes.
+"""The record types of the jobs. Times are milliseconds since the epoch (UTC), delays are whole minutes.
 
-Structs, since they are pickled on their way between tasks: that takes a third of the time of a NamedTuple.
+They are Structs, because they are pickled between tasks, which takes a third of the time of a NamedTuple.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ DEPARTED = "departed"
 CANCELLED = "cancelled"
 LANDED = "landed"
 DIVERTED = "diverted"
-"""Landed somewhere else first; the data tell when it came in the end, but no delay."""
+"""Landed elsewhere first; the data contain its final arrival time, but no delay."""
 LOST_SIGHT = "no arrival"
-"""Departed, and no time of arrival is known."""
+"""Departed, but its arrival time is unknown."""
 
 
 class Report(msgspec.Struct, frozen=True, order=True, gc=False):
-    """A departure or an arrival: its event time is the scheduled one, it is reported when it really happened."""
+    """A departure or an arrival: its event time is the scheduled time, and it is reported when it actually happened."""
 
     id: int
-    """Twice the line of the flight in the data set, and one more for its arrival."""
+    """Twice the line number of the flight in the data set, plus one for its arrival."""
     kind: str
     outcome: str
     airport: str
-    """Where: the origin of a departure, the destination of an arrival."""
+    """The origin of a departure, the destination of an arrival."""
     flight: str
     tailnum: str | None
-    """None for some flights that were cancelled before they had an aircraft."""
+    """None for some flights cancelled before an aircraft was assigned."""
     scheduled_ms: int
     reported_ms: int
     delay: int | None
-    """Below 0 if early; None if it did not happen, or nobody wrote it down."""
+    """Negative if early; None if it did not happen or is unknown."""
 
 
 class AirportWindow(msgspec.Struct, frozen=True, order=True, gc=False):
-    """One window of an airport's departures or arrivals, as it was when it fired."""
+    """One window of an airport's departures or arrivals, at one firing."""
 
     airport: str
     kind: str
@@ -49,15 +49,15 @@ class AirportWindow(msgspec.Struct, frozen=True, order=True, gc=False):
     end_ms: int
     reports: int
     delayed: int
-    """How many of them have a delay, be it 0 or below."""
+    """Number of reports with a known delay, including delays of 0 or less."""
     delay_sum: int
     worst: int | None
     first_slide: tuple[int, ...]
-    """Ids of the reports for which this is the last of their windows: no report has two such windows."""
+    """Ids of the reports for which this is the last window: each report has one such window."""
 
 
 class KnockOn(msgspec.Struct, frozen=True, order=True, gc=False):
-    """A departure that was late because its aircraft was."""
+    """A departure delayed by its aircraft."""
 
     tailnum: str
     flight: str
@@ -65,19 +65,19 @@ class KnockOn(msgspec.Struct, frozen=True, order=True, gc=False):
     scheduled_ms: int
     delay: int
     brought: int
-    """Minutes of `delay` that the aircraft was late by on its flight before."""
+    """Minutes of `delay` inherited from the aircraft's previous flight."""
     chain: int
-    """How many departures in a row its lateness has reached, this one included."""
+    """Number of consecutive departures affected by this delay, including this one."""
 
 
 class AircraftLog(msgspec.Struct, frozen=True, order=True, gc=False):
-    """What became of an aircraft in the whole time."""
+    """The totals of an aircraft over the whole period."""
 
     tailnum: str
     departures: int
     delay_sum: int
-    """Minutes of all late departures."""
+    """Total minutes of all late departures."""
     brought_sum: int
     longest_chain: int
     followed: tuple[int, ...]
-    """Ids of its reports, in the order of decision."""
+    """Ids of its reports, in the order of processing."""

@@ -1,4 +1,4 @@
-"""What the demo shows: progress while it runs, tables in the end."""
+"""The output of the demo: progress while it runs, tables at the end."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _SHOWN = 5
 
 @contextmanager
 def progress(client: Any, total: int, console: Console) -> Iterator[None]:
-    """While it is open, a bar follows the source's counter of records.
+    """Context manager that shows a bar with the source's record counter.
 
-    Until there is one, the bar only shows that something goes on; a batched job has none before its end.
+    Without a counter the bar only shows activity; a batched job has none before its end.
     """
     over = threading.Event()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -62,14 +62,14 @@ def progress(client: Any, total: int, console: Console) -> Iterator[None]:
 
 
 class ReadSoFar:
-    """What the source has read, over restarts: with each of them its counters begin at 0. What is read again counts."""
+    """Number of records read by the source across restarts, which reset its counters. Records reread count again."""
 
     def __init__(self) -> None:
         self._before: Counter[int] = Counter()
         self._last: Counter[int] = Counter()
 
     def update(self, reports: list[Any]) -> None:
-        """Take over the counters of the source's subtasks."""
+        """Update from the counters of the source's subtasks."""
         for report in reports:
             count = report.operators[0].records_out
             if count < self._last[report.subtask]:
@@ -78,7 +78,7 @@ class ReadSoFar:
 
     @property
     def count(self) -> int:
-        """Reports that were read."""
+        """Return the number of reports read."""
         return self._before.total() + self._last.total()
 
 
@@ -90,7 +90,7 @@ def _moment(source: dict[str, int | float]) -> str:
 
 
 def show_input(reports: Reports, disorder: Disorder, console: Console) -> None:
-    """What is read, what is missing in it, and how much of it is out of order."""
+    """Print the number of reports, missing data, and out-of-orderness."""
     columns = reports.columns
     outcomes = Counter(columns["outcome"])
     kinds = Counter(columns["kind"])
@@ -108,7 +108,7 @@ def show_input(reports: Reports, disorder: Disorder, console: Console) -> None:
 
 
 def show_result(ledger: Ledger, settings: Settings, seconds: float, console: Console) -> None:
-    """The books, the airports and the aircraft."""
+    """Print the books, the airports and the aircraft."""
     windows, aircraft = ledger.windows_book(), ledger.aircraft_book()
     mode = "batched" if settings.batched else "pipelined"
     waiting = "" if settings.batched else f", waiting {_span(settings.bound_ms // MINUTE_MS)} for what is out of order"
@@ -123,7 +123,7 @@ def show_result(ledger: Ledger, settings: Settings, seconds: float, console: Con
 
 
 def show_kill(kill: Kill, ledger: Ledger, console: Console) -> None:
-    """What became of the job when a worker was killed."""
+    """Print how the job recovered from the kill."""
     if kill.pid is None:
         console.print("The stream ended before a worker could be killed: with more --events there is time for that.")
         return
@@ -131,12 +131,13 @@ def show_kill(kill: Kill, ledger: Ledger, console: Console) -> None:
     lost, doubled = sum(book.lost for book in books), sum(book.doubled for book in books)
     console.print(
         f"[bold]Worker {kill.pid} was killed[/bold] (kill -9) when {kill.read:,} reports were read;"
-        f" the job went on from checkpoint {kill.checkpoint_id}. Records flowed again after {_seconds(kill.flowing_s)},"
-        f" results were handed out again after {_seconds(kill.results_s)}."
+        f" the job recovered from checkpoint {kill.checkpoint_id}."
+        f" Records flowed again after {_seconds(kill.flowing_s)},"
+        f" results were returned again after {_seconds(kill.results_s)}."
         f" Reports lost: {lost:,}, doubled: {doubled:,}."
     )
     if ledger.reopened:
-        console.print(f"Event time began anew. Closed windows opened again by late reports: {len(ledger.reopened):,}.")
+        console.print(f"Event time was reset. Closed windows opened again by late reports: {len(ledger.reopened):,}.")
 
 
 def _books(windows: Balance, aircraft: Balance) -> Table:
@@ -148,7 +149,7 @@ def _books(windows: Balance, aircraft: Balance) -> Table:
 
 
 def _airports(windows: list[AirportWindow]) -> Table:
-    """The busiest airports. A report is in two windows, so for the sums only every second window counts."""
+    """The busiest airports. Each report is in two windows, so the sums use every second window."""
     reports: Counter[tuple[str, str]] = Counter()
     delayed: Counter[tuple[str, str]] = Counter()
     delays: Counter[tuple[str, str]] = Counter()

@@ -1,4 +1,4 @@
-"""The replay: a source with one split for each airport's feed, and the watermarks of a feed."""
+"""The replay: a source with one split per airport's feed, and the watermarks of a feed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock_examples.flights.records import HOUR_MS, MINUTE_MS, Report
 
 
 class Feed(msgspec.Struct, frozen=True):
-    """One airport's reports from position `start` on; `until_ms` is how far the replay has come."""
+    """One airport's reports from position `start` on; `until_ms` is the time up to which they are replayed."""
 
     index: int
     start: int = 0
@@ -39,41 +39,41 @@ class Feed(msgspec.Struct, frozen=True):
 
 
 class FlightSource(Source[Report]):
-    """Replays the reports of each feed in the order in which they came."""
+    """Replays the reports of each feed in the order of the reported events."""
 
     def __init__(self, counts: Mapping[str, int], reports_per_s: float = 0) -> None:
-        """`counts`: how many reports of each feed are replayed. `reports_per_s`: 0 for as fast as it goes."""
+        """`counts`: number of reports of each feed to replay. `reports_per_s`: 0 for no limit."""
         self._counts = dict(counts)
         self._rate = RateLimiterStrategy.per_second(reports_per_s) if reports_per_s else RateLimiterStrategy.no_op()
 
     def get_boundedness(self) -> Boundedness:
-        """BOUNDED: the year ends."""
+        """BOUNDED."""
         return Boundedness.BOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
-        """One split for each feed."""
+        """Create one split per feed."""
         return _FeedEnumerator(context, map(Feed, range(len(FEEDS))))
 
     def restore_enumerator(self, context: EnumeratorContext, state: list[Feed]) -> SplitEnumerator:
-        """Go on with the feeds that were not assigned."""
+        """Restore the feeds that were not assigned."""
         return _FeedEnumerator(context, state)
 
     def create_reader(self, context: ReaderContext) -> SplitReader[Report]:
-        """A reader for one subtask, of one feed or several."""
+        """Create the reader of one subtask, for one or several feeds."""
         limiter = self._rate.create_rate_limiter(context.parallelism, context.subtask)
         return _FeedReader(context, self._counts, limiter)
 
 
 class _FeedEnumerator(SplitEnumerator):
-    """Feed k is for subtask k mod parallelism. A subtask gets all of its feeds at once: it is to read them together."""
+    """Assigns feed k to subtask k mod parallelism. A subtask receives all its feeds at once, to read them together."""
 
     def __init__(self, context: EnumeratorContext, feeds: Iterable[Feed]) -> None:
         self._context = context
         self._pending = list(feeds)
 
     def handle_split_request(self, subtask: int) -> None:
-        mine = [feed for feed in self._pending if feed.index % self._context.parallelism == subtask]
-        for feed in mine:
+        own = [feed for feed in self._pending if feed.index % self._context.parallelism == subtask]
+        for feed in own:
             self._pending.remove(feed)
             self._context.assign_split(feed, subtask)
         self._context.signal_no_more_splits(subtask)
@@ -86,7 +86,7 @@ class _FeedEnumerator(SplitEnumerator):
 
 
 class _FeedReader(SplitReader[Report]):
-    """Takes its feeds in turn, an hour of each: so they stay together, as they were."""
+    """Alternates between its feeds, an hour of event time each, so that they advance together as in reality."""
 
     interleaved = True
 
@@ -98,7 +98,7 @@ class _FeedReader(SplitReader[Report]):
         self._complete = False
 
     def start(self) -> None:
-        # Also with feeds from a snapshot: the answer is that there are no more.
+        # Also with feeds from a snapshot: the answer is then that there are no more.
         self.context.request_split()
 
     def no_more_splits(self) -> None:
@@ -106,7 +106,7 @@ class _FeedReader(SplitReader[Report]):
         self._complete = True
 
     def poll(self, max_records: int) -> Records | Nothing | EndOfInput:
-        # A feed that began before the others were there would run ahead of them.
+        # Wait for all feeds: one that starts before the others would run ahead of them.
         return super().poll(max_records) if self._complete else Nothing()
 
     def read(self, split: Feed, max_records: int) -> Chunk | Nothing:
@@ -120,7 +120,7 @@ class _FeedReader(SplitReader[Report]):
             reports = self._feeds[split.split_id] = read_reports(split.split_id).first(self._counts[split.split_id])
         times = reports.columns["reported_ms"]
         stop, count = split.start, len(reports)
-        # The first hour of all feeds begins with the year, wherever their first report is.
+        # The first hour of all feeds begins with the year, wherever their first reports are.
         until_ms = split.until_ms or _FIRST_MS
         last = min(split.start + max_records, count)
         while stop < last and times[stop] < until_ms:
@@ -139,10 +139,10 @@ _FIRST_MS = 1_356_998_400_000  # 2013-01-01T00:00Z
 
 
 class FeedWatermarks(WatermarkGenerator):
-    """The watermark stays `bound_ms` behind the latest event time, and moves in steps.
+    """Emits watermarks `bound_ms` behind the latest event time, in steps.
 
-    As BoundedOutOfOrdernessWatermarks does, but for when: that one waits for the clock on the wall, in which a replay
-    runs through weeks. This one goes by the reports, so a feed has the same watermarks each time.
+    Like BoundedOutOfOrdernessWatermarks, but driven by records: periodic watermarks depend on the wall clock, and a
+    replay covers weeks between two of them. So a feed has the same watermarks in each run.
     """
 
     def __init__(self, bound_ms: int, step_ms: int = 15 * MINUTE_MS) -> None:
@@ -151,7 +151,7 @@ class FeedWatermarks(WatermarkGenerator):
         self._latest_ms = self._due_ms = -(2**62)
 
     def on_event(self, value: Any, timestamp: int, output: WatermarkOutput) -> None:
-        """Emit a watermark if event time has come a step further."""
+        """Emit a watermark if event time has advanced by a step."""
         if timestamp > self._latest_ms:
             self._latest_ms = timestamp
             if timestamp >= self._due_ms:
@@ -159,11 +159,11 @@ class FeedWatermarks(WatermarkGenerator):
                 output.emit_watermark(timestamp - self._delay_ms)
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Does nothing: the reports set the pace."""
+        """Do nothing: watermarks depend on the reports only."""
 
 
 def watermark_strategy(bound_ms: int) -> WatermarkStrategy:
-    """Scheduled times as event time, and `bound_ms` to wait for what comes out of order."""
+    """Scheduled times as event time, with `bound_ms` milliseconds of out-of-orderness."""
     return WatermarkStrategy.for_generator(lambda: FeedWatermarks(bound_ms)).with_timestamp_assigner(
         lambda report, _: report.scheduled_ms
     )

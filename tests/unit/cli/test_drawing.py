@@ -39,7 +39,7 @@ def drawn(graph: Graph) -> str:
 
 
 def test_a_diamond_with_an_edge_that_skips_a_level() -> None:
-    """Who looks for the bottleneck would not see which operators share a process, and what crosses a stage."""
+    """Users looking for the bottleneck would not see which operators share a process, and which edges cross a stage."""
     graph = Graph(
         [
             Vertex(1, 0, 2, ["flights", "parse"]),
@@ -82,7 +82,7 @@ def test_a_diamond_with_an_edge_that_skips_a_level() -> None:
 
 
 def test_a_job_of_one_level() -> None:
-    """The smallest program would be told of a sum that has one term."""
+    """The smallest program would show a sum with a single term."""
     assert (
         drawn(Graph([Vertex(1, 0, 1, ["numbers", "print"])], [])).splitlines()[-1] == "1 level, 1 slot when pipelined"
     )

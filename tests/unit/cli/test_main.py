@@ -1,4 +1,4 @@
-"""The `penstock` command, as far as it goes without Spark."""
+"""The `penstock` command, without Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def settings_job(tmp_path: Path) -> Path:
 
 
 def test_help_teaches_by_example() -> None:
-    """A newcomer would have to go and read a manual before the first job."""
+    """New users would have to read a manual before their first job."""
     result = CliRunner().invoke(app, ["--help"])
 
     assert result.exit_code == 0
@@ -68,7 +68,7 @@ def test_settings_in_flinks_spelling(settings_job: Path) -> None:
     ],
 )
 def test_a_wrong_command_line_is_refused_with_words(job: Path, arguments: list[str], words: str) -> None:
-    """A typing error would come out as a traceback, or as a job that runs with other settings than meant."""
+    """A typing error would end in a traceback, or in a job with other settings than intended."""
     result = CliRunner().invoke(app, [str(job) if argument == "JOB" else argument for argument in arguments])
 
     assert result.exit_code == 2

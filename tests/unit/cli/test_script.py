@@ -1,4 +1,4 @@
-"""A job's file runs as under `python`, and its errors are told in the user's terms."""
+"""A job's file runs as under `python`, and its errors are reported without penstock's frames."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_script_sees_what_python_would_show_it(tmp_path: Path, capsys: pytest.
 
 
 def test_a_program_error_names_the_line_of_the_users_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The user would have to find the mistake in a traceback of penstock's own calls."""
+    """Users would have to find the mistake in a traceback of penstock's own calls."""
     path = script(
         tmp_path,
         "from penstock.common.errors import ProgramError\n\ndef build():\n"
@@ -52,7 +52,7 @@ def test_a_program_error_names_the_line_of_the_users_call(tmp_path: Path, capsys
 
 
 def test_an_error_of_the_run_is_its_message_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The user's own traceback, which the message holds, would drown in the driver's."""
+    """The user's own traceback, which the message contains, would be hidden by the driver's."""
     path = script(
         tmp_path,
         "from penstock.common.errors import UserFunctionError\nraise UserFunctionError('operator delay\\n  line 41')\n",
@@ -67,7 +67,7 @@ def test_an_error_of_the_run_is_its_message_alone(tmp_path: Path, capsys: pytest
 def test_any_other_error_has_the_traceback_that_python_prints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Frames of the command and of runpy would stand before the user's."""
+    """Frames of the command and of runpy would precede the user's."""
     path = script(tmp_path, "def divide():\n    return 1 / 0\n\ndivide()\n")
 
     with pytest.raises(typer.Exit):
@@ -80,7 +80,7 @@ def test_any_other_error_has_the_traceback_that_python_prints(
 
 
 def test_the_scripts_own_exit_code_passes_through(tmp_path: Path) -> None:
-    """A scheduler would take a job that reported failure for a good one."""
+    """A scheduler would treat a failed job as successful."""
     with pytest.raises(SystemExit) as exit_info:
         run_script(script(tmp_path, "import sys\nsys.exit(3)\n"), [])
 

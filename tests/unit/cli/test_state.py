@@ -38,7 +38,7 @@ def refused(*arguments: Any) -> str:
 
 @pytest.mark.parametrize("kind", ["savepoint", "checkpoint"])
 def test_what_is_in_it(snapshots: Snapshots, kind: str) -> None:
-    """Before a job starts from a savepoint nobody could see which operators and states it would find."""
+    """Before a job starts from a savepoint, its operators and states could not be listed."""
     lines = told("ls", getattr(snapshots, kind)).splitlines()
     assert lines[0].startswith(f"{kind} 3 of job counting (0123456789abcdef), 2023-11-1")
     assert "count  Count, parallelism 2 of 128" in lines
@@ -48,7 +48,7 @@ def test_what_is_in_it(snapshots: Snapshots, kind: str) -> None:
 
 
 def test_entries_a_line_each(snapshots: Snapshots) -> None:
-    """State could not be searched with the tools that everybody has."""
+    """State could not be searched with standard command-line tools."""
     lines = told("show", snapshots.savepoint, "count", "count", "--limit", 1000).splitlines()
     assert len(lines) == 100 and "7  49" in lines
     assert told("show", snapshots.savepoint, "count", "rules") == "('limit', 5)\n('on', True)\n"
@@ -58,7 +58,7 @@ def test_entries_a_line_each(snapshots: Snapshots) -> None:
 
 
 def test_one_key_in_all_states(snapshots: Snapshots, tmp_path: Path) -> None:
-    """A question about one customer would mean to page through the state of all."""
+    """A question about one customer would require paging through the state of all."""
     lines = told("show", snapshots.checkpoint, "count", "--key", "7").splitlines()
     assert lines[:4] == ["(timers) event time:", "  7  7  None", "count:", "  7  49"]
     rows = [json.loads(line) for line in told("show", snapshots.savepoint, "count", "--key", 7, "--json").splitlines()]
@@ -77,7 +77,7 @@ def test_one_key_in_all_states(snapshots: Snapshots, tmp_path: Path) -> None:
 
 
 def test_values_of_any_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """State of a job whose code is not at hand would be a traceback."""
+    """State of a job whose code is not installed would end in a traceback."""
     module = types.ModuleType("the_job")
     monkeypatch.setitem(sys.modules, "the_job", module)
     exec("class Cart:\n    def __init__(self, items): self.items, self.note = items, 'a\\nb'\n", vars(module))
@@ -96,7 +96,7 @@ def test_values_of_any_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_is_not_there_is_answered_with_what_is(snapshots: Snapshots, tmp_path: Path) -> None:
-    """A typing error would end in a traceback, or in silence."""
+    """A typing error would end in a traceback, or in empty output."""
     assert "there is no checkpoint at" in refused("ls", tmp_path / "nowhere")
     assert f"contains checkpoints of a job: {snapshots.checkpoint}" in refused("ls", snapshots.checkpoint.parent)
     assert "has no operator 'x'. It has 'numbers'" in refused("show", snapshots.savepoint, "x")

@@ -51,13 +51,13 @@ def test_lists_in_both_spellings() -> None:
 
 @pytest.mark.parametrize("value", ["5 s", 5000, timedelta(seconds=5), Duration.of_seconds(5), Time.seconds(5)])
 def test_duration_options_take_all_lengths_of_time(value: Any) -> None:
-    """The same interval set in two ways would be two intervals."""
+    """The same interval, set in two ways, would be two intervals."""
     configuration = Configuration().set(options.CHECKPOINT_INTERVAL, value)
     assert configuration.get(options.CHECKPOINT_INTERVAL) == 5000
 
 
 def test_default_then_fallback_then_own_key() -> None:
-    """An older spelling in a file would be ignored, or win over the newer one."""
+    """An older spelling in a file would be ignored, or override the newer one."""
     configuration = Configuration()
     assert configuration.get(options.BUFFER_TIMEOUT) == 5 and not configuration.contains(options.BUFFER_TIMEOUT)
     configuration.set_string("execution.buffer-timeout", "7 ms")
@@ -79,7 +79,7 @@ def test_wrong_values_name_their_key() -> None:
 
 
 def test_every_value_comes_back_as_it_was_set() -> None:
-    """A setting would change on its way to a worker, where it arrives as text."""
+    """A setting would change when it is sent to a worker as text."""
     configuration = (
         Configuration()
         .set_integer("i", 2**40)
@@ -115,13 +115,13 @@ def test_copies_and_prefixes() -> None:
     ],
 )
 def test_near_misses_are_errors_with_the_right_key(key: str, meant: str) -> None:
-    """A setting with a typing mistake would silently do nothing."""
+    """A misspelt setting would have no effect, without an error."""
     with pytest.raises(ConfigurationError, match=f"Did you mean '{meant}'"):
         options.check_keys(Configuration.from_dict({key: "1"}))
 
 
 def test_other_keys_pass() -> None:
-    """A Flink configuration could not be used because of options that mean nothing here."""
+    """A Flink configuration would be rejected because of options that penstock does not use."""
     known = {option.key: "1" for option in options.ALL_OPTIONS}
     assert (
         options.check_keys(Configuration.from_dict({**known, "spark.master": "local[2]", "state.backend": "x"})) == []
@@ -131,14 +131,14 @@ def test_other_keys_pass() -> None:
 
 
 def test_no_two_options_are_near_misses_of_each_other() -> None:
-    """A correct key could be refused as a mistake for another one."""
+    """A correct key could be rejected as a misspelling of another one."""
     for option in options.ALL_OPTIONS:
         others = [other.key for other in options.ALL_OPTIONS if other is not option]
         assert options.closest(option.key, others) == []
 
 
 def test_users_build_their_own_options() -> None:
-    """Programs with options of their own, as PyFlink allows, would not run."""
+    """Programs with their own options, as PyFlink allows, would not run."""
     depth = ConfigOptions.key("job.depth").int_type().default_value(3).with_description("how deep")
     name = ConfigOptions.key("job.name").string_type().no_default_value()
     limit = ConfigOptions.key("job.limit").memory_type().default_value(0)
@@ -149,7 +149,7 @@ def test_users_build_their_own_options() -> None:
 
 
 def test_execution_config_is_a_view() -> None:
-    """What is set by env.get_config() would not reach the job."""
+    """Settings made with env.get_config() would not reach the job."""
     configuration = Configuration()
     config = ExecutionConfig(configuration)
     config.set_parallelism(4).set_max_parallelism(256).set_auto_watermark_interval(timedelta(seconds=1))
@@ -166,7 +166,7 @@ def test_execution_config_is_a_view() -> None:
 
 
 def test_restart_strategies_write_their_options() -> None:
-    """A strategy set in the program would not be the one that runs."""
+    """The strategy set in the program would not be used."""
     configuration = Configuration()
     RestartStrategies.fixed_delay_restart(3, timedelta(seconds=2)).apply_to(configuration)
     assert configuration.get(options.RESTART_STRATEGY) == "fixed-delay"

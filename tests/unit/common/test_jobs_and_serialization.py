@@ -37,21 +37,21 @@ def test_job_ids_differ_and_can_be_read_back() -> None:
 
 
 def test_terminal_states() -> None:
-    """A client would wait for ever for a job that is over."""
+    """A client would wait forever for a job that has ended."""
     over = {status for status in JobStatus if status.is_globally_terminal_state()}
     assert over == {JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED}
     assert {status for status in JobStatus if status.is_terminal_state()} == over | {JobStatus.SUSPENDED}
 
 
 def test_results_hand_out_copies() -> None:
-    """Whoever reads accumulators could change them for others."""
+    """Readers of accumulators could change them for other readers."""
     result = JobExecutionResult(JobID.generate(), 12, {"n": 3})
     result.get_all_accumulator_results().clear()
     assert result.get_accumulator_result("n") == 3 and result.get_accumulator_result("m") is None
 
 
 def test_futures_tell_errors_without_waiting() -> None:
-    """Asking for an error would block until the job is over."""
+    """Reading the error would block until the job has ended."""
     future: Future[int] = Future()
     pending = CompletableFuture(future)
     assert pending.exception() is None and not pending.done()
@@ -114,7 +114,7 @@ def test_csv_that_can_not_be_is_refused() -> None:
 
 
 def test_the_void_namespace_takes_no_byte() -> None:
-    """State without a window would not be found again."""
+    """State without a window would not be found after a restore."""
     stream = io.BytesIO()
     VoidNamespaceSerializer().serialize(b"", stream)
     assert stream.getvalue() == b"" and VoidNamespaceSerializer() == VoidNamespaceSerializer()

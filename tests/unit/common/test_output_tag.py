@@ -9,7 +9,7 @@ from penstock.common import Types
 
 
 def test_tags_are_equal_by_id() -> None:
-    """A side output read with a tag made anew would stay empty."""
+    """A side output read with a newly created tag would be empty."""
     assert OutputTag("late") == OutputTag("late", Types.STRING())
     assert {OutputTag("late"): 1}[OutputTag("late")] == 1 and OutputTag("a") != OutputTag("b")
     restored = pickle.loads(pickle.dumps(OutputTag("late", [Types.LONG()])))
@@ -17,7 +17,7 @@ def test_tags_are_equal_by_id() -> None:
 
 
 def test_wrong_ids_and_types_are_refused() -> None:
-    """Two side outputs without a name would run together."""
+    """Two unnamed side outputs would be mixed."""
     with pytest.raises(ValueError, match="must not be empty"):
         OutputTag("")
     with pytest.raises(TypeError, match="is a str"):
@@ -27,7 +27,7 @@ def test_wrong_ids_and_types_are_refused() -> None:
 
 
 def test_a_process_knows_of_tags_it_only_received() -> None:
-    """Side outputs would be emitted as plain tuples in workers, where tags arrive pickled."""
+    """Workers, which receive tags by unpickling, would emit side outputs as plain tuples."""
     assert OutputTag("a") and tags_exist()
     program = (
         "import pickle\nfrom penstock.api.output_tag import tags_exist\nassert not tags_exist()\n"

@@ -12,7 +12,7 @@ from penstock.common.time import to_milliseconds
     [Duration.of_seconds(90), Duration.of_nanos(90_000_999_999), Time.seconds(90), timedelta(minutes=1.5), 90_000],
 )
 def test_all_lengths_of_time_mean_milliseconds(length: object) -> None:
-    """A timeout given as a timedelta would be a thousandth or a thousandfold of what was meant."""
+    """A timeout given as a timedelta would be a thousand times too short or too long."""
     assert to_milliseconds(length) == 90_000  # type: ignore[arg-type]
 
 
@@ -26,7 +26,7 @@ def test_what_is_no_length_of_time_is_refused(length: object) -> None:
 
 
 def test_durations_and_times_compare_by_length() -> None:
-    """Settings would differ that say the same."""
+    """Equal settings would differ."""
     assert Duration.of_days(1) == Duration.of_hours(24) == Duration.of_minutes(1440)
     assert Duration.of_millis(1) < Duration.of_seconds(1) and hash(Time.days(1)) == hash(Time.hours(24))
     assert pickle.loads(pickle.dumps([Duration.of_days(2), Time(3)])) == [Duration.of_days(2), Time.milliseconds(3)]

@@ -56,7 +56,7 @@ class Derived:
     ],
 )
 def test_hints_become_types(hint: Any, expected: TypeInformation) -> None:
-    """Columns of a savepoint would be pickles although the program says their types."""
+    """Columns of a savepoint would be pickles although the program declares their types."""
     assert from_hint(hint) == expected
 
 
@@ -64,7 +64,7 @@ def test_hints_become_types(hint: Any, expected: TypeInformation) -> None:
     "hint", [list, tuple, tuple[int, ...], tuple[()], int | str, Any, None, "int", Derived, object]
 )
 def test_hints_that_say_too_little_are_pickled(hint: Any) -> None:
-    """A value would be forced into a type that it does not have."""
+    """A value would be converted to a type that it does not have."""
     assert from_hint(hint) == PICKLED
 
 
@@ -89,7 +89,7 @@ class _Callable:
 
 
 def test_functions_tell_their_results() -> None:
-    """Annotated functions would need output_type all the same."""
+    """Annotated functions would still need output_type."""
     assert from_function(_annotated) == from_function(functools.partial(_annotated, 1)) == Types.STRING()
     assert from_function(_generator) == Types.TUPLE([Types.STRING(), Types.LONG()])
     assert from_function(_Callable()) == Types.DOUBLE() and from_function(_Callable().method) == Types.BOOLEAN()
@@ -135,7 +135,7 @@ def test_values_come_back_from_an_arrow_column(type_info: TypeInformation, value
 
 
 def test_a_pickled_part_makes_the_whole_pickled() -> None:
-    """A column would claim a type that half of it does not have."""
+    """A column would have a type that part of its values do not have."""
     for type_info in (
         PICKLED,
         Types.LIST(PICKLED),
@@ -154,7 +154,7 @@ def test_aware_datetimes_become_utc() -> None:
 
 
 def test_types_are_values() -> None:
-    """A restore could not tell whether a state still has the type it had."""
+    """A restore could not compare a state's type with its earlier type."""
     for type_info, _, _ in VALUES:
         assert pickle.loads(pickle.dumps(type_info)) == type_info and hash(type_info) == hash(type_info)
     assert Types.LONG() != Types.INT() and Types.LIST(Types.LONG()) != Types.BASIC_ARRAY(Types.LONG())

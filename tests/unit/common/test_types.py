@@ -31,7 +31,7 @@ def test_factory_makes_named_rows() -> None:
 
 
 def test_equality_is_that_of_pyflink() -> None:
-    """Rows that differ in kind or names would be merged, or equal ones with another order kept apart."""
+    """Rows that differ in kind or names would be merged, or equal rows with another field order kept apart."""
     assert Row(a=1, b=2) == Row(b=2, a=1)
     assert Row(a=1, b=2) != Row(a=2, b=1)
     assert Row(a=1) != Row(b=1) and Row(a=1) != Row(1) and Row(1) != (1,)
@@ -39,7 +39,7 @@ def test_equality_is_that_of_pyflink() -> None:
 
 
 def test_equal_rows_hash_equal() -> None:
-    """A dict keyed by rows would miss a key that is there (PyFlink's own Row has this fault)."""
+    """A dict with rows as keys would miss an existing key (PyFlink's own Row has this fault)."""
     assert hash(Row(a=1, b=2)) == hash(Row(b=2, a=1))
     assert len({Row(a=1, b=2), Row(b=2, a=1), Row(1, 2), Row(1, 2)}) == 2
     assert row_identity(Row(b=2, a=1)) == row_identity(Row(a=1, b=2)) == (("a", "b"), (1, 2), 0)
@@ -47,7 +47,7 @@ def test_equal_rows_hash_equal() -> None:
 
 @pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps])
 def test_rows_survive_pickling(dumps: object) -> None:
-    """Names or kinds would be lost on the way to another task."""
+    """Names or kinds would be lost between tasks."""
     rows = [Row(1, None), Row(a=1), Row.of_kind(RowKind.UPDATE_BEFORE, x=Row(y=[1])), Row()]
     restored = pickle.loads(dumps(rows))  # type: ignore[operator]
     assert restored == rows
@@ -55,13 +55,13 @@ def test_rows_survive_pickling(dumps: object) -> None:
 
 
 def test_names_are_shared_in_a_pickled_chunk() -> None:
-    """Buffers would carry the names of the fields with each single row."""
+    """Buffers would contain the field names once per row."""
     rows = [Row(departure_airport=i, arrival_airport=i) for i in range(100)]
     assert len(pickle.dumps(rows, protocol=5)) < 100 * 20
 
 
 def test_a_copy_is_independent() -> None:
-    """Changing a copy would change a row that is stored."""
+    """Changing a copy would change a row in state."""
     row = Row(a=1)
     other = copy.copy(row)
     other["a"] = 2
@@ -69,7 +69,7 @@ def test_a_copy_is_independent() -> None:
 
 
 def test_as_dict_goes_into_rows_only_if_asked() -> None:
-    """JSON written from nested rows would show reprs."""
+    """JSON written from nested rows would contain reprs."""
     row = Row(key=1, value=Row(a=[Row(b=2)], c={"d": Row(e=3)}))
     assert row.as_dict()["value"] == Row(a=[Row(b=2)], c={"d": Row(e=3)})
     assert row.as_dict(True) == {"key": 1, "value": {"a": [{"b": 2}], "c": {"d": {"e": 3}}}}
@@ -78,7 +78,7 @@ def test_as_dict_goes_into_rows_only_if_asked() -> None:
 
 
 def test_wrong_names_are_refused_in_words() -> None:
-    """A typing mistake in a field's name would be a puzzle."""
+    """A misspelt field name would be hard to find."""
     with pytest.raises(ValueError, match="fields a, b has no field 'c'"):
         Row(a=1, b=2)["c"]
     with pytest.raises(ValueError, match="have no names"):
@@ -96,7 +96,7 @@ def test_wrong_names_are_refused_in_words() -> None:
 
 
 def test_slices_keep_the_length() -> None:
-    """A row would grow out of its schema."""
+    """The length of a row would no longer match its schema."""
     row = Row(1, 2, 3)
     row[0:2] = [8, 9]
     assert list(row) == [8, 9, 3]

@@ -41,7 +41,7 @@ class Second(TimestampAssigner):
 
 
 def test_bounded_watermark_is_max_less_bound_less_one() -> None:
-    """Records that come exactly at the bound would be dropped as late."""
+    """Records exactly at the bound would be dropped as late."""
     generator = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(20)).create_generator()
     output = Emitted()
     generator.on_periodic_emit(output)
@@ -54,7 +54,7 @@ def test_bounded_watermark_is_max_less_bound_less_one() -> None:
 
 
 def test_chunks_and_single_records_give_the_same_watermark() -> None:
-    """Watermarks would hang on how records happen to be cut into chunks."""
+    """Watermarks would depend on how records are cut into chunks."""
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     by_chunk, by_record, output = strategy.create_generator(), strategy.create_generator(), Emitted()
     by_chunk.on_chunk([0] * 4, [-5, 3, 2, 3], output)
@@ -73,7 +73,7 @@ def test_a_users_generator_sees_each_record() -> None:
 
 
 def test_no_watermarks_are_none() -> None:
-    """Event time would move in a program that asked for none."""
+    """Event time would advance in a program without watermarks."""
     generator, output = WatermarkStrategy.no_watermarks().create_generator(), Emitted()
     generator.on_chunk([1], [1], output)
     generator.on_periodic_emit(output)
@@ -90,7 +90,7 @@ def test_each_split_has_its_own_generator() -> None:
 
 
 def test_a_strategy_never_changes() -> None:
-    """A strategy shared by two sources would take settings from one to the other."""
+    """A strategy shared by two sources would mix up their settings."""
     base = WatermarkStrategy.for_monotonous_timestamps()
     full = (
         base.with_timestamp_assigner(Second())
@@ -110,7 +110,7 @@ def test_built_in_strategies_can_be_pickled() -> None:
 
 
 def test_wrong_arguments_are_refused_where_they_are_given() -> None:
-    """A one-argument lambda as assigner would only fail in a worker, long after."""
+    """A one-argument lambda as assigner would fail late, in a worker."""
     base = WatermarkStrategy.no_watermarks()
     with pytest.raises(TypeError, match="takes two arguments"):
         base.with_timestamp_assigner(lambda value: value[1])  # type: ignore[misc, arg-type]

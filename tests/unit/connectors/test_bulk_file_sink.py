@@ -1,4 +1,4 @@
-"""FileSink with formats that gather records: Parquet, and writers of one's own."""
+"""FileSink with bulk formats: Parquet, and custom writers."""
 
 import datetime
 from collections import namedtuple
@@ -45,7 +45,7 @@ def contents(path):
 
 
 def write(path, factory, *chunks):
-    """The file that a writer makes of these chunks."""
+    """Return the file that a writer creates from these chunks."""
     sink = builder(path, factory).build()
     writer = sink.create_writer(SimpleSinkContext())
     for chunk in chunks:
@@ -86,7 +86,7 @@ def test_conformance(tmp_path, by_origin, row_group_records):
     ids=repr,
 )
 def test_records_of_any_kind(tmp_path, record):
-    """A program would have to turn its records into something else before it can write them."""
+    """Programs would have to convert their records before writing them."""
     schema = pa.schema([("origin", pa.string()), ("delay", pa.int32())])
     for index, record_type in enumerate([FLIGHT, Flight, schema]):
         file = write(tmp_path / str(index), ParquetBulkWriters.for_records(record_type), [record, record])
@@ -94,7 +94,7 @@ def test_records_of_any_kind(tmp_path, record):
 
 
 def test_mixed_records_and_missing_keys(tmp_path):
-    """Two streams in a union rarely have records of one class; JSON leaves out what is null."""
+    """Records of a union often have different classes, and JSON omits nulls: writing them would fail."""
     factory = ParquetBulkWriters.for_row_type(FLIGHT)
     file = write(tmp_path, factory, [{"origin": "JFK"}, Row("EWR", 1)], [{"delay": 2}], [Flight("LGA", None)])
     assert [tuple(record.values()) for record in file.read().to_pylist()] == [
@@ -122,13 +122,13 @@ def test_mixed_records_and_missing_keys(tmp_path):
     ids=repr,
 )
 def test_types(tmp_path, kind, value, expected):
-    """A date would come back as a number, or a nested record not at all."""
+    """A date would be read back as a number, or a nested record not at all."""
     factory = ParquetBulkWriters.for_row_type(Types.ROW_NAMED(["value"], [kind]))
     assert write(tmp_path, factory, [(value,), (None,)]).read()["value"].to_pylist() == [expected, None]
 
 
 def test_records_inside_records_with_a_schema_of_arrow(tmp_path):
-    """A schema that another system has given would not take what the program has."""
+    """A schema of another system would reject the program's records."""
     flight = pa.struct([("origin", pa.string()), ("delay", pa.int32())])
     schema = pa.schema([("one", flight), ("all", pa.list_(flight)), ("price", pa.decimal128(9, 2))])
     record = {"one": Row(origin="JFK", delay=1), "all": [Flight("EWR", 2), ("origin", 3)][:1], "price": Decimal("1.5")}
@@ -141,7 +141,7 @@ def test_records_inside_records_with_a_schema_of_arrow(tmp_path):
 
 
 def test_utc_timestamps(tmp_path):
-    """Other systems would read the times of day as local ones."""
+    """Other systems would interpret the times as local."""
     row_type = Types.ROW_NAMED(["at"], [Types.SQL_TIMESTAMP()])
     moment = datetime.datetime(2013, 1, 1, 5, 15)
     file = write(tmp_path, ParquetBulkWriters.for_row_type(row_type, utc_timestamp=True), [(moment,)])
@@ -150,7 +150,7 @@ def test_utc_timestamps(tmp_path):
 
 
 def test_row_groups_by_records(tmp_path):
-    """A file of one row group is read by one subtask; one of thousands is slow for all."""
+    """A file with one row group is read by one subtask; a file with thousands is slow for all readers."""
     factory = ParquetBulkWriters.for_records(FLIGHT, row_group_records=4)
     flights = [("JFK", n) for n in range(11)]
     file = write(tmp_path, factory, flights[:1], flights[1:10], flights[10:])
@@ -160,7 +160,7 @@ def test_row_groups_by_records(tmp_path):
 
 @pytest.mark.parametrize("record_bytes", [8, 8_000])
 def test_row_groups_by_bytes(tmp_path, record_bytes):
-    """A worker would run out of memory where records are large, however few they are."""
+    """A few large records would exhaust a worker's memory."""
     schema = pa.schema([("value", pa.binary())])
     factory = ParquetBulkWriters.for_records(schema, compression=None, row_group_bytes=100_000)
     records = [(b"%08d" % n * (record_bytes // 8),) for n in range(400_000 // record_bytes)]
@@ -172,7 +172,7 @@ def test_row_groups_by_bytes(tmp_path, record_bytes):
 
 
 def test_compression(tmp_path):
-    """Files would be several times as large as asked for, or not be read by a system without that codec."""
+    """Files would be several times larger than intended, or unreadable for a system without that codec."""
     for name in ("snappy", "zstd", None):
         file = write(tmp_path / str(name), ParquetBulkWriters.for_records(FLIGHT, compression=name), [("JFK", 1)])
         assert file.metadata.row_group(0).column(0).compression == (name or "uncompressed").upper()
@@ -189,7 +189,7 @@ def test_compression(tmp_path):
     ],
 )
 def test_a_record_that_does_not_fit_is_told(tmp_path, record, message):
-    """The user would read of an array, not of the column; and a broken file must not stay behind."""
+    """The error would not name the column, and a broken file would be left behind."""
     writer = builder(tmp_path, ParquetBulkWriters.for_row_type(FLIGHT)).build().create_writer(SimpleSinkContext())
     with pytest.raises((TypeError, ValueError), match=message):
         writer.write_chunk([record], None)
@@ -199,14 +199,14 @@ def test_a_record_that_does_not_fit_is_told(tmp_path, record, message):
 
 
 def test_a_column_that_must_not_be_null(tmp_path):
-    """A file that breaks the schema it promises fails in whatever reads it."""
+    """A file that violates its own schema would fail in its readers."""
     schema = pa.schema([pa.field("origin", pa.string(), nullable=False)])
     with pytest.raises(TypeError, match=r"column 'origin'.*does not allow None"):
         write(tmp_path, ParquetBulkWriters.for_records(schema), [{}])
 
 
 def test_files_are_closed_with_checkpoints_only(tmp_path):
-    """One file for each checkpoint; a record in memory must not be left out of it."""
+    """A checkpoint would produce several files, or miss a record in memory."""
     sink = builder(tmp_path, ParquetBulkWriters.for_row_type(FLIGHT)).build()
     writer = sink.create_writer(SimpleSinkContext())
     for checkpoint in (1, 2):
@@ -222,7 +222,7 @@ def test_files_are_closed_with_checkpoints_only(tmp_path):
 
 
 def test_a_policy_that_looks_at_the_size(tmp_path):
-    """In batched mode, without checkpoints, there would be one huge file for each subtask."""
+    """In batched mode, without checkpoints, each subtask would write one huge file."""
 
     class Small(OnCheckpointRollingPolicy):
         def size_limit(self):
@@ -237,7 +237,7 @@ def test_a_policy_that_looks_at_the_size(tmp_path):
 
 
 def test_mistakes_are_refused_when_the_sink_is_made(tmp_path):
-    """They would be found by the first record, in a worker."""
+    """Mistakes would be found by the first record, in a worker."""
     with pytest.raises(TypeError, match="expected a BulkWriterFactory"):
         FileSink.for_bulk_format(tmp_path, FLIGHT)
     with pytest.raises(ValueError, match="OnCheckpointRollingPolicy"):
@@ -257,7 +257,7 @@ def test_mistakes_are_refused_when_the_sink_is_made(tmp_path):
 
 
 class Lines(BulkWriterFactory):
-    """A format of one's own: lines, and how many there are."""
+    """A custom format: lines, and their number."""
 
     def create(self, stream):
         return LinesWriter(stream)
@@ -279,7 +279,7 @@ class LinesWriter(BulkWriter):
 
 
 def test_a_format_of_ones_own(tmp_path):
-    """Users have formats that nobody else has."""
+    """Users with their own formats could not write them."""
     sink = builder(tmp_path, Lines()).build()
     writer = sink.create_writer(SimpleSinkContext())
     writer.write_chunk(["a", "b"], None)

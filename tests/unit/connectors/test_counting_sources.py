@@ -1,4 +1,4 @@
-"""Sources that count: a list, a sequence of numbers, generated values."""
+"""Counting sources: a list, a sequence of numbers, generated values."""
 
 import pytest
 
@@ -38,17 +38,17 @@ class Squares:
     ],
 )
 def test_conformance(make_source):
-    """Without it, a restart would lose or double records of the simplest sources."""
+    """A restart would lose or duplicate records of the simplest sources."""
     check_source(make_source)
 
 
 def test_a_collection_keeps_its_order_at_parallelism_1():
-    """Programs that feed a list expect it in that order."""
+    """Programs that pass a list would receive its values out of order."""
     assert read_all(CollectionSource(list("penstock")), 1, 3) == list("penstock")
 
 
 def test_a_collection_is_copied():
-    """A list that the program goes on filling must not change what the job reads."""
+    """A list that the program appends to later would change the job's input."""
     values = [1, 2]
     source = CollectionSource(values)
     values.append(3)
@@ -56,12 +56,12 @@ def test_a_collection_is_copied():
 
 
 def test_a_sequence_includes_its_end():
-    """One number too few would go unnoticed in most programs."""
+    """The last number would be missing, which most programs would not notice."""
     assert read_all(NumberSequenceSource(1, 10), 1) == list(range(1, 11))
 
 
 def test_each_subtask_gets_its_own_range():
-    """The first task to start would otherwise take the ranges of the others."""
+    """The first task to start would take the ranges of the others."""
     run = SourceRun(NumberSequenceSource(0, 99), 4)
     run.start()
     assert [[split.split_id for split in each] for each in run.snapshot()[1]] == [[f"range-{i}"] for i in range(4)]
@@ -77,13 +77,13 @@ def test_each_subtask_gets_its_own_range():
     ],
 )
 def test_wrong_arguments_are_named(make_source, error, words):
-    """The mistake is to be seen where it was written, not in a worker's log."""
+    """The mistake would appear in a worker's log instead of the line that made it."""
     with pytest.raises(error, match=words):
         make_source()
 
 
 def test_a_generator_without_count_has_no_end():
-    """AUTOMATIC mode would pick a batch job that never ends."""
+    """AUTOMATIC mode would select a batch job that never ends."""
     assert DataGeneratorSource(str).get_boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
     run = SourceRun(DataGeneratorSource(str), 3)
     run.start()
@@ -91,7 +91,7 @@ def test_a_generator_without_count_has_no_end():
 
 
 def test_an_unbounded_generator_goes_on_with_fewer_subtasks():
-    """After scaling down, the splits of the subtasks that are gone would starve behind one without end."""
+    """After scaling down, splits of removed subtasks would starve behind an unbounded one."""
     run = SourceRun(DataGeneratorSource(int), 3)
     run.start()
     before = run.read_polls(2, 4)
@@ -102,7 +102,7 @@ def test_an_unbounded_generator_goes_on_with_fewer_subtasks():
 
 
 def test_generator_objects_are_opened_and_closed():
-    """A generator that opens a file of words would leak it, or never find it open."""
+    """A generator that opens a file would leak it, or use it unopened."""
     squares = Squares()
     run = SourceRun(DataGeneratorSource(squares, 4), 1)
     run.start()
@@ -111,7 +111,7 @@ def test_generator_objects_are_opened_and_closed():
 
 
 def test_a_limited_generator_says_when_to_ask_again():
-    """Asking again at once would keep a core busy for ten records a second."""
+    """Polling again immediately would use a core for ten records per second."""
     from penstock.connectors.base.rate_limiter import RateLimiterStrategy
 
     run = SourceRun(DataGeneratorSource(int, None, RateLimiterStrategy.per_second(10)), 1)

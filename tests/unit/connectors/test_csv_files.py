@@ -44,7 +44,7 @@ def test_whatever_csv_can_hold_comes_back(tmp_path, monkeypatch, rows, block):
 
 
 def test_positions_inside_quoted_values(tmp_path, monkeypatch):
-    """A restart would begin in the middle of a value that holds a newline."""
+    """A restart would continue in the middle of a value that contains a newline."""
     monkeypatch.setattr("penstock.connectors.files.formats.line_format.BLOCK_BYTES", 8)
     path = write(tmp_path / "a.csv", 'x,y\n1,"a\nb\n\nc"\n\n2,"""\n"""\n3,"long\n' + "\n" * 50 + '"\n4,d')
     check_source(lambda: csv_source(path, split_bytes=4), max_records=1)
@@ -54,7 +54,7 @@ def test_positions_inside_quoted_values(tmp_path, monkeypatch):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("split_bytes", [1, 5, 16, 1000])
 def test_files_without_newlines_in_values_are_cut(tmp_path, end, split_bytes):
-    """Each split has to know the header, which only the first one holds."""
+    """Splits other than the first would not know the header."""
     lines = ["\ufeffid,name", '1,"Doe, J."', "", "2,é", '3,"say ""hi"""']
     path = write(tmp_path / "a.csv", end.join(lines) + end)
     make = lambda: csv_source(path, newlines_in_values=False, split_bytes=split_bytes)  # noqa: E731
@@ -75,7 +75,7 @@ def test_a_newline_in_a_value_is_refused_where_the_format_excludes_it(tmp_path):
 
 
 def test_types(tmp_path):
-    """Numbers that stay text would be sorted and added up as text."""
+    """Numbers left as text would be sorted and added up as text."""
     path = write(
         tmp_path / "a.csv",
         "i,f,b,d,t,own,s\n1,2.5,true,2013-01-01,2013-01-01T05:15:00,JFK,x\n,,,,,,\nNA,NA,NA,NA,NA,NA,NA\n",
@@ -88,7 +88,7 @@ def test_types(tmp_path):
 
 
 def test_columns_are_picked_by_the_header_or_named_without_one(tmp_path):
-    """Columns in another order than expected would be mixed up silently."""
+    """Columns in an unexpected order would be mixed up silently."""
     path = write(tmp_path / "a.csv", "a,b,c\n1,2,3\n")
     assert read_all(csv_source(path, ["c", "a"]), 1) == [{"c": "3", "a": "1"}]
     assert read_all(csv_source(path, ["x", "y", "z"], header=False), 1)[1] == {"x": "1", "y": "2", "z": "3"}
@@ -108,7 +108,7 @@ def test_columns_are_picked_by_the_header_or_named_without_one(tmp_path):
     ],
 )
 def test_a_bad_record_is_named_or_skipped(tmp_path, record, words):
-    """Its line has to be found, also behind values of several lines."""
+    """The line of a bad record could not be found after values of several lines."""
     path = write(tmp_path / "a.csv", f'n,s\n1,a\n\n2,"b\nb"\n{record}\n')
     with pytest.raises(SourceError, match=rf"a\.csv, line 6 \(byte 17\): .*{words}"):
         read_all(csv_source(path, types={"n": int}), 1)
@@ -117,7 +117,7 @@ def test_a_bad_record_is_named_or_skipped(tmp_path, record, words):
 
 
 def test_skipping_keeps_what_follows(tmp_path):
-    """The rest of a block would go with its one bad line."""
+    """The rest of a block would be skipped together with its one bad line."""
     path = write(tmp_path / "a.csv", "n\n1\nx\n2\ny\nz\n3\n")
     make = lambda: csv_source(path, types={"n": int}, on_error="skip")  # noqa: E731
     assert [record["n"] for record in read_all(make(), 1)] == [1, 2, 3]
@@ -125,7 +125,7 @@ def test_skipping_keeps_what_follows(tmp_path):
 
 
 def test_pyflink_schema(tmp_path):
-    """A PyFlink program describes its files this way."""
+    """PyFlink programs that describe their files by a schema would not run."""
     schema = (
         CsvSchema.builder()
         .add_number_column("id")
@@ -153,13 +153,13 @@ def test_pyflink_schema(tmp_path):
     [{"header": False}, {"columns": ["a", "a"]}, {"columns": ["a"], "types": {"b": int}}, {"on_error": "ignore"}],
 )
 def test_contradictions_are_refused(options):
-    """They would be found by the first task that reads."""
+    """Contradictions would be found by the first task that reads."""
     with pytest.raises(ValueError):
         StreamFormat.csv_format(**options)
 
 
 def test_a_file_with_a_header_only_or_nothing_is_empty(tmp_path):
-    """A day without records must not stop the job."""
+    """A day without records would fail the job."""
     write(tmp_path / "a.csv", "")
     write(tmp_path / "b.csv", "x,y\n")
     write(tmp_path / "c.csv", "x,y")
@@ -168,7 +168,7 @@ def test_a_file_with_a_header_only_or_nothing_is_empty(tmp_path):
 
 @pytest.mark.parametrize("header", [True, False])
 def test_what_csv_bulk_writers_write_is_read_back(tmp_path, header):
-    """A job could not read what the one before it has written with the same schema."""
+    """A job could not read the files that an earlier one wrote with the same schema."""
     builder = CsvSchema.builder().add_string_column("name").add_number_column("delay").add_boolean_column("late")
     builder.add_array_column("stops", "|").set_column_separator(";").set_null_value("-").set_use_header(header)
     schema = builder.build()
@@ -195,14 +195,14 @@ def test_csv_bulk_writers_need_columns():
 
 
 def test_a_byte_order_mark_before_the_first_record_costs_none(tmp_path):
-    """What Excel writes would be read without its first row."""
+    """The first row of files written by Excel would be lost."""
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf1,2\n3,4\n")
     rows = read_all(csv_source(tmp_path / "a.csv", ["a", "b"], header=False), 1)
     assert rows == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
 
 
 def test_a_carriage_return_in_a_value_comes_back(tmp_path):
-    """A value would lose its end, or the file could not be read at all."""
+    """A value would lose its end, or the file would be unreadable."""
     line = Encoder.csv_encoder().encode(("a\rb", "c\r"))
     (tmp_path / "a.csv").write_bytes(line)
     assert read_all(csv_source(tmp_path / "a.csv", ["x", "y"], header=False), 1) == [{"x": "a\rb", "y": "c\r"}]

@@ -1,4 +1,4 @@
-"""The examples of docs/connectors.md, as they stand there."""
+"""The examples of docs/connectors.md run as printed."""
 
 import re
 import sqlite3
@@ -24,7 +24,7 @@ def examples(monkeypatch):
 
 
 def test_the_source_that_is_shown(examples, tmp_path):
-    """Everybody's first source is a copy of this one, with its mistakes."""
+    """Users' first sources, copied from the documentation, would contain its mistakes."""
     path = str(tmp_path / "flights.db")
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE flights (origin TEXT, delay INTEGER)")
@@ -35,7 +35,7 @@ def test_the_source_that_is_shown(examples, tmp_path):
 
 @pytest.mark.parametrize("name", ["TableSink", "StagedTableSink"])
 def test_the_sinks_that_are_shown(examples, tmp_path, name):
-    """Everybody's first sink is a copy of one of these, with its mistakes."""
+    """Users' first sinks, copied from the documentation, would contain its mistakes."""
     paths = []
 
     def make_sink():

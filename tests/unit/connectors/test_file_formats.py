@@ -51,7 +51,7 @@ def test_formats_are_of_the_kind_that_makes_them() -> None:
 @pytest.mark.parametrize("last_end", [True, False])
 @pytest.mark.parametrize("split_bytes", [1, 2, 3, 7, 50, 1000])
 def test_text_at_every_split_size(tmp_path, end, last_end, split_bytes):
-    """Lines at the border of two splits would be lost, doubled or cut."""
+    """Lines at the border of two splits would be lost, duplicated or cut."""
     path = tmp_path / "lines.txt"
     path.write_bytes((end.join(LINES) + (end if last_end else "")).encode())
     assert read_all(text_source(path, split_bytes), 1) == LINES
@@ -67,7 +67,7 @@ def test_text_at_every_split_size(tmp_path, end, last_end, split_bytes):
     split_bytes=st.integers(1, 20),
 )
 def test_any_text_comes_back(tmp_path, lines, split_bytes):
-    """A character of four bytes over a border, or a line separator that is no LF, would break lines."""
+    """Lines would break at a four-byte character on a border, or at a line separator other than LF."""
     path = tmp_path / "any.txt"
     path.write_bytes("".join(line + "\n" for line in lines).encode())
     if lines:
@@ -78,7 +78,7 @@ def test_any_text_comes_back(tmp_path, lines, split_bytes):
 
 @pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "utf-32", "latin-1", "shift_jis", "cp037", "utf-8-sig"])
 def test_charsets(tmp_path, charset):
-    """Text of other systems would come as nonsense, or not at all."""
+    """Text of other systems would be garbled or unreadable."""
     lines = ["Tokyo", "", "x" * 70, "end"]
     path = tmp_path / "lines.txt"
     path.write_bytes("\n".join(lines).encode(charset))
@@ -90,14 +90,14 @@ def test_charsets(tmp_path, charset):
     ("suffix", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
 )
 def test_compressed_files(tmp_path, suffix, compress):
-    """Most logs are kept compressed; a restart in the middle of one must find its place again."""
+    """A restart in the middle of a compressed log would continue at the wrong position."""
     path = tmp_path / f"lines.txt{suffix}"
     path.write_bytes(compress("\n".join(LINES * 3).encode()))
     check_source(lambda: text_source(path, 10), parallelisms=(1, 3))
 
 
 def test_a_gzip_file_of_two_members(tmp_path):
-    """`cat a.gz b.gz` is a gzip file; half of it would be lost without a word."""
+    """Half of a file made by `cat a.gz b.gz` would be lost silently."""
     path = tmp_path / "two.gz"
     path.write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\n"))
     assert read_all(text_source(path), 1) == ["one", "two"]
@@ -106,7 +106,7 @@ def test_a_gzip_file_of_two_members(tmp_path):
 @pytest.mark.parametrize("damage", [lambda data: data[:-12], lambda data: data[:20] + b"????" + data[24:]])
 @pytest.mark.parametrize(("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
 def test_a_damaged_archive_is_named(tmp_path, suffix, compress, damage):
-    """The end of a truncated download would be taken for the end of the data."""
+    """The end of a truncated download would be treated as the end of the data."""
     path = tmp_path / f"broken{suffix}"
     path.write_bytes(damage(compress("\n".join(map(str, range(2000))).encode())))
     with pytest.raises(SourceError, match="broken"):
@@ -114,7 +114,7 @@ def test_a_damaged_archive_is_named(tmp_path, suffix, compress, damage):
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path):
-    """A wrong charset would be seen only in the results."""
+    """A wrong charset would be noticed in the results only."""
     path = tmp_path / "latin.txt"
     path.write_bytes("ok\ncaf\u00e9\n".encode("latin-1"))
     with pytest.raises(SourceError, match=r"latin\.txt, line 2 \(byte 3\): this is no utf-8 text"):
@@ -122,14 +122,14 @@ def test_bytes_that_are_no_text_are_named(tmp_path):
 
 
 def test_a_line_longer_than_a_block(tmp_path):
-    """A line of a megabyte would come in pieces."""
+    """A line of a megabyte would be read in pieces."""
     path = tmp_path / "long.txt"
     path.write_text("a" * 1_000_000 + "\nb\n")
     assert read_all(text_source(path, 1000), 2) == ["a" * 1_000_000, "b"]
 
 
 def test_json_lines(tmp_path):
-    """Blank lines and CR LF are in real files; a split in the middle of a record too."""
+    """Blank lines, CR LF, or a split within a record would break reading."""
     path = tmp_path / "a.json"
     path.write_bytes(b'\xef\xbb\xbf{"n": 1}\r\n\r\n  \n{"n": 2, "s": "\xc3\xa9\\n"}\n[3]\nnull')
     source = lambda: text_source(path, 9, StreamFormat.json_lines_format())  # noqa: E731
@@ -142,7 +142,7 @@ def test_json_lines(tmp_path):
     [(b'{"n": 3', "truncated"), (b"1 2", "trailing"), (b'"\xff"', "can't decode byte 0xff"), (b"NaN", "malformed")],
 )
 def test_a_line_that_is_not_json_is_named(tmp_path, line, words):
-    """In a million lines nobody finds the bad one by hand."""
+    """The bad line among a million could not be found."""
     path = tmp_path / "bad.json"
     path.write_bytes(b'{"n": 1}\n{"n": 2}\n' + line + b"\n4\n")
     json_lines = StreamFormat.json_lines_format()
@@ -151,7 +151,7 @@ def test_a_line_that_is_not_json_is_named(tmp_path, line, words):
 
 
 def test_lines_that_are_not_json_may_be_skipped(tmp_path):
-    """One torn line would stop the whole job; skipping must not lose its neighbours, nor a position."""
+    """One damaged line would stop the job, or skipping it would lose neighbours or a position."""
     path = tmp_path / "bad.json"
     path.write_bytes(b"1\n{\n2\n}\n\n3\n4 5\n6\n")
     lenient = StreamFormat.json_lines_format(on_error="skip")
@@ -166,7 +166,7 @@ def test_lines_that_are_not_json_may_be_skipped(tmp_path):
 
 
 def test_json_lines_of_a_type(tmp_path):
-    """A record without a needed field would fail much later, far from its line."""
+    """A record without a required field would fail much later, without its line number."""
     path = tmp_path / "flights.json"
     path.write_text('{"origin": "JFK", "delay": 5}\n{"origin": "EWR"}\n')
     typed = StreamFormat.json_lines_format(Flight)
@@ -177,7 +177,7 @@ def test_json_lines_of_a_type(tmp_path):
 
 
 def test_a_json_array_is_refused_before_it_runs(tmp_path):
-    """`[` alone in the first line: the file is JSON, but not lines of it."""
+    """A JSON array over several lines would fail on `[`, without an explanation."""
     path = tmp_path / "array.json"
     path.write_text('[\n{"n": 1},\n{"n": 2}\n]\n')
     with pytest.raises(SourceError, match="JSON array"):
@@ -213,7 +213,7 @@ def test_parquet(tmp_path):
 
 
 def test_parquet_columns(tmp_path):
-    """Reading all of 19 columns for two of them costs ten times as much."""
+    """Reading 19 columns to use two would cost ten times as much."""
     write_parquet(tmp_path / "a.parquet", rows=2)
     assert read_all(parquet_source(tmp_path, columns=["s", "n"]), 1) == [{"s": None, "n": 0}, {"s": "sé1", "n": 1}]
     assert read_all(parquet_source(tmp_path, columns=["n"], as_row=True), 1) == [Row(n=0), Row(n=1)]

@@ -1,4 +1,4 @@
-"""From paths to files, once or again and again."""
+"""From paths to files, listed once or periodically."""
 
 import pickle
 
@@ -45,12 +45,12 @@ def listed(tree, *paths):
     ],
 )
 def test_paths(tree, paths, expected):
-    """Files that are still being written would be read, or files of the job left out."""
+    """Unfinished files would be read, or input files omitted."""
     assert listed(tree, *paths) == expected
 
 
 def test_urls_name_the_same_files(tree):
-    """A path that becomes a URL must not be read twice or under a name that nothing opens."""
+    """A path converted to a URL would be read twice, or under a name that can't be opened."""
     assert [file.path for file in list_files([f"file://{tree}/sub"])] == [
         f"file://{tree}/sub/{name}" for name in ("a[1].txt", "c.txt", "deep/d.txt")
     ]
@@ -70,21 +70,21 @@ def test_urls_name_the_same_files(tree):
     ],
 )
 def test_a_missing_path_is_told_with_what_is_there(tree, path, words):
-    """A misspelt path would be found by comparing letters."""
+    """Users would have to find a misspelt path by comparing letters."""
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tree / path).build()
     with pytest.raises(SourceError, match=words):
         source.validate()
 
 
 def test_an_unknown_scheme_is_told(tmp_path):
-    """It would fail as a missing file in every task."""
+    """An unsupported scheme would fail as a missing file in every task."""
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "gopher://host/file").build()
     with pytest.raises(ProgramError, match="gopher"):
         source.validate()
 
 
 def test_cutting_leaves_no_tiny_rest():
-    """A split of a few bytes costs as much to hand out as one of 64 MiB."""
+    """A split of a few bytes would cost as much to assign as one of 64 MiB."""
     assert [(s.start, s.end) for s in cut(FoundFile("f", 250), 100)] == [(0, 100), (100, 250)]
     assert [(s.start, s.end) for s in cut(FoundFile("f", 251), 100)] == [(0, 100), (100, 200), (200, 251)]
 
@@ -100,7 +100,7 @@ def polled(run):
 
 
 def test_watching_a_directory(tmp_path):
-    """New files would not be read, or old ones again; a restart would forget which were read."""
+    """New files would be missed, or old ones read again after a restart."""
     (tmp_path / "b.txt").write_text("b\n")
     source = pickle.loads(pickle.dumps(watching(tmp_path)))
     assert source.get_boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
@@ -122,14 +122,14 @@ def test_watching_a_directory(tmp_path):
 
 
 def test_watching_may_begin_with_nothing(tmp_path):
-    """A directory that fills up later is the usual case."""
+    """A directory that is empty at the start could not be monitored."""
     watching(tmp_path).validate()
     with pytest.raises(SourceError, match="no such file or directory"):
         watching(tmp_path / "missing").validate()
 
 
 def test_files_are_not_cut_where_the_program_says_so(tmp_path):
-    """Who needs the order inside a file would get its parts from several subtasks."""
+    """Programs that need the order within a file would get its parts from several subtasks."""
     (tmp_path / "a.txt").write_text("".join(f"{n}\n" for n in range(100)))
     builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path).set_split_size(10)
     builder.set_file_enumerator(FileEnumeratorProvider.default_non_splittable_file_enumerator())

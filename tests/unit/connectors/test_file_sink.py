@@ -44,7 +44,7 @@ def contents(path):
 @pytest.mark.parametrize("by_airport", [True, False])
 @pytest.mark.parametrize("part_size", [1, 40, 10_000])
 def test_conformance(tmp_path, by_airport, part_size):
-    """Without it, readers of the directory would see records twice, half a file, or nothing."""
+    """Readers of the directory would see records twice, half a file, or nothing."""
     targets = []
 
     def make_sink():
@@ -57,7 +57,7 @@ def test_conformance(tmp_path, by_airport, part_size):
 
 
 def test_names(tmp_path):
-    """Who reads the directory tells whole files from unfinished ones by their names, and attempts from each other."""
+    """Readers could not tell complete files from unfinished ones, nor attempts from each other."""
     names = OutputFileConfig.builder().with_part_prefix("delays").with_part_suffix(".json").build()
     sink = builder(tmp_path).with_output_file_config(names).build()
     writer = sink.create_writer(SimpleSinkContext(subtask=3, attempt="job/7#2"))
@@ -92,7 +92,7 @@ def test_rolling_by_size(tmp_path):
 
 
 def test_rolling_by_time(tmp_path):
-    """On a quiet stream a file would stay open, and its records unseen, until the next record comes."""
+    """On a quiet stream a file would stay open, and its records invisible, until the next record arrives."""
     policy = RollingPolicy.default_rolling_policy(rollover_interval=1000, inactivity_interval=300)
     sink = builder(tmp_path).with_bucket_assigner(ByAirport()).with_rolling_policy(policy).build()
     context = SimpleSinkContext()
@@ -112,7 +112,7 @@ def test_rolling_by_time(tmp_path):
 
 
 def test_rolling_on_checkpoints_only(tmp_path):
-    """One file for each checkpoint, whatever the size."""
+    """A checkpoint would produce several files."""
     sink = builder(tmp_path).with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy()).build()
     writer = sink.create_writer(SimpleSinkContext())
     writer.write_chunk(list(range(1000)), None)
@@ -121,7 +121,7 @@ def test_rolling_on_checkpoints_only(tmp_path):
 
 
 def test_buckets_by_time(tmp_path):
-    """The hour of another time zone is another directory."""
+    """Records would be written to the hour of another time zone."""
     assigner = BucketAssigner.date_time_bucket_assigner("yyyy-MM-dd--HH", "America/New_York")
     sink = builder(tmp_path).with_bucket_assigner(assigner).build()
     context = SimpleSinkContext(clock_ms=MIDNIGHT)
@@ -134,7 +134,7 @@ def test_buckets_by_time(tmp_path):
 
 
 def test_a_bucket_assigner_sees_time(tmp_path):
-    """Buckets by event time need the timestamp of each record."""
+    """Buckets by event time would lack the timestamps of records."""
     seen = []
 
     class Spy:
@@ -151,7 +151,7 @@ def test_a_bucket_assigner_sees_time(tmp_path):
 
 @pytest.mark.parametrize("bucket", ["../up", "/etc", "a//b", "a/../../b", "."])
 def test_a_bucket_stays_below_the_base_path(tmp_path, bucket):
-    """A bucket made of a record's text could write anywhere."""
+    """A bucket derived from a record's text could write anywhere."""
 
     class Hostile:
         def get_bucket_id(self, element, context):
@@ -163,7 +163,7 @@ def test_a_bucket_stays_below_the_base_path(tmp_path, bucket):
 
 
 def test_java_date_patterns():
-    """A PyFlink program gives its patterns in Java's letters."""
+    """PyFlink programs with Java's date patterns would not run."""
     assert strftime_pattern("yyyy-MM-dd'T'HH/mm:ss''") == "%Y-%m-%dT%H/%M:%S'"
     assert DateTimeBucketAssigner("%Y", "UTC").get_bucket_id(1, _at(MIDNIGHT)) == "2013"
     with pytest.raises(ValueError, match="'QQ' are not supported"):
@@ -179,14 +179,14 @@ def _at(now_ms):
 
 
 def test_a_pending_file_that_is_gone_is_told(tmp_path):
-    """A commit that finds nothing would lose records without a word."""
+    """A commit of a missing file would lose records silently."""
     lost = PendingFile(str(tmp_path / ".a.inprogress"), str(tmp_path / "a"), 3)
     with pytest.raises(JobError, match="neither file exists"):
         builder(tmp_path).build().create_committer().commit([lost])
 
 
 def test_mistakes_are_refused_when_the_sink_is_made(tmp_path):
-    """They would be found by the first record, in a worker."""
+    """Mistakes would be found by the first record, in a worker."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ProgramError, match="is a file"):
         builder(tmp_path / "file").build().validate()
@@ -201,7 +201,7 @@ def test_mistakes_are_refused_when_the_sink_is_made(tmp_path):
 
 
 def test_a_string_encoder_and_a_plain_function(tmp_path):
-    """Text files are what most first programs write."""
+    """Text files, the output of most first programs, could not be written."""
     for encoder in (Encoder.simple_string_encoder(), lambda value: f"{value}\n".encode()):
         sink = FileSink.for_row_format(tmp_path / "out", encoder).build()
         writer = sink.create_writer(SimpleSinkContext())
@@ -211,7 +211,7 @@ def test_a_string_encoder_and_a_plain_function(tmp_path):
 
 
 def test_a_file_that_its_reader_took_away_is_passed_over_after_a_recovery(tmp_path):
-    """A job whose files are archived as they come could never start again."""
+    """A job whose files are archived as they appear could never restart."""
     sink = builder(tmp_path).build()
     writer = sink.create_writer(SimpleSinkContext())
     writer.write_chunk([{"a": 1}], None)
@@ -225,7 +225,7 @@ def test_a_file_that_its_reader_took_away_is_passed_over_after_a_recovery(tmp_pa
 
 
 def test_a_file_of_which_a_part_was_lost_is_not_published(tmp_path):
-    """After a power failure its rows would be missing, and nobody would know."""
+    """After a power failure, rows would be missing without notice."""
     sink = builder(tmp_path).build()
     writer = sink.create_writer(SimpleSinkContext())
     writer.write_chunk([{"a": 1}], None)
@@ -238,7 +238,7 @@ def test_a_file_of_which_a_part_was_lost_is_not_published(tmp_path):
 
 @pytest.mark.parametrize("bucket", ["a#1", "a?b", "100%25", "New York", "Zürich"])
 def test_a_bucket_by_url_may_have_any_name(bucket):
-    """The writer would write to one path, the committer look for another, and nothing could be committed."""
+    """Writer and committer would use different paths, and nothing could be committed."""
     _, path = resolve_below("mock:///out/", f"mock:///out/{bucket}/part-0")
     assert path.strip("/") == f"out/{bucket}/part-0"
     assert resolve_below("mock:///out", "mock:///elsewhere/part-0")[1].strip("/") == "elsewhere/part-0"

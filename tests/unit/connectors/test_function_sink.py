@@ -29,7 +29,7 @@ class WithoutContext:
 
 
 def test_an_object_lives_as_a_flink_sink_function_does():
-    """It would write before it is open, or never close its connection."""
+    """It would write before `open`, or never close its connection."""
     legacy = Legacy()
     context = SimpleSinkContext(subtask=2, clock_ms=9)
     context.watermark = 4
@@ -42,20 +42,20 @@ def test_an_object_lives_as_a_flink_sink_function_does():
 
 
 def test_the_context_may_be_left_out():
-    """Most sink functions need the value only."""
+    """Sink functions that need only the value would have to declare a context."""
     sink = WithoutContext()
     FunctionSink(sink).create_writer(SimpleSinkContext()).write_chunk([1, 2], None)
     assert sink.seen == [1, 2]
 
 
 def test_a_plain_callable_will_do():
-    """`add_sink(results.append)` is the shortest sink there is."""
+    """`add_sink(results.append)`, the shortest sink, would not work."""
     results = []
     FunctionSink(results.append).create_writer(SimpleSinkContext()).write_chunk([1, 2], [5, 6])
     assert results == [1, 2]
 
 
 def test_anything_else_is_refused():
-    """It would fail on the first record."""
+    """Any other object would fail on the first record."""
     with pytest.raises(TypeError, match="callable or have a method invoke"):
         FunctionSink("print")

@@ -43,7 +43,7 @@ def test_ranges_read_each_byte_once_and_in_order(data, size, block_bytes):
 
 @given(data=TEXTS, size=st.integers(1, 30), block_bytes=st.integers(1, 50))
 def test_a_line_belongs_to_the_range_in_which_it_begins(data, size, block_bytes):
-    """A reader that holds another's line would read past what it was given, without bound."""
+    """A reader would have to read past the end of its range, without bound."""
     begins = [0] + [i + 1 for i, byte in enumerate(data) if byte == 10 and i + 1 < len(data)]
     for start in range(0, len(data), size):
         blocks = blocks_of(data, start, start + size, block_bytes)
@@ -54,7 +54,7 @@ def test_a_line_belongs_to_the_range_in_which_it_begins(data, size, block_bytes)
 
 @given(data=TEXTS, block_bytes=st.integers(1, 50))
 def test_blocks_are_whole_lines_and_any_block_border_is_a_place_to_go_on(data, block_bytes):
-    """A restart would begin in the middle of a line."""
+    """A restart would continue in the middle of a line."""
     blocks = blocks_of(data, 0, None, block_bytes)
     assert all(block.endswith(b"\n") for _, block in blocks[:-1])
     offsets = [offset for offset, _ in blocks] + [len(data)]
@@ -65,7 +65,7 @@ def test_blocks_are_whole_lines_and_any_block_border_is_a_place_to_go_on(data, b
 
 @given(data=TEXTS, block_bytes=st.integers(1, 20))
 def test_what_is_given_back_comes_again_with_more(data, block_bytes):
-    """A CSV record over several blocks would be cut in two."""
+    """A CSV record that spans several blocks would be cut in two."""
     blocks = LineBlocks(io.BytesIO(data), 0, None, block_bytes)
     taken = b""
     for offset, block in blocks:

@@ -1,4 +1,4 @@
-"""A steady rate, by a clock that is set by hand."""
+"""A steady rate, with a clock set by the test."""
 
 import pytest
 from hypothesis import given
@@ -33,31 +33,31 @@ def test_what_was_released_never_leaves_the_rate(rate, polls):
 
 @pytest.mark.parametrize("rate", [3, 1000, 30_000, 1_234_567])
 def test_an_hour_has_as_many_records_as_it_should(rate):
-    """Rounding a time in milliseconds again and again would drift by thousands of records."""
+    """Repeated rounding to milliseconds would drift by thousands of records."""
     limiter = SteadyRateLimiter(rate)
     assert sum(released(limiter, range(NOW, NOW + 3_600_000, 50))) == pytest.approx(rate * 3600, rel=2e-5, abs=1)
 
 
 def test_a_long_pause_is_not_caught_up():
-    """Back pressure that ends would be followed by a flood of old records."""
+    """The end of back pressure would cause a flood of old records."""
     limiter = SteadyRateLimiter(1000, burst_ms=100)
     assert released(limiter, [NOW, NOW + 10_000, NOW + 10_001, NOW + 10_002]) == [1, 101, 1, 1]
 
 
 def test_a_short_pause_is_caught_up():
-    """A snapshot of 50 ms each second would cost 5 % of the rate."""
+    """A pause of 50 ms per second would cost 5 % of the rate."""
     limiter = SteadyRateLimiter(1000, burst_ms=100)
     assert released(limiter, [NOW, NOW + 50, NOW + 51]) == [1, 50, 1]
 
 
 def test_a_slow_rate_keeps_its_interval_after_a_pause():
-    """At one record a minute, a pause must not release two at once."""
+    """At one record per minute, a pause would release two at once."""
     limiter = SteadyRateLimiter(1 / 60)
     assert released(limiter, [NOW, NOW + 150_000, NOW + 150_001, NOW + 210_000]) == [1, 1, 0, 1]
 
 
 def test_a_clock_set_back_does_not_stop_the_source():
-    """After the clock was set back an hour the source would be silent for an hour."""
+    """After the clock was set back by an hour, the source would emit nothing for an hour."""
     limiter = SteadyRateLimiter(1000)
     assert released(limiter, [NOW, NOW + 1, NOW - 3_600_000, NOW - 3_599_999]) == [1, 1, 1, 1]
 
@@ -75,7 +75,7 @@ def test_the_time_named_is_a_time_at_which_one_is_due(rate, start):
 
 
 def test_subtasks_share_the_rate_and_take_turns():
-    """Four subtasks that fire at the same instant make bursts out of a smooth rate."""
+    """Four subtasks that emit at the same instant would make bursts of a steady rate."""
     limiters = [RateLimiterStrategy.per_second(4).create_rate_limiter(4, i) for i in range(4)]
     for limiter in limiters:
         limiter.take(limiter.due(NOW))
@@ -84,6 +84,6 @@ def test_subtasks_share_the_rate_and_take_turns():
 
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf")])
 def test_a_rate_that_is_none_is_refused(rate):
-    """A rate of 0 would be a source that never speaks."""
+    """A source with a rate of 0 would never emit."""
     with pytest.raises(ValueError, match="records_per_second"):
         RateLimiterStrategy.per_second(rate)

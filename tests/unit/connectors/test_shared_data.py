@@ -1,4 +1,4 @@
-"""Real files whose counts are known."""
+"""Real files with known counts."""
 
 from pathlib import Path
 
@@ -27,19 +27,19 @@ def source(name, file_format=JSON_LINES):
     ],
 )
 def test_json_counts(name, count):
-    """A record in fifty thousand would be missed by every example."""
+    """An error in one record of fifty thousand would not appear in small examples."""
     assert len(read_all(source(name), 1)) == count
 
 
 def test_wikipedia_sums():
-    """The values have to be right, not only their number."""
+    """Values could be wrong although their number is right."""
     edits = read_all(source("wikipedia-edits/wikiticker-2015-09-12-sampled.json.gz"), 1)
     assert sum(edit["added"] for edit in edits) == 9_385_573
     assert len({edit["user"] for edit in edits}) == 10_531
 
 
 def test_ships():
-    """25 of 99,999 records hold a quoted quote."""
+    """Quoted quotes, in 25 of 99,999 records, would break parsing."""
     types = {"MMSI": int, "LAT": float, "SOG": float}
     file_format = StreamFormat.csv_format(types=types)
     ships = read_all(source("ais-us-2022/ais_2022-01-03_first-99999.csv.gz", file_format), 1)
@@ -49,7 +49,7 @@ def test_ships():
 
 
 def test_going_on_in_the_middle_of_a_gzip_file():
-    """A restart at a checkpoint in a compressed file would begin at the wrong record."""
+    """A restart from a checkpoint within a compressed file would continue at the wrong record."""
     run = SourceRun(source("zeek-wrccdc/dns.json.gz"), 1)
     run.start()
     before = run.read_polls(30, 1000)

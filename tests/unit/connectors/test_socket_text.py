@@ -1,4 +1,4 @@
-"""Text from a socket: real ones, on loopback."""
+"""The socket source, with real sockets on loopback."""
 
 import pickle
 import socket
@@ -41,7 +41,7 @@ class Context:
 
 
 class Client:
-    """A reader that has its split, fresh or from a snapshot."""
+    """A reader with its split, new or from a snapshot."""
 
     def __init__(self, server, *, checkpointing=False, splits=None, **options):
         self.context = Context(checkpointing)
@@ -54,12 +54,12 @@ class Client:
         self.reader.start()
 
     def poll(self, max_records=100):
-        """What one poll gives: a list of records, or what is in their place."""
+        """Return the result of one poll: a list of records, or the step returned instead."""
         step = self.reader.poll(max_records)
         return step.values if isinstance(step, Records) else step
 
     def until(self, enough):
-        """All records up to the moment when `enough(records, last step)`; waits for the network, not for the clock."""
+        """Poll until `enough(records, last step)`; waits for the network, not for the clock."""
         records, deadline = [], time.monotonic() + SECONDS
         while True:
             step = self.poll()
@@ -75,7 +75,7 @@ class Client:
         return self.until(lambda _, step: step is END_OF_INPUT)
 
     def hold(self, count):
-        """Take in that many records, which are not to be handed out."""
+        """Receive that many records, none of which may be emitted."""
         return self.until(lambda records, _: not records and len(self.reader._log) >= count)
 
     def snapshot(self, checkpoint_id):
@@ -91,7 +91,7 @@ def server():
 
 
 def accepted(server, client):
-    """The other end of the connection that the client makes."""
+    """The server's end of the client's connection."""
     client.poll()
     server.settimeout(SECONDS)
     return server.accept()[0]
@@ -104,7 +104,7 @@ def reset(connection):
 
 
 def test_lines_as_they_come(server):
-    """A demo with netcat would show nothing, or stray carriage returns, or lose what was typed last."""
+    """A demo with netcat would show nothing, or stray carriage returns, or lose the last line."""
     client = Client(server)
     assert isinstance(client.poll(), Nothing), "it must not wait"
     with accepted(server, client) as connection:
@@ -119,7 +119,7 @@ def test_lines_as_they_come(server):
 
 
 def test_no_more_records_than_asked_for(server):
-    """A burst would make a chunk that no budget foresees."""
+    """A burst would produce a chunk beyond every budget."""
     client = Client(server)
     with accepted(server, client) as connection:
         connection.sendall(b"x\n" * 7)
@@ -137,7 +137,7 @@ def test_no_more_records_than_asked_for(server):
     delimiter=st.sampled_from(["|", "||", "|\n|"]),
 )
 def test_however_the_network_cuts_it(texts, size, delimiter):
-    """A character, or a delimiter, that comes in two packets would break a record."""
+    """A character or delimiter split over two packets would break a record."""
     text = DelimitedText(delimiter)
     data = "".join(one + delimiter for one in texts).encode()
     came = [one for start in range(0, len(data), size) for one in text.feed(data[start : start + size])]
@@ -146,7 +146,7 @@ def test_however_the_network_cuts_it(texts, size, delimiter):
 
 
 def test_with_checkpoints_a_record_waits_for_one(server):
-    """A record would have its effect, and the server can't send it again when that effect is lost."""
+    """A record could affect state that is lost, and the server can't send it again."""
     client = Client(server, checkpointing=True)
     with accepted(server, client) as connection:
         connection.sendall(b"a\nb\n")
@@ -164,7 +164,7 @@ def test_with_checkpoints_a_record_waits_for_one(server):
 
 
 def test_the_end_waits_for_a_checkpoint(server):
-    """The last records of a stream would have been handed on in vain, if the job fails right after."""
+    """The last records of a stream would be lost if the job fails right after them."""
     client = Client(server, checkpointing=True)
     with accepted(server, client) as connection:
         connection.sendall(b"a\nb")
@@ -176,7 +176,7 @@ def test_the_end_waits_for_a_checkpoint(server):
 
 
 def test_the_log_is_replayed_after_a_restart(server):
-    """Records would be lost with the worker, for the server does not send them again."""
+    """Records would be lost with the worker, because the server does not send them again."""
     client = Client(server, checkpointing=True)
     with accepted(server, client) as connection:
         connection.sendall(b"a\nb\n")
@@ -196,7 +196,7 @@ def test_the_log_is_replayed_after_a_restart(server):
 
 
 def test_a_server_that_is_gone_after_a_restart(server):
-    """The job would fail again and again, and never hand on what it had received."""
+    """The job would fail repeatedly, and never emit what it had received."""
     client = Client(server, checkpointing=True)
     with accepted(server, client) as connection:
         connection.sendall(b"a\n")
@@ -210,7 +210,7 @@ def test_a_server_that_is_gone_after_a_restart(server):
 
 
 def test_attempts_after_the_connection_was_lost(server):
-    """A server that is started anew would find its readers gone."""
+    """A restarted server would lose its readers."""
     client = Client(server, max_retry=1)
     with accepted(server, client) as connection:
         connection.sendall(b"a\nb")
@@ -226,7 +226,7 @@ def test_attempts_after_the_connection_was_lost(server):
 
 
 def test_a_server_that_comes_later(server):
-    """The order in which two programs are started would decide whether the second one works."""
+    """Whether a job works would depend on the start order of two programs."""
     with socket.socket() as late:
         late.bind(("127.0.0.1", 0))
         client = Client(late, max_retry=-1)
@@ -241,7 +241,7 @@ def test_a_server_that_comes_later(server):
 
 
 def test_no_server(server):
-    """A wrong port would look like a stream that is empty."""
+    """A wrong port would look like an empty stream."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -251,7 +251,7 @@ def test_no_server(server):
 
 
 def test_a_connection_that_breaks(server):
-    """Half of the data would be taken for all of it."""
+    """Part of the data would be treated as all of it."""
     client = Client(server)
     connection = accepted(server, client)
     client.until(lambda _, __: client.reader._connected)
@@ -261,7 +261,7 @@ def test_a_connection_that_breaks(server):
 
 
 def test_a_full_log_holds_the_server_back(server, monkeypatch):
-    """A long time without a checkpoint would fill the memory of the worker."""
+    """A long time without a checkpoint would exhaust the worker's memory."""
     monkeypatch.setattr(reader, "LOG_CHARACTERS_MAX", 3)
     client = Client(server, checkpointing=True)
     with accepted(server, client) as connection:
@@ -282,7 +282,7 @@ def test_a_full_log_holds_the_server_back(server, monkeypatch):
 
 
 def test_the_log_releases_what_a_complete_checkpoint_holds():
-    """After a checkpoint that was given up, records would be handed on that no checkpoint holds."""
+    """After an aborted checkpoint, records would be emitted that no checkpoint contains."""
     log = WriteAheadLog(["restored"])
     log.add(["a"])
     log.mark(1)  # given up
@@ -304,7 +304,7 @@ def test_the_log_releases_what_a_complete_checkpoint_holds():
 
 
 def test_a_reader_without_a_split(server):
-    """It would ask twice, or wait for ever when another one has had it."""
+    """It would request splits twice, or wait forever when another reader has the split."""
     context = Context(True)
     made = SocketTextSource("127.0.0.1", 1).create_reader(context)
     made.start()
@@ -328,7 +328,7 @@ def test_in_a_program():
 
 
 def test_mistakes_are_refused_when_the_stream_is_made():
-    """They would be found in a worker."""
+    """Mistakes would be found in a worker."""
     for arguments, message in [
         ((5, 1), "host must be of type str"),
         (("", 1), "host is empty"),

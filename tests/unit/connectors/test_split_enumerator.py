@@ -1,11 +1,11 @@
-"""Who gets which split."""
+"""Assignment of splits to subtasks."""
 
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.split import FileSplit
 
 
 class Recorder:
-    """An enumerator's context that writes down what it is told."""
+    """An enumerator context that records its calls."""
 
     def __init__(self, parallelism):
         self.parallelism = parallelism
@@ -35,7 +35,7 @@ def splits(*names):
 
 
 def test_the_first_task_to_start_leaves_a_split_for_the_others():
-    """Two files and two tasks: the one that starts a moment earlier would read both."""
+    """With two files and two tasks, the task that starts a moment earlier would read both."""
     context = Recorder(2)
     enumerator = Shared(context, more_to_come=False)
     enumerator.add_splits(splits("a", "b"))
@@ -49,7 +49,7 @@ def test_the_first_task_to_start_leaves_a_split_for_the_others():
 
 
 def test_who_waits_is_served_when_splits_are_found():
-    """A task that asked before a file appeared would never hear of it."""
+    """A task whose request precedes the discovery of a file would never receive it."""
     context = Recorder(2)
     enumerator = Shared(context, more_to_come=True)
     enumerator.handle_split_request(1)
@@ -62,7 +62,7 @@ def test_who_waits_is_served_when_splits_are_found():
 
 
 def test_splits_of_a_failed_reader_come_first():
-    """They were read in part already: they are the oldest."""
+    """Splits of a failed reader, partly read already, would be delayed behind all others."""
     context = Recorder(1)
     enumerator = Shared(context, more_to_come=False)
     enumerator.add_splits(splits("a", "b"))

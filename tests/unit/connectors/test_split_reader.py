@@ -6,7 +6,7 @@ from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader
 
 
 class Letters(ChunkedSplitReader):
-    """Split i holds the chunks of CHUNKS[i]; `position` counts letters."""
+    """Split i has the chunks of CHUNKS[i]; `position` counts letters."""
 
     CHUNKS = (["abc", "", "defgh"], [], ["x"])
 
@@ -50,7 +50,7 @@ def split(index, position=0):
 
 
 def test_the_next_split_is_asked_for_before_the_last_one_ends():
-    """The source would stand still for a round trip to the driver after each small file."""
+    """The source would idle for a round trip to the driver after each small file."""
     context = Context()
     reader = Letters(context)
     reader.start()
@@ -67,7 +67,7 @@ def test_the_next_split_is_asked_for_before_the_last_one_ends():
 
 
 def test_nobody_is_asked_while_there_is_plenty():
-    """A reader restored with many splits would take others' as well."""
+    """A reader restored with many splits would also take those of others."""
     context = Context()
     reader = Letters(context)
     reader.add_splits([split(0), split(1), split(2)])
@@ -77,7 +77,7 @@ def test_nobody_is_asked_while_there_is_plenty():
 
 
 def test_long_chunks_are_sliced_with_their_timestamps_and_positions():
-    """A poll that returns more than asked for breaks the task's budget."""
+    """A poll that exceeds its limit would break the task's budget."""
     reader = Letters(Context())
     reader.add_splits([split(0)])
     reader.no_more_splits()

@@ -11,7 +11,7 @@ from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 
 
 class Table(TwoPhaseCommitSink):
-    """A transaction is a file: `<id>.open`, then `<id>.ready`, then `<id>.done`. What is called is written down."""
+    """A transaction is a file: `<id>.open`, then `<id>.ready`, then `<id>.done`. Calls are recorded."""
 
     def __init__(self, path):
         self.path = path
@@ -73,13 +73,13 @@ class Table(TwoPhaseCommitSink):
 
 
 def prepared(writer, checkpoint_id):
-    """What a writer hands over for a checkpoint: committables, and its state."""
+    """What a writer returns for a checkpoint: committables and state."""
     writer.flush(False)
     return pickle.loads(pickle.dumps((writer.prepare_commit(), writer.snapshot_state(checkpoint_id))))
 
 
 def test_conformance(tmp_path):
-    """Readers of the target would see records that may come again, or never see some."""
+    """Readers of the target would see records that may be repeated, or miss some."""
     tables = []
 
     def make_sink():
@@ -91,7 +91,7 @@ def test_conformance(tmp_path):
 
 
 def test_what_was_left_open_is_aborted_after_a_restart(tmp_path):
-    """Locks and half-written data of a killed worker would stay in the target for ever."""
+    """Locks and half-written data of a killed worker would stay in the target forever."""
     table = Table(tmp_path / "table")
     writer = table.create_writer(SimpleSinkContext())
     writer.write(1, None)
@@ -110,7 +110,7 @@ def test_what_was_left_open_is_aborted_after_a_restart(tmp_path):
 
 
 def test_what_was_pre_committed_but_belongs_to_no_checkpoint_is_aborted(tmp_path):
-    """Records that are replayed would be there twice as soon as somebody resolves what is in doubt."""
+    """Replayed records would be duplicated once in-doubt transactions are resolved."""
     table = Table(tmp_path / "table")
     writer = table.create_writer(SimpleSinkContext())
     _, state = prepared(writer, 1)
@@ -123,7 +123,7 @@ def test_what_was_pre_committed_but_belongs_to_no_checkpoint_is_aborted(tmp_path
 
 
 def test_recovery_commits_are_told_from_first_ones(tmp_path):
-    """A target that has forgotten a transaction would fail the job for ever, though it was committed."""
+    """A target that has forgotten a committed transaction would fail the job permanently."""
     table = Table(tmp_path / "table")
     committer = table.create_committer()
     writer = table.create_writer(SimpleSinkContext())
@@ -172,7 +172,7 @@ def test_the_end_of_the_data(tmp_path):
 
 
 def test_a_failure_aborts_and_closes(tmp_path):
-    """The connection would stay open if the abort fails, too."""
+    """The connection would stay open if the abort also fails."""
 
     class Broken(Table):
         def abort(self, transaction):

@@ -1,4 +1,4 @@
-"""WriteAheadSink: values are sent when their checkpoint is complete."""
+"""WriteAheadSink: values are sent when their checkpoint completes."""
 
 import pickle
 
@@ -29,7 +29,7 @@ class Target(WriteAheadSink):
 
 
 class Done(CheckpointCommitter):
-    """Remembers in a set that outlives workers."""
+    """Records batches in a set that outlives workers."""
 
     def __init__(self):
         self.calls = []
@@ -54,7 +54,7 @@ def snapshot(writer, checkpoint_id):
 
 
 def test_values_are_sent_when_their_checkpoint_is_complete():
-    """Sent earlier they would come again after a failure; later, somebody waits for nothing."""
+    """Values sent earlier would be repeated after a failure; sent later, they would be delayed needlessly."""
     context = SimpleSinkContext(clock_ms=5)
     writer = Target(Done()).create_writer(context)
     writer.write_chunk([1, 2], None)
@@ -73,7 +73,7 @@ def test_values_are_sent_when_their_checkpoint_is_complete():
 
 
 def test_a_checkpoint_that_was_given_up_goes_with_the_next_one():
-    """Its values would be lost, or come after later ones."""
+    """Values of an aborted checkpoint would be lost, or sent after later ones."""
     writer = Target().create_writer(SimpleSinkContext())
     for checkpoint_id in (1, 2, 3):
         writer.write(checkpoint_id, None)
@@ -85,7 +85,7 @@ def test_a_checkpoint_that_was_given_up_goes_with_the_next_one():
 
 
 def test_a_worker_killed_before_sending():
-    """The checkpoint is complete, its sources go on behind it: the values would never be sent."""
+    """The checkpoint is complete and its sources continue after it: the values would never be sent."""
     target = Target(Done())
     writer = target.create_writer(SimpleSinkContext())
     writer.write(1, None)
@@ -99,7 +99,7 @@ def test_a_worker_killed_before_sending():
 
 @pytest.mark.parametrize(("committer", "times"), [(Done(), 1), (None, 2)])
 def test_a_worker_killed_after_sending(committer, times):
-    """Each restart would send the latest batch again, committer or not."""
+    """Each restart would send the latest batch again, despite the committer."""
     target = Target(committer)
     writer = target.create_writer(SimpleSinkContext())
     writer.write(1, None)
@@ -110,7 +110,7 @@ def test_a_worker_killed_after_sending(committer, times):
 
 
 def test_a_job_that_begins_anew_is_not_taken_for_the_one_before():
-    """Its checkpoints have the same numbers: its values would be taken for sent."""
+    """Batches of a new job with the same checkpoint ids would be considered sent."""
     for _ in range(2):
         writer = Target(Done()).create_writer(SimpleSinkContext())
         writer.write(1, None)
@@ -120,7 +120,7 @@ def test_a_job_that_begins_anew_is_not_taken_for_the_one_before():
 
 
 def test_a_target_that_is_not_there_for_a_while():
-    """Values would be lost, or overtake each other."""
+    """Values would be lost or reordered."""
     target = Target(Done())
     writer = target.create_writer(SimpleSinkContext())
     target.answer = False
@@ -138,7 +138,7 @@ def test_a_target_that_is_not_there_for_a_while():
 
 
 def test_a_target_that_is_not_there_at_the_end():
-    """The job would end well, and its last values be lost."""
+    """The job would succeed although its last values are lost."""
     target = Target()
     target.answer = False
     writer = target.create_writer(SimpleSinkContext())
@@ -150,7 +150,7 @@ def test_a_target_that_is_not_there_at_the_end():
 
 
 def test_without_checkpoints_values_go_at_once():
-    """They would wait for a checkpoint that never comes."""
+    """Values would wait for a checkpoint that never happens."""
     target = Target(Done())
     writer = target.create_writer(SimpleSinkContext(clock_ms=4, checkpointing=False))
     writer.write_chunk([1, 2], [5, 6])
@@ -181,7 +181,7 @@ def test_it_opens_and_closes_what_it_uses():
 
 
 def test_a_clock_that_was_set_back_does_not_turn_the_log_round():
-    """Values of one writer would be sent in another order than they came."""
+    """Values of one writer would be sent out of order."""
     log = [Batch("a", 5, 1_000, ["first"]), Batch("a", 6, 900, ["second"]), Batch("b", 5, 950, ["other"])]
     writer = Target().restore_writer(SimpleSinkContext(), log)
     writer.notify_checkpoint_complete(7)

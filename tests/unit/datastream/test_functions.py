@@ -89,13 +89,13 @@ def test_nested_contexts_are_where_pyflink_has_them() -> None:
     ],
 )
 def test_names_are_found_at_pyflinks_paths(module: str, name: str) -> None:
-    """A program whose imports were changed from pyflink to penstock would stop at its first line."""
+    """A program whose imports were changed from pyflink to penstock would fail at its first line."""
     assert hasattr(importlib.import_module(f"penstock.datastream.{module}"), name)
     assert all(hasattr(functions, exported) for exported in functions.__all__)
 
 
 def test_waits_grow_and_end() -> None:
-    """Calls under way at once would lengthen each other's waits (PyFlink's strategy keeps the last one)."""
+    """Concurrent calls would lengthen each other's delays (PyFlink's strategy keeps the last one)."""
     strategy: AsyncRetryStrategy[int] = AsyncRetryStrategy.exponential_backoff(5, 100, 350, 2.0)
     assert [strategy.get_backoff_time_millis(attempt) for attempt in (1, 2, 3, 2, 10**6)] == [100, 200, 350, 200, 350]
     assert strategy.can_retry(5) and not strategy.can_retry(6)
@@ -108,7 +108,7 @@ def test_waits_grow_and_end() -> None:
 
 
 def test_checkpoint_config_is_a_view() -> None:
-    """What is set by env.get_checkpoint_config() would not reach the coordinator."""
+    """Settings made with env.get_checkpoint_config() would not reach the coordinator."""
     configuration = Configuration()
     config = CheckpointConfig(configuration)
     assert not config.is_checkpointing_enabled() and config.get_checkpoint_interval() == -1
@@ -128,7 +128,7 @@ def test_checkpoint_config_is_a_view() -> None:
 
 
 def test_slot_sharing_groups_hold_what_they_are_told() -> None:
-    """Programs that ask for resources would not run."""
+    """Programs that request resources would not run."""
     group = SlotSharingGroup.builder("g").set_cpu_cores(1.5).set_task_heap_memory_mb(2).build()
     assert (group.get_name(), group.get_cpu_cores(), group.get_managed_memory()) == ("g", 1.5, None)
     assert group.get_task_heap_memory() == MemorySize(2 * 2**20) and hash(group) == hash(group)

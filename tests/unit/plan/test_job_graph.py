@@ -1,4 +1,4 @@
-"""JobGraph: what is fused, on which level it runs, and how records get there."""
+"""JobGraph: chaining, levels, and the edges between vertices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def chains(graph: JobGraph) -> dict[str, int]:
 
 
 def test_operators_of_equal_parallelism_are_fused(env) -> None:
-    """Each map would cost a trip over the network."""
+    """Each map would cost a network exchange."""
     numbers(env).map(str).name("a").filter(bool).name("b").key_by(len).map(str).name("c").print()
     graph = job(env)
     assert chains(graph) == {"numbers -> a -> b": 0, "c -> print": 1}
@@ -55,7 +55,7 @@ def test_operators_of_equal_parallelism_are_fused(env) -> None:
     ],
 )
 def test_what_keeps_operators_apart(env, change, expected) -> None:
-    """A slow operator that was to have tasks of its own would hold up its neighbours."""
+    """A slow operator that should have its own tasks would delay its neighbours."""
     change(numbers(env).map(str).name("a")).map(str).name("b").print()
     assert chains(job(env)) == expected
 
@@ -67,7 +67,7 @@ def test_chaining_can_be_switched_off(env) -> None:
 
 
 def test_a_fork_stays_in_one_chain(env) -> None:
-    """Two sinks on one stream would send every record twice over the network."""
+    """Two sinks of one stream would send every record twice over the network."""
     stream = numbers(env).map(str).name("a")
     stream.print()
     stream.filter(bool).name("b").print()
@@ -84,7 +84,7 @@ def test_a_fork_stays_in_one_chain(env) -> None:
 
 
 def test_a_diamond_is_laid_out_by_its_longest_way(env) -> None:
-    """A vertex would run on the level of one of its inputs, and never get the other."""
+    """A vertex would run on the level of one of its inputs, and never receive the other."""
     top = numbers(env).map(str).name("top")
     left = top.key_by(len).map(str).name("left")
     right = top.key_by(len).map(str).name("right 1").key_by(len).map(str).name("right 2")
@@ -121,7 +121,7 @@ def test_levels_are_as_wide_as_their_widest_vertex(env) -> None:
 
 
 def test_several_sources_and_sinks(env) -> None:
-    """A part of the program would not run."""
+    """Part of the program would not run."""
     a, b = numbers(env, "a"), numbers(env, "b")
     a.print()
     a.union(b).key_by(str).map(str).name("m").print()
@@ -132,7 +132,7 @@ def test_several_sources_and_sinks(env) -> None:
 
 
 def test_a_stream_united_with_itself(env) -> None:
-    """Each record is to come twice."""
+    """Records of a stream united with itself would not be duplicated, as they must be."""
     stream = numbers(env)
     stream.union(stream).map(str).name("m").print()
     graph = job(env)
@@ -142,7 +142,7 @@ def test_a_stream_united_with_itself(env) -> None:
 
 
 def test_combiners_go_before_the_exchange_of_a_batch_only(env) -> None:
-    """A batch would send every record of a sum over the network; a stream would give no running results."""
+    """A batch job would send every record of a sum over the network; a pipelined one would emit no running results."""
     keyed = numbers(env).map(lambda v: ("k", v)).name("m").key_by(lambda v: v[0])
     keyed.reduce(lambda a, b: a).name("sum").print()
     keyed.map(str).name("plain").print()
@@ -153,7 +153,7 @@ def test_combiners_go_before_the_exchange_of_a_batch_only(env) -> None:
 
 
 def test_two_reduces_of_one_stream_get_a_combiner_each(env) -> None:
-    """One of two sums would be thinned out by the other's function."""
+    """One of two sums would be combined by the other's function."""
     keyed = numbers(env).key_by(lambda v: v % 2)
     for name in ("one", "two"):
         keyed.reduce(lambda a, b: a + b).name(name).print()
@@ -164,7 +164,7 @@ def test_two_reduces_of_one_stream_get_a_combiner_each(env) -> None:
 
 
 def test_a_combiner_behind_a_side_output_gets_that_output(env) -> None:
-    """The sum over late records would be over all others."""
+    """The sum over late records would include all other records."""
     tag = OutputTag("late")
     stream = numbers(env).map(str).name("m")
     stream.get_side_output(tag).key_by(len).reduce(lambda a, b: a).name("sum").print()
@@ -173,7 +173,7 @@ def test_a_combiner_behind_a_side_output_gets_that_output(env) -> None:
 
 
 def test_the_buffer_timeout_of_a_chain_is_the_shortest(env) -> None:
-    """One operator that may wait for ever would make its whole chain wait for ever."""
+    """One operator without a flush timeout would disable that of its whole chain."""
     numbers(env).map(str).set_buffer_timeout(-1).map(str).set_buffer_timeout(50).key_by(len).map(
         str
     ).set_buffer_timeout(-1).print()
@@ -182,7 +182,7 @@ def test_the_buffer_timeout_of_a_chain_is_the_shortest(env) -> None:
 
 
 def test_only_uids_of_users_are_shown(env) -> None:
-    """Errors would name a uid that is nowhere in the program."""
+    """Errors would name a uid that does not occur in the program."""
     numbers(env).map(str).name("m").uid("mine").print()
     (spec,) = job(env).levels("job")[0].vertices
     assert [node.uid for node in spec.nodes] == ["", "mine", ""]

@@ -1,4 +1,4 @@
-"""Programs on their way to the workers: what can't be sent is told by name, and classes of the script arrive."""
+"""Serialization of programs: errors name what can't be sent, and classes of the script arrive."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_level_arrives_as_it_was() -> None:
 
 @pytest.mark.parametrize("make", [threading.Lock, lambda: iter([1]) and (i for i in [1]), lambda: sys.stdout])
 def test_a_function_that_holds_something_open_is_named(make) -> None:
-    """The user would read "cannot pickle '_thread.lock' object" and nothing of where."""
+    """The error would be "cannot pickle '_thread.lock' object", without naming the operator."""
     held = make()
     env, stream = numbers()
     stream.map(str).name("fine").map(lambda value: (value, held)).name("guarded").print()
@@ -66,7 +66,7 @@ def test_a_function_that_holds_something_open_is_named(make) -> None:
 
 
 def test_a_partitioner_that_holds_something_open_is_told() -> None:
-    """The same, outside of any operator."""
+    """The same for objects outside of operators."""
     lock = threading.Lock()
     env, stream = numbers()
     stream.partition_custom(lambda key, count: lock and 0, lambda value: value).map(str).print()

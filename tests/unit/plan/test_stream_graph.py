@@ -1,4 +1,4 @@
-"""StreamGraph: what a program's calls become, and what is refused before anything runs."""
+"""StreamGraph: the result of a program's calls, and what is rejected before anything runs."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_partitionings_and_unions_are_edges_not_operators(env) -> None:
 
 
 def test_the_partitioning_nearest_to_the_target_counts(env) -> None:
-    """A stream that is rebalanced and then keyed would be spread at random."""
+    """A stream that is rebalanced and then keyed would be distributed at random."""
     numbers(env).rebalance().broadcast().key_by(lambda v: v).map(str).name("m").print()
     assert ("numbers", "m", "HASH", None) in edges(graph(env))
 
 
 def test_other_parallelism_means_rebalance(env) -> None:
-    """Records would all go to the first subtasks."""
+    """All records would go to the first subtasks."""
     numbers(env).map(str).name("m").set_parallelism(3).print()
     assert {("numbers", "m", "REBALANCE", None), ("m", "Print to Std. Out", "REBALANCE", None)} <= edges(graph(env))
 
@@ -71,14 +71,14 @@ def test_forward_needs_equal_parallelism(env) -> None:
 
 
 def test_side_outputs_lead_from_their_operator(env) -> None:
-    """The late records would be read from the main stream."""
+    """Late records would be read from the main stream."""
     main = numbers(env).map(str).name("m")
     main.get_side_output(TAG).key_by(len).map(str).name("s").print()
     assert edges(graph(env)) >= {("numbers", "m", "FORWARD", None), ("m", "s", "HASH", "side")}
 
 
 def test_a_stream_without_a_sink_is_not_run(env) -> None:
-    """Work would be done that nobody sees, and sources read for nothing."""
+    """Operators without a sink would run for nothing, and sources be read in vain."""
     stream = numbers(env)
     stream.map(str).name("unread")
     stream.map(str).name("read").print()
@@ -86,7 +86,7 @@ def test_a_stream_without_a_sink_is_not_run(env) -> None:
 
 
 def test_two_operators_with_one_uid_are_refused(env) -> None:
-    """State of one would be restored into the other."""
+    """State of one operator would be restored into the other."""
     numbers(env).map(str).name("a").uid("x").map(str).name("b").uid("x").print()
     with pytest.raises(ProgramError, match="two operators have the uid 'x': 'a' and 'b'"):
         graph(env)
@@ -104,7 +104,7 @@ def test_settings_of_an_operator_come_before_those_of_the_job(env) -> None:
 
 
 def test_parallelism_above_the_maximum_is_refused(env) -> None:
-    """Subtasks without any key group would sit in slots for nothing."""
+    """Subtasks without any key group would occupy slots."""
     numbers(env).map(str).name("m").set_parallelism(9).set_max_parallelism(8).print()
     with pytest.raises(ProgramError, match="'m' has parallelism 9 and maximum parallelism 8"):
         graph(env)
@@ -121,7 +121,7 @@ class StreamExecutionEnvironmentWith(StreamExecutionEnvironment):
 
 
 def test_whether_the_job_ends_by_itself(env) -> None:
-    """AUTOMATIC would run an unbounded job as a batch, which never ends."""
+    """AUTOMATIC would run an unbounded job as a batch job, which never ends."""
 
     class Unbounded(CollectionSource):
         def get_boundedness(self):

@@ -1,4 +1,4 @@
-"""Snapshots made without Spark, as a job's subtasks and the coordinator write them."""
+"""Snapshots created without Spark, as a job's subtasks and the coordinator write them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def lists_of(subtask: int) -> list[NamedList]:
 
 @dataclasses.dataclass(frozen=True)
 class Snapshots:
-    """Where a savepoint and a checkpoint of the same state lie: keys 0 to 99, two subtasks."""
+    """Paths of a savepoint and a checkpoint of the same state: keys 0 to 99, two subtasks."""
 
     savepoint: Path
     checkpoint: Path

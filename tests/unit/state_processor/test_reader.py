@@ -22,7 +22,7 @@ from penstock.state_processor import KeyedStateReaderFunction, MissingObject, Sa
 
 
 def test_what_is_in_it(snapshots: Snapshots) -> None:
-    """Nobody could tell what a savepoint holds before a job starts from it."""
+    """The contents of a savepoint would be unknown before a job starts from it."""
     reader = SavepointReader.read(snapshots.savepoint)
     assert (reader.job_name, reader.checkpoint_id, reader.is_savepoint) == ("counting", 3, True)
     source, count = reader.operators()
@@ -48,7 +48,7 @@ def test_what_is_in_it(snapshots: Snapshots) -> None:
 
 
 def test_entries_of_each_kind(snapshot: Path) -> None:
-    """State could be looked at only by writing a job that prints it; what is gone would still be shown."""
+    """State could be inspected only by a job that prints it, or removed state would still be shown."""
     reader = SavepointReader.read(snapshot)
     assert sorted(reader.entries("count", "count")) == [(n, n * n) for n in range(100)]
     assert dict(reader.entries("count", "names"))[5] == ["n0", "n1", "n2"]
@@ -58,7 +58,7 @@ def test_entries_of_each_kind(snapshot: Path) -> None:
 
 
 def test_operator_state(snapshot: Path) -> None:
-    """Buffers and offsets of all subtasks would have to be put together by hand."""
+    """Operator state of all subtasks would have to be merged by hand."""
     reader = SavepointReader.read(snapshot)
     assert sorted(reader.read_list_state("count", "buffer")) == ["b00", "b01", "b10", "b11"]
     assert sorted(reader.read_union_state("count", "offsets")) == [(0, 7), (1, 7)]
@@ -67,7 +67,7 @@ def test_operator_state(snapshot: Path) -> None:
 
 
 def test_one_key_is_found_without_reading_the_rest(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To look up one customer would take as long as to read the state of all."""
+    """Reading one customer would take as long as reading the state of all."""
     reader = SavepointReader.read(snapshot)
     assert list(reader.entries("count", "count", key=7)) == [(7, 49)]
     assert list(reader.entries("count", "window/seen", key=7)) == [(7, TimeWindow(0, 10), 7)]
@@ -87,7 +87,7 @@ def test_one_key_is_found_without_reading_the_rest(snapshot: Path, monkeypatch: 
 
 
 class Joined(KeyedStateReaderFunction[int, Any]):
-    """All that is known of a key."""
+    """Collects the state of a key."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(COUNT)
@@ -100,7 +100,7 @@ class Joined(KeyedStateReaderFunction[int, Any]):
 
 
 def test_states_of_a_key_together(snapshot: Path) -> None:
-    """A report on customers would have to join what the job keeps together."""
+    """A report on customers would have to join states that the job keeps together."""
     rows = sorted(SavepointReader.read(snapshot).read_keyed_state("count", Joined()))
     assert rows == [(n, n * n, [f"n{i}" for i in range(n % 3 + 1)], n, {n}) for n in range(100)]
 
@@ -126,7 +126,7 @@ class Asks(KeyedStateReaderFunction[int, Any]):
 
 
 def test_what_is_not_there_is_answered_with_what_is(snapshots: Snapshots, tmp_path: Path) -> None:
-    """A typing error would look like a job that has no state."""
+    """A typing error would look like a job without state."""
     reader = SavepointReader.read(snapshots.savepoint)
     with pytest.raises(
         StateNotFoundError, match=r"no operator 'cuont'. It has 'numbers' \(Numbers\), 'count' \(Count\)"
@@ -151,7 +151,7 @@ def test_what_is_not_there_is_answered_with_what_is(snapshots: Snapshots, tmp_pa
 
 
 def test_it_can_be_moved(snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A savepoint that was copied from production, or is named by a relative path, could not be read."""
+    """A savepoint copied from production, or opened by a relative path, could not be read."""
     shutil.move(snapshots.savepoint, tmp_path / "elsewhere")
     monkeypatch.chdir(tmp_path)
     assert len(list(SavepointReader.read("elsewhere").entries("count", "count"))) == 100
@@ -175,7 +175,7 @@ class Bag(list):
 
 @pytest.fixture
 def of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A savepoint with values, keys and records of classes that are only in the job's own module."""
+    """A savepoint with values, keys and records of classes that exist only in the job's own module."""
     module = types.ModuleType("the_job")
     monkeypatch.setitem(sys.modules, "the_job", module)
     exec(THE_JOB, vars(module))
@@ -192,7 +192,7 @@ def of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_values_of_classes_that_are_not_here(of_the_job: Path) -> None:
-    """An operator at three in the morning would read a traceback instead of the state."""
+    """During an incident, the reader would raise an import error instead of showing the state."""
     with pytest.raises(CheckpointError, match=r"values of the_job.Account, which can't be imported here"):
         list(SavepointReader.read(of_the_job).entries("op", "by account"))
     reader = SavepointReader.read(of_the_job, allow_missing_classes=True)
@@ -208,7 +208,7 @@ def test_values_of_classes_that_are_not_here(of_the_job: Path) -> None:
 
 
 def test_time_to_live_is_that_of_the_snapshot(tmp_path: Path) -> None:
-    """What had expired long before the savepoint would be reported as if it were still there."""
+    """State that expired long before the savepoint would be reported as present."""
     config = StateTtlConfig.new_builder(Time.hours(1)).build()
     timed = ValueStateDescriptor("timed", Types.LONG())
     timed.enable_time_to_live(config)

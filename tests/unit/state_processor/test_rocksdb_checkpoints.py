@@ -1,4 +1,4 @@
-"""Checkpoints that consist of RocksDB's own files: read, and made into savepoints, like any other."""
+"""Checkpoints that consist of RocksDB files can be read, and converted to savepoints, like any other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COUNTS = {key: key * key for key in range(300)}
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Iterator[Path]:
-    """Most of it is in RocksDB, the rest was in memory."""
+    """A checkpoint with most entries in RocksDB and the rest in memory."""
     stores = rocksdb_stores(StoredState(str(tmp_path / "rocks"), 4 << 20, 10))
     storage = DirectoryStorage(str(tmp_path / "job"))
     subtasks = []
@@ -54,7 +54,7 @@ def checkpoint(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_it_is_read(checkpoint: Path) -> None:
-    """Nobody could look into the state of a large job without stopping it with a savepoint."""
+    """The state of a large job could be inspected only by taking a savepoint."""
     reader = SavepointReader.read(checkpoint)
     assert dict(reader.entries("count", "count")) == COUNTS
     assert dict(reader.entries("count", "count", key=17)) == {17: 289}
@@ -64,7 +64,7 @@ def test_it_is_read(checkpoint: Path) -> None:
 
 
 def test_its_files_are_opened_once(checkpoint: Path, tmp_path: Path) -> None:
-    """A terabyte would be copied for each part that is read of it."""
+    """A terabyte would be copied for each part that is read."""
     snapshot = SnapshotOnDisk(checkpoint)
     table = KeyedTable(snapshot.files, snapshot.part("count"), "count")
     ((chain, groups), _) = table.chains()
@@ -78,7 +78,7 @@ def test_its_files_are_opened_once(checkpoint: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_sent_to_other_processes(checkpoint: Path) -> None:
-    """Spark's executors read their shares of a DataFrame."""
+    """Spark's executors could not read their parts of a DataFrame."""
     snapshot = SnapshotOnDisk(checkpoint)
     table = KeyedTable(snapshot.files, snapshot.part("count"), "count")
     assert len(list(table.rows())) == 300
@@ -87,13 +87,13 @@ def test_it_is_sent_to_other_processes(checkpoint: Path) -> None:
 
 
 def test_it_is_made_into_a_savepoint(checkpoint: Path, tmp_path: Path) -> None:
-    """The state of a job that can't be started any more could not be taken to another backend."""
+    """The state of a job that no longer starts could not be moved to another backend."""
     path = SavepointWriter.from_existing_savepoint(checkpoint).write(tmp_path / "savepoint")
     assert dict(SavepointReader.read(path).entries("count", "count")) == COUNTS
 
 
 def test_whoever_has_no_rocksdict_is_told_what_to_install(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told that the job's state is not in RocksDB, a reader of files would look for a setting of a job."""
+    """The error would suggest a setting of the job instead of installing rocksdict."""
     monkeypatch.setattr(snapshot_files, "find_spec", lambda name: None)
     with pytest.raises(CheckpointError, match=re.escape("pip install 'penstock[rocksdb]'")):
         dict(SavepointReader.read(checkpoint).entries("count", "count"))

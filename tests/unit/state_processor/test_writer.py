@@ -1,4 +1,4 @@
-"""Savepoints made and changed without a job."""
+"""Savepoints created and modified without a job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BUFFER = ListStateDescriptor("buffer", Types.STRING())
 
 
 def restored(path: str, uid: str, descriptor: StateDescriptor, keys: Any, parallelism: int) -> dict[Any, Any]:
-    """What the subtasks of a job that starts from it find."""
+    """Return what the subtasks of a job restored from it receive."""
     manifest = located(read_manifest(path), path)
     outline = VertexOutline(1, uid, parallelism, MAX_PARALLELISM, [(uid, uid)], False)
     given = assign(manifest, [outline], own=False, allow_non_restored=True)
@@ -57,7 +57,7 @@ def restored(path: str, uid: str, descriptor: StateDescriptor, keys: Any, parall
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 def test_a_savepoint_from_nothing(tmp_path: Path, parallelism: int) -> None:
-    """A job could not begin with what its predecessor in another system knew."""
+    """A job could not start with the state of its predecessor in another system."""
     entries = {f"key {n}": n for n in range(1_000)}
     path = SavepointWriter.new_savepoint().with_keyed_state("op", COUNT, entries).write(tmp_path / "sp")
     assert restored(path, "op", COUNT, entries, parallelism) == entries
@@ -69,7 +69,7 @@ def test_a_savepoint_from_nothing(tmp_path: Path, parallelism: int) -> None:
 
 @pytest.mark.parametrize("parallelism", [1, 2, 5])
 def test_one_state_of_many_is_changed(snapshot: Path, tmp_path: Path, parallelism: int) -> None:
-    """To repair one counter all other state would have to be given up, sources' positions with it."""
+    """Repairing one counter would discard all other state, including source positions."""
     writer = SavepointWriter.from_existing_savepoint(snapshot)
     writer.transform("count", "count", lambda key, count: count + 1 if key % 2 else None)
     writer.transform("count", "window/seen", lambda key, window, seen: (window.end, seen))
@@ -119,7 +119,7 @@ def test_what_is_replaced_added_and_removed(snapshot: Path, tmp_path: Path) -> N
 
 
 def test_new_lists_are_dealt_out_like_old_ones(snapshots: Snapshots, tmp_path: Path) -> None:
-    """Each subtask of a job that starts would have all of a buffer, or broadcast state in one of them only."""
+    """Each subtask would receive all items of a list, or broadcast state would reach one of them only."""
     writer = SavepointWriter.from_existing_savepoint(snapshots.savepoint)
     writer.with_list_state("count", BUFFER, ["x", "y", "z"])
     writer.with_union_list_state("count", "offsets", [4, 5]).with_broadcast_state("count", "rules", [("a", 1)])
@@ -139,7 +139,7 @@ def test_new_lists_are_dealt_out_like_old_ones(snapshots: Snapshots, tmp_path: P
 
 
 def test_a_column_that_is_found_not_to_be_of_one_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever writes values of many kinds would find complaints of a closed file in the terminal."""
+    """Writing values of several types would print errors about a closed file."""
     heard: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", heard.append)
     entries = {1: 1, 2: 2**70}
@@ -151,7 +151,7 @@ def test_a_column_that_is_found_not_to_be_of_one_type(tmp_path: Path, monkeypatc
 
 
 def test_changes_follow_one_another(snapshots: Snapshots, tmp_path: Path) -> None:
-    """The second repair of a script would undo the first."""
+    """The second change of a script would undo the first."""
     doubled = ValueStateDescriptor("count", Types.STRING())
     writer = SavepointWriter.from_existing_savepoint(snapshots.savepoint)
     writer.transform("count", "count", lambda key, count: count * 2 if key < 3 else None)
@@ -162,7 +162,7 @@ def test_changes_follow_one_another(snapshots: Snapshots, tmp_path: Path) -> Non
 
 
 def test_a_savepoint_of_a_savepoint_stands_alone(snapshots: Snapshots, tmp_path: Path) -> None:
-    """It would be lost with the checkpoint that it was made from, which its job removes."""
+    """It would be lost when the job removes the checkpoint it was made from."""
     path = SavepointWriter.from_existing_savepoint(snapshots.checkpoint).write(tmp_path / "kept")
     snapshots.checkpoint.parent.rename(tmp_path / "gone")
     reader = SavepointReader.read(path)
@@ -203,7 +203,7 @@ def test_entries_that_are_none(tmp_path: Path) -> None:
 
 
 def test_what_can_not_be_done(snapshots: Snapshots, tmp_path: Path) -> None:
-    """A typing error would write a savepoint that is as the one before, or over another one."""
+    """A typing error would write an unchanged savepoint, or overwrite another one."""
 
     def writer() -> SavepointWriter:
         return SavepointWriter.from_existing_savepoint(snapshots.savepoint)

@@ -1,4 +1,4 @@
-"""The harness for users' functions: a test written with it must see what a job would do."""
+"""The harness for user functions: its tests must behave like a job."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def keyed(process, on_timer=None, **descriptors):
 
 
 def test_the_documented_example_runs() -> None:
-    """The first thing that a user tries would fail."""
+    """The first example that users try would fail."""
     examples = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     namespace: dict = {}
     for example in examples:
@@ -103,7 +103,7 @@ def test_functions_without_a_key() -> None:
 
 
 def test_functions_of_a_key_keep_its_state() -> None:
-    """A MapFunction or ReduceFunction on a keyed stream would behave otherwise than in a job."""
+    """A MapFunction or ReduceFunction on a keyed stream would behave differently than in a job."""
 
     class Add(ReduceFunction):
         def reduce(self, value1, value2):
@@ -129,7 +129,7 @@ def test_functions_of_a_key_keep_its_state() -> None:
 
 
 def test_timers_fire_at_their_time_and_are_listed() -> None:
-    """A test could not tell what the function waits for, or when."""
+    """A test could not check which timers are registered, or when they fire."""
     fired = []
 
     def process(self, value, ctx):
@@ -167,7 +167,7 @@ def test_timers_fire_at_their_time_and_are_listed() -> None:
 
 
 def test_windows_run_in_the_harness() -> None:
-    """Whoever tests a window would have to write a job for it."""
+    """Testing a window would require a job."""
     harness = OperatorHarness(
         lambda stream: (
             stream.key_by(first)
@@ -189,7 +189,7 @@ def test_windows_run_in_the_harness() -> None:
 
 
 def test_state_of_all_kinds_can_be_read() -> None:
-    """A test could only guess from the outputs what the function remembers."""
+    """A test could only infer a function's state from its outputs."""
 
     class Longest:
         def create_accumulator(self):
@@ -243,7 +243,7 @@ def keep_and_change_later(self, value, ctx):
 
 
 def test_a_value_changed_after_it_was_emitted_is_told() -> None:
-    """The other branch of a fork would see a value that nobody emitted."""
+    """The other branch of a fork would see a value that was never emitted."""
     for process in (emit_then_change, keep_and_change_later):
         harness = keyed(process)
         with pytest.raises(
@@ -273,7 +273,7 @@ def test_a_value_changed_after_it_was_emitted_is_told() -> None:
     ],
 )
 def test_a_value_changed_in_state_without_update_is_told(change, told: str) -> None:
-    """The change would be there on the heap, and gone in RocksDB."""
+    """The change would persist on the heap, but be lost in RocksDB."""
 
     def process(self, value, ctx):
         if value[1] == "store":
@@ -308,7 +308,7 @@ def test_a_value_changed_in_state_without_update_is_told(change, told: str) -> N
 
 
 def test_equal_values_are_no_change() -> None:
-    """A false alarm at each step would teach users to look away."""
+    """False alarms at each step would teach users to ignore them."""
     harness = keyed(
         lambda self, value, ctx: self.value.update({"sum": (self.value.value() or {"sum": 0})["sum"] + 1}),
         value=("get_state", ValueStateDescriptor("value", ANY)),
@@ -319,7 +319,7 @@ def test_equal_values_are_no_change() -> None:
 
 
 def test_failures_of_the_function_look_as_in_a_job() -> None:
-    """The message that a user learns to read in tests would be another one in production."""
+    """The error in production would differ from the one users know from tests."""
     harness = OperatorHarness(lambda stream: stream.map(lambda value: 1 // value).name("divide"))
     with pytest.raises(UserFunctionError, match=r"operator 'divide', subtask 1 of 1, in .*lambda") as caught:
         harness.push(0)
@@ -328,7 +328,7 @@ def test_failures_of_the_function_look_as_in_a_job() -> None:
 
 
 def test_wrong_use_is_refused() -> None:
-    """A test of nothing would be green."""
+    """A test that checks nothing would pass."""
     with pytest.raises(ValueError, match=r"one operator; before 'Filter' it has 'Map'"):
         OperatorHarness(lambda stream: stream.map(str).filter(bool))
     with pytest.raises(ValueError, match="return the stream after its operator"):
@@ -346,7 +346,7 @@ def test_wrong_use_is_refused() -> None:
 
 
 def test_timers_that_never_stop_are_told() -> None:
-    """The test would hang, and nobody would know why."""
+    """The test would hang without an explanation."""
 
     def again(self, timestamp, ctx):
         ctx.timer_service().register_processing_time_timer(ctx.timer_service().current_processing_time())
@@ -358,7 +358,7 @@ def test_timers_that_never_stop_are_told() -> None:
 
 
 def test_open_and_close_are_called_once() -> None:
-    """What `open` prepares and `close` releases would go untested."""
+    """What `open` prepares and `close` releases would remain untested."""
     calls = []
 
     class Function(MapFunction):

@@ -23,11 +23,11 @@ class FixedSplitEnumerator(SplitEnumerator):
 
     def handle_split_request(self, subtask: int) -> None:
         """Assign the lowest-numbered split that belongs to `subtask`, or signal that there are no more."""
-        mine = [s for s in self._pending.values() if s.index % self._context.parallelism == subtask]
-        if not mine:
+        own = [s for s in self._pending.values() if s.index % self._context.parallelism == subtask]
+        if not own:
             self._context.signal_no_more_splits(subtask)
             return
-        split = min(mine, key=lambda s: s.index)
+        split = min(own, key=lambda s: s.index)
         del self._pending[split.split_id]
         self._context.assign_split(split, subtask)
 

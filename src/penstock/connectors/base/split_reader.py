@@ -99,6 +99,7 @@ class SplitReader(SourceReader[T]):
         return list(self._splits)
 
     def _request_ahead(self) -> None:
+        # One request at a time: splits that this reader does not need yet stay available to others.
         if len(self._splits) <= 1 and not self._requested and not self._no_more:
             self._requested = True
             self.context.request_split()

@@ -133,6 +133,7 @@ class _TransactionWriter(SinkWriter[T]):
         prepared = Prepared(self._sink._run, self._id, self._number, self._transaction)
         self._begun = self._written = False
         self._number += 1
+        # After the end of the data no record follows: a new transaction would stay open in the target.
         if not self._ended:
             self._begin()
         return [prepared]
@@ -165,6 +166,8 @@ class _TransactionCommitter(Committer):
 
     def commit(self, committables: Sequence[Prepared]) -> None:
         for prepared in committables:
+            # A restored job commits transactions of its manifest again, since the failed one may or may not have
+            # committed them. A restart within one run repeats numbers that this committer has seen.
             again = prepared.run != self._sink._run or prepared.number <= self._seen.get(prepared.writer, -1)
             if not again:
                 self._seen[prepared.writer] = prepared.number

@@ -108,6 +108,7 @@ class _LogWriter(SinkWriter[T]):
         # from the same id, and their batches must not be taken for one another.
         self._id = uuid.uuid4().hex
         self._values: list[T] = []
+        # After a rescale, the state of several writers is merged here.
         self._log = deque(_in_order(log))
         self._ended = False
         sink.open(context)
@@ -150,6 +151,7 @@ class _LogWriter(SinkWriter[T]):
                 self._sink.committer.close()
 
     def _is_complete(self, batch: Batch, checkpoint_id: int) -> bool:
+        # A batch of another writer came from a restored snapshot, and only complete checkpoints are restored.
         return batch.log_id != self._id or batch.checkpoint_id <= checkpoint_id
 
     def _sent(self, batch: Batch) -> bool:
@@ -157,6 +159,7 @@ class _LogWriter(SinkWriter[T]):
         committer = self._sink.committer
         if committer is not None and committer.is_checkpoint_committed(batch.log_id, batch.checkpoint_id):
             return True
+        # Send first, then record: a crash in between repeats the batch. The other order would lose it.
         if not self._sink.send_values(batch.values, batch.checkpoint_id, batch.timestamp):
             return False
         if committer is not None:

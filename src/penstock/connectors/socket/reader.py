@@ -90,6 +90,7 @@ class SocketTextReader(SourceReader[str]):
             self._log.mark(checkpoint_id)
 
     def snapshot_state(self) -> list[Any]:
+        # A stream that has ended is no longer a split: a restored reader must not connect again.
         if self._split is None or (self._ended and not self._log):
             return []
         return [SocketSplit(0, self._log.content(), self._failures, self._connected, self._ended)]
@@ -128,6 +129,8 @@ class SocketTextReader(SourceReader[str]):
         self._add(self._text.end())
         self._failures += 1
         if 0 <= self._address.max_retry < self._failures:
+            # If the last connection broke, data is missing: fail. If the server only refuses to reconnect after a
+            # regular close, the stream has ended.
             if error is not None and (was_there or not self._connected):
                 raise SourceError(f"the socket {self._address} can't be read: {error}") from error
             self._ended = True

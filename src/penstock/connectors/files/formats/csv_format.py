@@ -90,13 +90,13 @@ class CsvFormat(LineFormat):
     def parser(self, path: str) -> LineParser:
         """Return a parser for this file's columns and header size."""
         names, body_start = self._head(path)
-        wanted = names if self.columns is None or not names else self.columns
-        if names and self.strict_header and names != wanted:
-            raise SourceError(f"{path}: the header must be {', '.join(wanted)}; it is {', '.join(names)}")
-        missing = [name for name in {**dict.fromkeys(wanted), **self.types} if names and name not in names]
+        selected = names if self.columns is None or not names else self.columns
+        if names and self.strict_header and names != selected:
+            raise SourceError(f"{path}: the header must be {', '.join(selected)}; it is {', '.join(names)}")
+        missing = [name for name in {**dict.fromkeys(selected), **self.types} if names and name not in names]
         if missing:
             raise SourceError(f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(names)}")
-        return _CsvParser(self, names, wanted, body_start)
+        return _CsvParser(self, names, selected, body_start)
 
     def _head(self, path: str) -> tuple[list[str], int]:
         """Return the names of all fields, and the offset after header and skipped row. No names: the file is empty."""
@@ -145,7 +145,7 @@ class _Conversion(NamedTuple):
 
 
 class _CsvParser(LineParser):
-    def __init__(self, settings: CsvFormat, names: list[str], wanted: list[str], body_start: int) -> None:
+    def __init__(self, settings: CsvFormat, names: list[str], selected: list[str], body_start: int) -> None:
         self.body_start = body_start
         self._settings = settings
         self._width = len(names)
@@ -155,10 +155,10 @@ class _CsvParser(LineParser):
             _Conversion(names.index(name), settings.converters[name], (*nulls, ""))
             if name in settings.converters
             else _Conversion(names.index(name), None, nulls)
-            for name in wanted
+            for name in selected
         ]
-        self._make = row_maker(wanted, settings.as_row)
-        self._as_they_are = wanted == names and all(c.convert is None and not c.nulls for c in self._conversions)
+        self._make = row_maker(selected, settings.as_row)
+        self._as_they_are = selected == names and all(c.convert is None and not c.nulls for c in self._conversions)
 
     def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
         settings = self._settings

@@ -72,6 +72,7 @@ class LineBlocks:
             return data
         size = self._block_bytes
         if self._end is not None:
+            # Past the end of the range only the rest of one line is needed: do not read a whole block for it.
             size = min(size, max(0, self._end - self._read_to) + _PAST_END_BYTES)
         return self._stream.read(size)
 
@@ -83,6 +84,7 @@ class LineBlocks:
         data_start = self._read_to
         self._read_to += len(data)
         if self._end is not None and self._read_to >= self._end:
+            # The range ends after the first newline at or after byte `end - 1`: that is f(end) in the docstring above.
             newline = data.find(b"\n", max(0, self._end - 1 - data_start))
             if newline >= 0:
                 self._ended = True

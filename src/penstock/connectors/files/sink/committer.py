@@ -46,6 +46,7 @@ class FileCommitter(Committer):
         found = file_system.get_file_info(pending)
         if found.type is not fs.FileType.File:
             return _is_file(file_system, final)
+        # A power failure can truncate a file that was closed but not synced to disk.
         if found.size is not None and found.size != file.size:
             raise JobError(
                 f"can't commit {file.pending_path} as {file.final_path}: it has {found.size} bytes, but had "

@@ -82,7 +82,7 @@ def _matching(file_system: fs.FileSystem, path: str, inner: str, must_exist: boo
             empty = False
             yield FoundFile(rejoin(shown_root, root, each.path), each.size)
     if empty and must_exist:
-        raise SourceError(f"{path}: no file matches. {_there_is(_children(file_system, root), shown_root)}")
+        raise SourceError(f"{path}: no file matches. {_existing_entries(_children(file_system, root), shown_root)}")
 
 
 def _match(file_system: fs.FileSystem, directory: str, segments: Sequence[str]) -> Iterator[fs.FileInfo]:
@@ -132,10 +132,10 @@ def _not_found(file_system: fs.FileSystem, path: str, inner: str) -> str:
     close = difflib.get_close_matches(missing, names, n=3, cutoff=0.5)
     if close:
         return f"{path}: there is no such file or directory. Did you mean {' or '.join(close)} in {parent}?"
-    return f"{path}: there is no such file or directory. {_there_is(names.values(), parent)}"
+    return f"{path}: there is no such file or directory. {_existing_entries(names.values(), parent)}"
 
 
-def _there_is(infos: Iterable[fs.FileInfo], directory: str) -> str:
+def _existing_entries(infos: Iterable[fs.FileInfo], directory: str) -> str:
     names = sorted(info.base_name for info in infos)
     if not names:
         return f"{directory} is empty or missing."
