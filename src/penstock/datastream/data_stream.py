@@ -12,7 +12,7 @@ from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream.arguments import as_function, key_selector_of, output_type_of, partitioner_of
-from penstock.datastream.functions import FilterFunction, FlatMapFunction, MapFunction, ProcessFunction
+from penstock.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
 from penstock.plan.transformations import (
     Chaining,
     OperatorTransformation,
@@ -226,7 +226,9 @@ class DataStream(OperatorSettings, Generic[T]):
 
     # Partitioning.
 
-    def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream[T, Any]:
+    def key_by(
+        self, key_selector: KeySelector[T, K] | Callable[[T], K], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T, K]:
         """Records of equal keys to the same subtask. `key_selector` is a callable or KeySelector.
 
         Raises ValueError if `key_type` can't be a key (a list or map).

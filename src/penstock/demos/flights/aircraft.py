@@ -46,7 +46,7 @@ class Totals(NamedTuple):
     longest_chain: int = 0
 
 
-class FollowAircraft(KeyedProcessFunction[str, Report, "KnockOn | AircraftLog"]):
+class FollowAircraft(KeyedProcessFunction[str | None, Report, "KnockOn | AircraftLog"]):
     """Emits a KnockOn for each departure that its aircraft made late, and an AircraftLog when time ends."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
