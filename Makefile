@@ -33,12 +33,13 @@ test: $(READY) ## all tests but the soak, in two processes; fewer: make test ARG
 	@$(PYTEST) $(ARGS)
 
 test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: below 90 seconds
-	@$(PYTEST) -m 'not slow and not soak' tests/unit tests/typing tests/simulation $(ARGS)
+	@$(PYTEST) -m 'not slow and not soak' --ignore tests/simulation/test_mutants.py \
+		tests/unit tests/typing tests/simulation $(ARGS)
 
 coverage: $(READY) ## branches that unit tests and simulation reach: per package here, per line in coverage/html
 	@rm -rf coverage
 	@$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile -m 'not slow and not soak' \
-		$(if $(ARGS),$(ARGS),tests/unit tests/simulation)
+		$(if $(ARGS),$(ARGS),--ignore tests/simulation/test_mutants.py tests/unit tests/simulation)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage html --quiet
 	@$(BIN)/coverage json --quiet
@@ -60,7 +61,7 @@ fix: $(READY) ## format, and repair what ruff can repair
 sim: $(READY) ## the simulator; one run again: make sim SEED=48211
 	@$(BIN)/python -m penstock.simulator $(if $(SEED),--seed $(SEED))
 
-soak: $(READY) ## a hundred thousand seeds, minutes of load: hours, too long for CI
+soak: $(READY) ## a hundred thousand seeds, ninety kills: hours, too long for CI
 	@$(BIN)/python -m pytest -m soak --timeout=0
 
 bench: $(BENCH_READY) ## throughput and latency on this machine: hours; a part: make bench ARGS="--only 1,3 --runs 1"
