@@ -6,12 +6,15 @@ BIN := .venv/bin
 # Written last by `setup`, so that an interrupted one is done again; older than pyproject.toml: done again, too.
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
+# Processes that share the tests, file by file. Each has a Spark session of its own (700 MB), which mostly waits.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint fix sim soak bench bench-peers check clean
+.PHONY: help setup demo test test-fast coverage test-figures lint fix sim soak bench bench-peers check clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## a virtual environment in .venv with all that the other targets need (they do it themselves)
 
@@ -26,8 +29,25 @@ $(READY): pyproject.toml
 demo: $(READY) ## the flights that left New York in 2013, as a stream
 	@$(BIN)/penstock demo
 
-test: $(READY) ## all tests but the soak: unit, simulation, spark, connectors, e2e
-	@$(BIN)/python -m pytest
+test: $(READY) ## all tests but the soak, in two processes; fewer: make test ARGS="tests/spark -k savepoint"
+	@$(PYTEST) $(ARGS)
+
+test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: below 90 seconds
+	@$(PYTEST) -m 'not slow and not soak' --ignore tests/simulation/test_mutants.py \
+		tests/unit tests/typing tests/simulation $(ARGS)
+
+coverage: $(READY) ## branches that unit tests and simulation reach: per package here, per line in coverage/html
+	@rm -rf coverage
+	@$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile -m 'not slow and not soak' \
+		$(if $(ARGS),$(ARGS),--ignore tests/simulation/test_mutants.py tests/unit tests/simulation) \
+		|| echo "Tests have failed. Those that measure time may: traced code is slow. The figures are of what ran."
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage html --quiet
+	@$(BIN)/coverage json --quiet
+	@$(BIN)/python tests/figures.py coverage/coverage.json
+
+test-figures: $(READY) ## lines of unit tests and of source, by package
+	@$(BIN)/python tests/figures.py
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .
@@ -42,7 +62,7 @@ fix: $(READY) ## format, and repair what ruff can repair
 sim: $(READY) ## the simulator; one run again: make sim SEED=48211
 	@$(BIN)/python -m penstock.simulator $(if $(SEED),--seed $(SEED))
 
-soak: $(READY) ## a hundred thousand seeds, minutes of load: hours, too long for CI
+soak: $(READY) ## a hundred thousand seeds, ninety kills: hours, too long for CI
 	@$(BIN)/python -m pytest -m soak --timeout=0
 
 bench: $(BENCH_READY) ## throughput and latency on this machine: hours; a part: make bench ARGS="--only 1,3 --runs 1"
@@ -58,5 +78,5 @@ bench-peers: $(READY) ## penstock beside PyFlink, Flink in Java and PySpark: 25 
 check: lint test ## what CI runs
 
 clean: ## remove .venv and all that tools have left
-	@rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist spark-warehouse
+	@rm -rf .venv coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,7 +14,7 @@ from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.function_sink import FunctionSink
 from penstock.datastream.arguments import as_function, key_selector_of, output_type_of, partitioner_of
-from penstock.datastream.functions import FilterFunction, FlatMapFunction, MapFunction, ProcessFunction
+from penstock.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
 from penstock.plan.transformations import (
     Chaining,
     OperatorTransformation,
@@ -227,7 +227,9 @@ class DataStream(OperatorSettings, Generic[T]):
 
     # Partitioning.
 
-    def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream[T, Any]:
+    def key_by(
+        self, key_selector: KeySelector[T, K] | Callable[[T], K], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T, K]:
         """Partition the stream by key: equal keys go to the same subtask. `key_selector` is a callable or KeySelector.
 
         Raises ValueError if `key_type` can't be a key (a list or map).

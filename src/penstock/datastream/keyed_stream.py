@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator as operators
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.datastream.arguments import as_function, output_type_of
@@ -13,6 +13,7 @@ from penstock.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
     KeyedProcessFunction,
+    KeySelector,
     MapFunction,
     ReduceFunction,
 )
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 K = TypeVar("K")
+K2 = TypeVar("K2")
 R = TypeVar("R")
 
 
@@ -52,17 +54,27 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         """Return the type of the keys: declared or from type hints, else pickled."""
         return self._key_type or Types.PICKLED_BYTE_ARRAY()
 
+    @overload
+    def map(self, func: MapFunction[T, R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
+    @overload
+    def map(self, func: Callable[[T], R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
     def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Emit one result per record. A MapFunction may use keyed state."""
         return self._in_key_context("map", func, MapFunction, output_type) or super().map(func, output_type)
 
+    @overload
+    def flat_map(self, func: FlatMapFunction[T, R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
+    @overload
+    def flat_map(
+        self, func: Callable[[T], Iterable[R] | None], output_type: TypeInformation | None = None
+    ) -> DataStream[R]: ...
     def flat_map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Emit any number of results per record. A FlatMapFunction may use keyed state."""
         return self._in_key_context("flat_map", func, FlatMapFunction, output_type) or super().flat_map(
             func, output_type
         )
 
-    def filter(self, func: Any) -> DataStream[T]:
+    def filter(self, func: FilterFunction[T] | Callable[[T], Any]) -> DataStream[T]:
         """Keep the records that match. A FilterFunction may use keyed state."""
         return self._in_key_context("filter", func, FilterFunction, None) or super().filter(func)
 
@@ -93,7 +105,10 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         """Emit the value with the highest field so far; the first one on ties."""
         return self._best("Max By", position_to_max_by, operators.gt, whole=True)
 
-    def process(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
+    # Narrower than DataStream.process, as in Flink: a function of a keyed stream is a KeyedProcessFunction.
+    def process(  # type: ignore[override]
+        self, func: KeyedProcessFunction[K, T, R], output_type: TypeInformation | None = None
+    ) -> DataStream[R]:
         """Apply a KeyedProcessFunction: keyed state, timers, and any number of results."""
         function = as_function(func, "process_element", KeyedProcessFunction)
         declared = output_type_of(func, "process_element", output_type)
@@ -114,7 +129,9 @@ class KeyedStream(DataStream[T], Generic[T, K]):
             return self.window(CountSlidingWindowAssigner.of(size, slide))
         return self.window(CountTumblingWindowAssigner.of(size))
 
-    def key_by(self, key_selector: Any, key_type: TypeInformation | None = None) -> KeyedStream[T, Any]:
+    def key_by(
+        self, key_selector: KeySelector[T, K2] | Callable[[T], K2], key_type: TypeInformation | None = None
+    ) -> KeyedStream[T, K2]:
         """Partition the stream by another key."""
         return DataStream[T](self.environment, self._before).key_by(key_selector, key_type)
 

@@ -5,8 +5,8 @@ Source: Flink docs, "Windows".
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
@@ -98,6 +98,17 @@ class _Windows(Generic[T]):
         self._late_tag = output_tag
         return self
 
+    @overload
+    def reduce(
+        self, reduce_function: ReduceFunction[T] | Callable[[T, T], T], *, output_type: TypeInformation | None = None
+    ) -> DataStream[T]: ...
+    @overload
+    def reduce(
+        self,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        window_function: Any = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[Any]: ...
     def reduce(
         self,
         reduce_function: ReduceFunction[T] | Callable[[T, T], T],
@@ -114,6 +125,22 @@ class _Windows(Generic[T]):
         evaluation, declared = self._evaluation(window_function, output_type, input_type)
         return self._result(Reduced(function, input_type), evaluation, function.method, declared)
 
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T, Any, R],
+        *,
+        accumulator_type: TypeInformation | list[TypeInformation] | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]: ...
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T, Any, Any],
+        window_function: Any = None,
+        accumulator_type: TypeInformation | list[TypeInformation] | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[Any]: ...
     def aggregate(
         self,
         aggregate_function: AggregateFunction[T, Any, Any],
@@ -137,20 +164,12 @@ class _Windows(Generic[T]):
         name = type(aggregate_function).__name__
         return self._result(Aggregated(function, accumulator_type), evaluation, name, declared)
 
-    def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
-        """Call a function with all records of a window when it fires; it returns an iterable or is a generator.
-
-        State holds every record until its window ends. Raises TypeError if it is not a function.
-        """
+    def _applied(self, window_function: Any, output_type: TypeInformation | None) -> DataStream[Any]:
         function = as_function(window_function, "apply", self._apply_interface)
         declared = output_type_of(window_function, "apply", output_type, elements=True)
         return self._result(self._all_records(), type(self)._apply(function), function.method, declared)
 
-    def process(self, process_window_function: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
-        """Like `apply`, with a context of window, times and state, and with side outputs: `yield tag, value`.
-
-        State holds every record until its window ends. Raises TypeError if it is not a function.
-        """
+    def _processed(self, process_window_function: Any, output_type: TypeInformation | None) -> DataStream[Any]:
         function = as_function(process_window_function, "process", self._process_interface)
         declared = output_type_of(process_window_function, "process", output_type, elements=True)
         return self._result(self._all_records(), type(self)._process(function), function.method, declared)
@@ -215,6 +234,26 @@ class WindowedStream(_Windows[T], Generic[T, K]):
     reduce or aggregate is called like the former.
     """
 
+    def apply(
+        self,
+        window_function: WindowFunction[T, R, K, Any] | Callable[[K, Any, Iterable[T]], Iterable[R]],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
+        """Call a function with all records of a window when it fires; it returns an iterable or is a generator.
+
+        State holds every record until its window ends. Raises TypeError if it is not a function.
+        """
+        return self._applied(window_function, output_type)
+
+    def process(
+        self, process_window_function: ProcessWindowFunction[T, R, K, Any], output_type: TypeInformation | None = None
+    ) -> DataStream[R]:
+        """Like `apply`, with a context of window, times and state, and with side outputs: `yield tag, value`.
+
+        State holds every record until its window ends. Raises TypeError if it is not a function.
+        """
+        return self._processed(process_window_function, output_type)
+
 
 class AllWindowedStream(_Windows[T]):
     """Windows over all records, computed by one subtask, created by `DataStream.window_all`.
@@ -231,6 +270,26 @@ class AllWindowedStream(_Windows[T]):
 
     def __init__(self, data_stream: DataStream[T], window_assigner: WindowAssigner[Any, Any]) -> None:
         super().__init__(data_stream.key_by(NullByteKeySelector()), window_assigner)
+
+    def apply(
+        self,
+        window_function: AllWindowFunction[T, R, Any] | Callable[[Any, Iterable[T]], Iterable[R]],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
+        """Call a function with all records of a window when it fires; it returns an iterable or is a generator.
+
+        State holds every record until its window ends. Raises TypeError if it is not a function.
+        """
+        return self._applied(window_function, output_type)
+
+    def process(
+        self, process_window_function: ProcessAllWindowFunction[T, R, Any], output_type: TypeInformation | None = None
+    ) -> DataStream[R]:
+        """Like `apply`, with a context of window, times and state, and with side outputs: `yield tag, value`.
+
+        State holds every record until its window ends. Raises TypeError if it is not a function.
+        """
+        return self._processed(process_window_function, output_type)
 
     def _result(
         self, contents: Contents, evaluation: Evaluation, function: str, output_type: TypeInformation | None

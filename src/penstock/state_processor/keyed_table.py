@@ -29,7 +29,8 @@ from penstock.state_processor.snapshot_files import SnapshotFiles
 
 TIMERS = {EVENT_TIMERS_TABLE: "event time", PROCESSING_TIMERS_TABLE: "processing time"}
 _WINDOWED = {SLICES_TABLE, WAITING_TABLE, ENDED_TABLE, CONTENTS_TABLE}
-_SPAN_BYTES = 32 << 20
+SPAN_BYTES = 32 << 20
+"""How much of a table is in memory at once."""
 _ROW_BYTES = 200
 """Assumed size in memory of a row of a Parquet file, in bytes."""
 
@@ -175,7 +176,7 @@ def spans_of(chain: Sequence[KeyedFile], groups: range) -> Iterator[range]:
     begin, size = groups.start, 0
     for group in groups:
         size += sizes[group]
-        if size >= _SPAN_BYTES:
+        if size >= SPAN_BYTES:
             yield range(begin, group + 1)
             begin, size = group + 1, 0
     if begin < groups.stop:

@@ -46,7 +46,7 @@ class Totals(NamedTuple):
     longest_chain: int = 0
 
 
-class FollowAircraft(KeyedProcessFunction[str, Report, "KnockOn | AircraftLog"]):
+class FollowAircraft(KeyedProcessFunction[str | None, Report, "KnockOn | AircraftLog"]):
     """Emits a KnockOn for each departure delayed by its aircraft, and an AircraftLog at the end of event time."""
 
     def open(self, runtime_context: RuntimeContext) -> None:

@@ -19,6 +19,7 @@ from penstock.common.errors import CheckpointError, StateNotFoundError, UserFunc
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
 from penstock.state_processor import KeyedStateReaderFunction, MissingObject, SavepointReader, SavepointWriter
+from penstock.state_processor.snapshot_files import SnapshotFiles
 
 
 def test_what_is_in_it(snapshots: Snapshots) -> None:
@@ -73,11 +74,9 @@ def test_one_key_is_found_without_reading_the_rest(snapshot: Path, monkeypatch: 
     assert list(reader.entries("count", "window/seen", key=7)) == [(7, TimeWindow(0, 10), 7)]
     assert list(reader.entries("count", "count", key="nobody")) == []
     read: list[int] = []
-    whole = type(reader._snapshot.files).read
+    whole = SnapshotFiles.read
     monkeypatch.setattr(
-        type(reader._snapshot.files),
-        "read",
-        lambda files, p, o, length: read.append(length) or whole(files, p, o, length),
+        SnapshotFiles, "read", lambda files, p, o, length: read.append(length) or whole(files, p, o, length)
     )
     list(reader.entries("count", "count"))
     all_bytes = sum(read)
@@ -107,7 +106,7 @@ def test_states_of_a_key_together(snapshot: Path) -> None:
 
 def test_state_is_read_in_parts(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """State that is larger than the memory of one machine could not be read."""
-    monkeypatch.setattr("penstock.state_processor.keyed_table._SPAN_BYTES", 200)
+    monkeypatch.setattr("penstock.state_processor.keyed_table.SPAN_BYTES", 200)
     reader = SavepointReader.read(snapshot)
     assert sorted(reader.entries("count", "count")) == [(n, n * n) for n in range(100)]
     assert len(list(reader.read_keyed_state("count", Joined()))) == 100
