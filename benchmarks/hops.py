@@ -27,6 +27,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.stream_execution_environment import plan_only
 from penstock.plan.pickling import dump_level, load_level
 from penstock.runtime.sink import Sink, SinkContext, SinkWriter
+from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import AssignSplits
 from penstock.runtime.task.slot import Slot
 from penstock.spark.rows import buffers_of, to_batch
@@ -73,7 +74,7 @@ def slots() -> list[Slot]:
     with plan_only() as plans:
         env.execute("hops")
     levels = [load_level(dump_level(level)) for level in plans[0].levels("0" * 32)]
-    made = [Slot(level, 0, "hops", _now_ms, time.monotonic_ns) for level in levels]
+    made = [Slot(level, 0, Environment(_now_ms, time.monotonic_ns)) for level in levels]
     for slot in made:
         slot.open()
     made[0].handle(plans[0].sources[0].id, AssignSplits([RangeSplit(0, 0, None)]))

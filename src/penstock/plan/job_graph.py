@@ -11,8 +11,9 @@ from collections import defaultdict
 
 from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.plan.transformations import Chaining
+from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.partitioners import ForwardPartitioner
-from penstock.runtime.task.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
+from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
 
 
 @dataclasses.dataclass

@@ -17,6 +17,7 @@ from penstock.plan.pickling import dump_level, load_level
 from penstock.runtime.network.buffer import RESULT_EDGE, SORT_PREFIX_BYTES, decode_header, decode_segments
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.source import assign_statically
+from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.checkers import ChannelChecks, TaskChecks
@@ -103,7 +104,7 @@ class BatchedSimulation:
         """What `spark/worker/batched_stage.py` does with a slot; a word after each event."""
         spec = load_level(self._payloads[level])
         budget = self.circumstances.budget(self.clock)
-        slot = Slot(spec, index, "0", self.clock.now_ms, self.clock.read_ns, budget)
+        slot = Slot(spec, index, Environment(self.clock.now_ms, self.clock.read_ns, budget=budget))
         shrink_buffers(slot, self.circumstances)
         checks = TaskChecks()
         arrived = self.random.sample(input, len(input))

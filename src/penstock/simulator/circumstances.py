@@ -180,8 +180,8 @@ class TightBudget(Budget):
 def shrink_buffers(slot: Any, circumstances: Circumstances) -> None:
     """Make the buffers of a slot's tasks as small, and their chains of files as long, as the circumstances say."""
     for task in slot.tasks.values():
-        for chain in task._snapshots._files:
+        for chain in task.snapshots.files:
             chain.growth_max = circumstances.growth_max
-        for edge in task._edges:
+        for edge in task.edges:
             edge._records_max = circumstances.buffer_records
             edge._buffer_bytes = circumstances.buffer_bytes

@@ -39,6 +39,7 @@ class End(Operator):
 
     def status(self, active):
         self.log.append((self.name, "status", active))
+        return True
 
     def close(self):
         self.log.append(f"close {self.name}")
@@ -82,7 +83,6 @@ def chained(*nodes, edges=None, patient: bool = True, chunk_records: int = 1024)
             for op, *links in nodes
         ]
     )
-    chain.connect(edges or {})
     budget = Budget(lambda: 0, step_ns=1 if patient else 0)
     budget.begin_step()
     budget.chunk_records = chunk_records
@@ -91,6 +91,7 @@ def chained(*nodes, edges=None, patient: bool = True, chunk_records: int = 1024)
         node.operator.setup(
             OperatorContext(info, node.operator.name, "", lambda: 0, budget, counters, KeyGroups(128)), outlet
         )
+    chain.connect(edges or {})
     return chain
 
 

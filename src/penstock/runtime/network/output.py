@@ -11,12 +11,13 @@ import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, Segment, encode
+from penstock.runtime.network.accumulator import Accumulator
+from penstock.runtime.network.buffer import Header, encode
+from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import Element
 from penstock.runtime.network.partitioners import HashPartitioner, Partitioner
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.counters import TaskCounters
-from penstock.runtime.task.vertex import EdgeInfo
 from penstock.state.key_groups import KeyGroups, subtask_of
 
 if TYPE_CHECKING:
@@ -47,48 +48,6 @@ class Outbox:
         """All rows so far; the outbox is empty then."""
         rows, self.rows = self.rows, []
         return rows
-
-
-class Accumulator:
-    """What waits to be sent to one channel. The lists live as long as it does: routes hold their `append`."""
-
-    __slots__ = (
-        "append_pair",
-        "append_value",
-        "closed_records",
-        "key_group",
-        "segments",
-        "sequence",
-        "target",
-        "timestamps",
-        "values",
-    )
-
-    def __init__(self, target: int, key_group: int = NO_KEY_GROUP) -> None:
-        self.target = target
-        self.key_group = key_group
-        self.sequence = 0
-        self.values: list[Any] = []
-        self.timestamps: list[int] = []
-        self.segments: list[Segment] = []
-        self.closed_records = 0
-        """How many records `segments` hold."""
-        self.append_value = self.values.append
-        self.append_pair = (self.values.append, self.timestamps.append)
-
-    def extend(self, values: list[Any], timestamps: list[int] | None) -> None:
-        """Append a whole chunk."""
-        self.values.extend(values)
-        if timestamps is not None:
-            self.timestamps.extend(timestamps)
-
-    def close_segment(self) -> None:
-        """What was gathered becomes a segment: an element follows it, or records of the other kind."""
-        if self.values:
-            self.segments.append((self.values[:], self.timestamps[:] if self.timestamps else None))
-            self.closed_records += len(self.values)
-            self.values.clear()
-            self.timestamps.clear()
 
 
 class OutputEdge:

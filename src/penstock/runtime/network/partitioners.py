@@ -8,13 +8,11 @@ the same records to the same places.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from penstock.runtime.network.accumulator import Accumulator
 from penstock.state.key_groups import KeyGroups
 from penstock.state.keys import encode_key
-
-if TYPE_CHECKING:
-    from penstock.runtime.network.output import Accumulator
 
 _CACHED_ROUTES_MAX = 1_000_000
 

@@ -68,7 +68,7 @@ class EventTimeOrigin(Operator):
                 return False
         if self._status is False:
             self._status = None
-            self._set_active(False)
+            return self._set_active(False)
         return True
 
     def hand_on_or_pause(self) -> bool:
@@ -82,10 +82,12 @@ class EventTimeOrigin(Operator):
         self.context.counters.watermark = MAX_TIMESTAMP
         return self.output.watermark(MAX_TIMESTAMP)
 
-    def _set_active(self, active: bool) -> None:
-        if active is not self._active:
-            self._active = active
-            self.output.status(active)
+    def _set_active(self, active: bool) -> bool:
+        """Only idleness may return False: it may let event time advance where this stream meets another one."""
+        if active is self._active:
+            return True
+        self._active = active
+        return self.output.status(active)
 
     def _pause(self) -> bool:
         self.paused = True

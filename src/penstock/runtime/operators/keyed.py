@@ -51,11 +51,14 @@ class KeyedOperator(Operator):
         self._then: Callable[[], bool] | None = None
         self._fired: tuple[int, Iterator[Any]] | None = None
 
-    def keys_of(self, values: Values) -> list[Any]:
-        """The key of each value. Raises UserFunctionError naming the value on which the selector failed."""
+    def keys_of(self, values: Values, key_selector: Callable[[Any], Any] | None = None) -> list[Any]:
+        """The key of each value, by `key_selector` if given (operators with several keyed inputs have several).
+
+        Raises UserFunctionError naming the value on which the selector failed.
+        """
         rest = iter(values)
         try:
-            return list(map(self.key_selector, rest))
+            return list(map(key_selector or self.key_selector, rest))
         except Exception as error:
             raise self.context.user_error(error, "key selector", values[positions_taken(values, rest)]) from error
 
@@ -110,7 +113,7 @@ class KeyedOperator(Operator):
     def dispose(self) -> None:
         self.backend.close()
 
-    def fold(self) -> bool:
+    def compact(self) -> bool:
         return self.backend.fold(FREED_ENTRIES)
 
     def resume(self) -> bool:

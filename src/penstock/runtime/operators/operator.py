@@ -10,7 +10,7 @@ next step. Nothing new is given to an operator while it, or one after it in the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -37,8 +37,25 @@ class Output(Protocol):
     def watermark(self, timestamp: int) -> bool:
         """Hand on a watermark (ms)."""
 
-    def status(self, active: bool) -> None:
-        """Hand on whether this stream takes part in event time."""
+    def status(self, active: bool) -> bool:
+        """Hand on whether this stream takes part in event time. False: stop for now."""
+
+
+class Input(Protocol):
+    """One input of an operator, for what feeds it: channels of the task, or the operator before it in the chain."""
+
+    @property
+    def process(self) -> Callable[[Values, Timestamps], bool]:
+        """Takes a chunk."""
+
+    def watermark(self, timestamp: int) -> bool:
+        """Event time on this input reached `timestamp` (ms)."""
+
+    def status(self, active: bool) -> bool:
+        """This input became idle or active."""
+
+    def end_input(self) -> bool:
+        """No more records come on this input."""
 
 
 class Operator:
@@ -59,17 +76,26 @@ class Operator:
     def open(self) -> None:
         """Called once before the first record: the place of the user's own `open`."""
 
+    def inputs(self) -> Sequence[Input]:
+        """Its inputs, after `setup`. An operator with one input is that input itself."""
+        return (self,)
+
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         """Take a chunk."""
         raise NotImplementedError
 
     def watermark(self, timestamp: int) -> bool:
-        """Event time reached `timestamp` (ms): act on it, then hand it on."""
+        """Event time, over all inputs, reached `timestamp` (ms): act on it, then hand it on."""
+        self.context.counters.watermark = timestamp
         return self.output.watermark(timestamp)
 
-    def status(self, active: bool) -> None:
-        """The input turned idle or active: hand it on."""
-        self.output.status(active)
+    def status(self, active: bool) -> bool:
+        """The stream became idle (all of its inputs are) or active: hand it on."""
+        return self.output.status(active)
+
+    def end_input(self, index: int = 0) -> bool:
+        """No more records come on input `index`. After the last of them, `finish` follows."""
+        return True
 
     def wake_at_ms(self) -> int | None:
         """The next processing time at which `processing_time` is to be called, if any."""
@@ -120,8 +146,8 @@ class Operator:
         for function in self.context.functions:
             function.checkpoint_complete(self.context, checkpoint_id)
 
-    def fold(self) -> bool:
-        """Do a little of the work that a snapshot has left behind. False: there is none."""
+    def compact(self) -> bool:
+        """Merge a little of what a snapshot has left behind in layers. False: there is nothing left to merge."""
         return False
 
     def combiner(self) -> Operator | None:

@@ -237,10 +237,6 @@ class ProcessOperator(FunctionOperator):
         super().setup(context, output)
         self._ctx = PlainContext(TimesOnly(context))
 
-    def watermark(self, timestamp: int) -> bool:
-        self.context.counters.watermark = timestamp
-        return super().watermark(timestamp)
-
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         self._values, self._timestamps = values, timestamps
         self._rest = iter(values)

@@ -49,8 +49,9 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
     def watermark(self, timestamp: int) -> bool:
         return self.end_time() if timestamp == MAX_TIMESTAMP else True
 
-    def status(self, active: bool) -> None:
+    def status(self, active: bool) -> bool:
         """Ignored: whether this stream is idle is for its own strategy to say."""
+        return True
 
     def wake_at_ms(self) -> int | None:
         # An interval of 0 means that no watermark is generated for the passing of time alone.

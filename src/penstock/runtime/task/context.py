@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -16,7 +16,6 @@ from penstock.state.key_value import Stores
 from penstock.state.operator_state import HeapOperatorStates
 
 if TYPE_CHECKING:
-    from penstock.runtime.operators.function import UserFunction
     from penstock.runtime.task.metrics import MetricGroup
     from penstock.state.interfaces import (
         AggregatingState,
@@ -49,6 +48,16 @@ class SubtaskInfo(msgspec.Struct, frozen=True):
         return f"{self.task_name} ({self.subtask + 1}/{self.parallelism})"
 
 
+class CheckpointedFunction(Protocol):
+    """A user's function, for those that take snapshots of it. `operators/function.py` has the implementation."""
+
+    def snapshot_state(self, context: OperatorContext, checkpoint_id: int, timestamp_ms: int) -> None:
+        """A snapshot is about to be taken: put operator state in order."""
+
+    def checkpoint_complete(self, context: OperatorContext, checkpoint_id: int) -> None:
+        """A checkpoint is complete."""
+
+
 class OperatorContext:
     """Handed to an operator by `setup`: who it is, what time it is, how much it may do, what it counts."""
 
@@ -77,8 +86,8 @@ class OperatorContext:
         self.request_split = request_split
         self.deliver_result = deliver_result
         self.operator_states = HeapOperatorStates()
-        self.functions: list[UserFunction] = []
-        """The user's functions that are open: they may keep operator state, and hear of checkpoints."""
+        self.functions: list[CheckpointedFunction] = []
+        """The user's functions that are open: they may keep operator state, and are notified of checkpoints."""
 
     def user_error(
         self,

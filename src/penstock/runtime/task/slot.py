@@ -6,40 +6,24 @@ again. Hosts (Spark's Python worker, the simulator) drive slots and hold no rule
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from penstock.runtime.network.buffer import HEADER_BYTES, RESULT_EDGE, Header, decode_header, encode
-from penstock.runtime.network.output import Outbox
-from penstock.runtime.network.set_aside import SpillFile
-from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded, Result
 from penstock.runtime.task.task import Task, TaskState
 from penstock.runtime.task.vertex import LevelSpec
-from penstock.state.key_value import Stores
 from penstock.state.storage import StateStorage
 
 
 class Slot:
-    """Drives the tasks of one slot. `now_ms` is processing time, `clock` counts nanoseconds."""
+    """Drives the tasks of slot `index` of a level, in the environment that the host gives them."""
 
-    def __init__(
-        self,
-        level: LevelSpec,
-        index: int,
-        run: str,
-        now_ms: Callable[[], int],
-        clock: Callable[[], int],
-        budget: Budget | None = None,
-        stores: Stores | None = None,
-        open_spill: Callable[[], SpillFile] | None = None,
-    ) -> None:
+    def __init__(self, level: LevelSpec, index: int, environment: Environment) -> None:
         self.level = level
         self.index = index
-        self._now_ms = now_ms
-        self.budget = budget if budget is not None else Budget(clock)
-        self.outbox = Outbox(self.budget)
+        self.budget = environment.budget
+        self.outbox = environment.outbox
         self.tasks = {
-            vertex.id: Task(vertex, level, index, run, now_ms, clock, self.budget, self.outbox, stores, open_spill)
+            vertex.id: Task(vertex, level, index, environment)
             for vertex in level.vertices
             if index < vertex.parallelism
         }
@@ -47,11 +31,11 @@ class Slot:
         self._results_sent = 0
 
     def restore(self, storage: StateStorage) -> int:
-        """Put back the state that the level brings for this slot's tasks. Returns how many bytes were read."""
+        """Restore the state that the level brings for this slot's tasks. Returns how many bytes were read."""
         restored = self.level.restore
-        for vertex, task in self.tasks.items():
-            if (vertex, self.index) in restored:
-                task.counters.restored_bytes = task.restore(restored[vertex, self.index], storage)
+        for task in self.tasks.values():
+            if task.id in restored:
+                task.counters.restored_bytes = task.restore(restored[task.id], storage)
         return sum(task.counters.restored_bytes for task in self.tasks.values())
 
     def open(self) -> None:
