@@ -12,7 +12,7 @@ from collections import defaultdict
 from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.plan.transformations import Chaining
 from penstock.runtime.network.edge import EdgeInfo
-from penstock.runtime.network.partitioners import ForwardPartitioner
+from penstock.runtime.network.partitioners import BroadcastPartitioner, ForwardPartitioner
 from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
 
 
@@ -73,7 +73,7 @@ class JobGraph:
             self._add_combiners()
         self.vertices, self._vertex_of = self._fuse()
         self.edges: list[JobEdge] = []
-        for edge in self._edges:
+        for edge in self._in_reading_order():
             source, target = self._vertex_of[edge.source], self._vertex_of[edge.target]
             if source is not target:
                 self.edges.append(JobEdge(len(self.edges), source.id, target.id, edge))
@@ -97,6 +97,16 @@ class JobGraph:
         """The vertices that read from outside."""
         return [vertex for vertex in self.vertices if vertex.level == 0]
 
+    def _in_reading_order(self) -> list[StreamEdge]:
+        """The edges in the order in which a batched task is to read them: it reads its input sorted by edge number.
+
+        An operator with a broadcast input must have seen all of it before the first record of another input. Between
+        key groups nothing is left to do, since rows of a broadcast carry no key group, and sort before those that do.
+        """
+        if not self.batched:
+            return self._edges
+        return sorted(self._edges, key=lambda edge: not isinstance(edge.partitioner, BroadcastPartitioner))
+
     def _add_combiners(self) -> None:
         """Before an exchange by key, thin out what the sender has, where the receiving operator knows how."""
         next_id = max(self._nodes) + 1
@@ -109,10 +119,16 @@ class JobGraph:
                 source, id=next_id, name=combiner.name, operator=combiner, uid=f"{source.uid}/combine-{next_id}"
             )
             self._edges.append(StreamEdge(edge.source, next_id, ForwardPartitioner(), edge.tag))
-            self._edges[self._edges.index(edge)] = StreamEdge(next_id, edge.target, edge.partitioner)
+            self._edges[self._edges.index(edge)] = dataclasses.replace(edge, source=next_id, tag=None)
             next_id += 1
 
     def _may_chain(self, edge: StreamEdge, inputs: dict[int, list[StreamEdge]]) -> bool:
+        """Whether the target may run in the chain of the source.
+
+        Never if it has a second edge, to the same input or to another one: of two paths that meet in one operator, the
+        second would hand it a chunk while it still holds one of the first (`runtime/operators/operator.py`, Pausing).
+        It is the head of its own vertex then, which the task hands one work item at a time. Flink does the same.
+        """
         source, target = self._nodes[edge.source], self._nodes[edge.target]
         return (
             self.stream_graph.settings.chaining
@@ -178,7 +194,15 @@ class JobGraph:
     def _info(self, edge: JobEdge, widths: tuple[int, ...]) -> EdgeInfo:
         source, target = self.vertices[edge.source], self.vertices[edge.target]
         return EdgeInfo(
-            edge.id, source.id, target.id, source.parallelism, target.parallelism, source.level, target.level, widths
+            edge.id,
+            source.id,
+            target.id,
+            source.parallelism,
+            target.parallelism,
+            source.level,
+            target.level,
+            widths,
+            edge.stream_edge.input_index,
         )
 
     def _spec(self, vertex: JobVertex, infos: dict[int, EdgeInfo]) -> VertexSpec:
@@ -191,7 +215,7 @@ class JobGraph:
                 if edge.source != node.id:
                     continue
                 if edge.target in place:
-                    links.append(ChainLink(edge.tag, operator=place[edge.target]))
+                    links.append(ChainLink(edge.tag, operator=place[edge.target], input_index=edge.input_index))
                 else:
                     links.append(ChainLink(edge.tag, edge=leaving[id(edge)].id))
             nodes.append(ChainNode(node.operator, node.uid if node.uid_is_users else "", links, node.uid))

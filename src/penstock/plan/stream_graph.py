@@ -50,12 +50,13 @@ class StreamNode:
 
 @dataclasses.dataclass
 class StreamEdge:
-    """Records of `source`, of side output `tag` if given, to `target`."""
+    """Records of `source`, of side output `tag` if given, to input `input_index` of `target`."""
 
     source: int
     target: int
     partitioner: Partitioner
     tag: OutputTag[Any] | None = None
+    input_index: int = 0
 
 
 class StreamGraph:
@@ -98,22 +99,28 @@ class StreamGraph:
             self.settings.buffer_timeout_ms if timeout is None else timeout,
             transformation,
         )
-        for input in transformation.inputs:
-            self._connect(input, transformation.id, None, None)
+        for index, input in enumerate(transformation.inputs):
+            self._connect(input, transformation.id, index, None, None)
 
     def _connect(
-        self, source: Transformation, target: int, partitioner: Partitioner | None, tag: OutputTag[Any] | None
+        self,
+        source: Transformation,
+        target: int,
+        input_index: int,
+        partitioner: Partitioner | None,
+        tag: OutputTag[Any] | None,
     ) -> None:
-        """Follow `source` to the operators behind it. The partitioning nearest to the target counts."""
+        """Follow `source` to the operators upstream. The partitioning nearest to the target counts."""
         if isinstance(source, PartitionTransformation):
-            self._connect(source.inputs[0], target, partitioner or source.partitioner, tag)
+            self._connect(source.inputs[0], target, input_index, partitioner or source.partitioner, tag)
         elif isinstance(source, UnionTransformation):
             for input in source.inputs:
-                self._connect(input, target, partitioner, tag)
+                self._connect(input, target, input_index, partitioner, tag)
         elif isinstance(source, SideOutputTransformation):
-            self._connect(source.inputs[0], target, partitioner, source.tag)
+            self._connect(source.inputs[0], target, input_index, partitioner, source.tag)
         else:
-            self.edges.append(StreamEdge(source.id, target, self._partitioner(source.id, target, partitioner), tag))
+            chosen = self._partitioner(source.id, target, partitioner)
+            self.edges.append(StreamEdge(source.id, target, chosen, tag, input_index))
 
     def _partitioner(self, source: int, target: int, chosen: Partitioner | None) -> Partitioner:
         senders, receivers = self.nodes[source], self.nodes[target]

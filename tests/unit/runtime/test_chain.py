@@ -7,6 +7,7 @@ import pytest
 from penstock.common.output_tag import OutputTag
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.inputs import inputs_of
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.process import ProcessOperator
 from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
@@ -73,6 +74,25 @@ class Edge:
 
     def element(self, element):
         self.log.append((self.name, element))
+
+
+class TwoInputs(End):
+    """Writes down on which input it was given what."""
+
+    def setup(self, context, output):
+        super().setup(context, output)
+        self.both = inputs_of(self, lambda values, _: self.took("first", values), self.process)
+
+    def inputs(self):
+        return self.both
+
+    def took(self, input, values):
+        self.log.extend((input, value) for value in values)
+        return True
+
+    def end_input(self, index=0):
+        self.log.append(("ends", index))
+        return True
 
 
 def chained(*nodes, edges=None, patient: bool = True, chunk_records: int = 1024) -> Chain:
@@ -223,3 +243,18 @@ def test_what_failed_to_open_is_closed_and_what_was_not_opened_is_not() -> None:
         chain.open()
     chain.close()
     assert log == ["open c", "open b", "close b", "close c"]
+
+
+def test_a_link_leads_to_one_input_of_an_operator_that_has_several() -> None:
+    """Rules would be taken for records, and event time of one stream for that of both."""
+    log: list = []
+    chain = chained((mapping(str), ChainLink(operator=1, input_index=1)), (TwoInputs("end", log),))
+    chain.head.process([1], None)
+    chain.head.watermark(5)
+    assert log == [("end", "1")], "the first input has no watermark yet"
+    chain.operators[1].inputs()[0].process(["x"], None)
+    chain.operators[1].inputs()[0].watermark(3)
+    assert log[1:] == [("first", "x"), ("end", "watermark", 3)]
+    for ending in chain.endings():
+        ending()
+    assert log[3:] == [("ends", 0), ("ends", 1)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -21,6 +20,7 @@ from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
+    AbortCheckpoint,
     Acknowledge,
     CheckpointComplete,
     Decline,
@@ -30,14 +30,14 @@ from penstock.runtime.task.events import (
     TriggerCheckpoint,
     WriteSnapshot,
 )
-from penstock.runtime.task.inputs import InputChannel, Work
+from penstock.runtime.task.inputs import InputChannel, TaskInputs, Work
 from penstock.runtime.task.snapshot import Snapshots
 from penstock.runtime.task.vertex import LevelSpec
 from penstock.state.handles import SnapshotFigures
 
 
 class TaskCheckpoints:
-    """Of one task. `deliver` gets what the alignment lets through; `ask` takes effects; `work` is the task's queue."""
+    """Of one task. `inputs` get what the alignment lets through; `ask` takes effects; `work` is the task's queue."""
 
     def __init__(
         self,
@@ -45,8 +45,7 @@ class TaskCheckpoints:
         level: LevelSpec,
         chain: Chain,
         edges: Sequence[OutputEdge],
-        channels: Sequence[InputChannel],
-        deliver: Callable[[InputChannel, Any], None],
+        inputs: TaskInputs,
         snapshots: Snapshots,
         work: deque[Work],
         ask: Callable[[Effect], None],
@@ -54,7 +53,12 @@ class TaskCheckpoints:
     ) -> None:
         alignment = ExactlyOnceAlignment if level.exactly_once else AtLeastOnceAlignment
         self.alignment = alignment(
-            channels, deliver, self._aligned, self.decline, level.alignment_limits, environment.open_spill
+            inputs.channels,
+            inputs.deliver,
+            self._aligned,
+            self.decline,
+            level.alignment_limits,
+            environment.open_spill,
         )
         self.snapshots = snapshots
         self.compacting = False
@@ -62,6 +66,7 @@ class TaskCheckpoints:
         self.last = 0
         """The last checkpoint of which the task has taken its part."""
         self._subtask = subtask
+        self._inputs = inputs
         self._chain = chain
         self._edges = edges
         self._work = work
@@ -90,14 +95,16 @@ class TaskCheckpoints:
 
     def trigger(self, event: TriggerCheckpoint) -> None:
         """To a source: begin a checkpoint. A trigger may arrive twice, the second time long after."""
+        assert not self._inputs.channels, "only sources are triggered, other tasks wait for barriers"
         if event.checkpoint_id <= self._last_triggered:
             return
         self._last_triggered = event.checkpoint_id
         barrier = CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, event.full, event.savepoint, event.stop)
         self._work.append(partial(self._take, barrier, 0, 0))
 
-    def abort(self, checkpoint_id: int) -> None:
+    def abort(self, event: AbortCheckpoint) -> None:
         """The coordinator aborted a checkpoint; its barriers may still be on their way."""
+        checkpoint_id = event.checkpoint_id
         self.alignment.abort(checkpoint_id)
         self._last_aborted = max(self._last_aborted, checkpoint_id)
         if self._stopped_by == checkpoint_id:

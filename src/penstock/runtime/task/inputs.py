@@ -10,10 +10,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from penstock.runtime.ids import ChannelId
-from penstock.runtime.network.elements import Watermark, WatermarkStatus
+from penstock.runtime.network.elements import (
+    Element,
+    EndOfData,
+    EndOfInput,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
 from penstock.runtime.operators.operator import Input, Timestamps, Values
+from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.runtime.task.pacing import Pacing
 from penstock.runtime.task.vertex import VertexSpec
@@ -104,41 +113,62 @@ class TaskInput:
 
 
 class TaskInputs:
-    """All inputs of a task. A source has none, and then nothing is ever received."""
+    """All inputs of a task. A source has none, and then nothing is ever received.
+
+    `on_marker` gets latency markers, `on_end` is called when the last input has ended.
+    """
 
     def __init__(
         self,
         vertex: VertexSpec,
         subtask: int,
-        targets: Sequence[Input],
+        chain: Chain,
         work: deque[Work],
-        counters: OperatorCounters,
         clock: Callable[[], int],
+        on_marker: Callable[[LatencyMarker], None],
+        on_end: Callable[[], None],
     ) -> None:
+        targets = chain.head.inputs()
         channels: list[list[ChannelId]] = [[] for _ in targets]
         for info, partitioner in vertex.inputs:
             for sender in range(info.source_parallelism):
                 if subtask in partitioner.targets(sender, info.source_parallelism, info.target_parallelism):
                     channels[info.input_index].append(ChannelId(info.id, sender))
         self.inputs = [
-            TaskInput(own, target, work, counters, clock) for own, target in zip(channels, targets, strict=True)
+            TaskInput(own, target, work, chain.counters[0], clock)
+            for own, target in zip(channels, targets, strict=True)
         ]
-        self._channels = {channel.id: channel for input in self.inputs for channel in input.channels}
+        self._by_id = {channel.id: channel for input in self.inputs for channel in input.channels}
+        self._work = work
+        self._on_end = on_end
+        self._elements: dict[type[Element], Callable[[InputChannel, Any], None]] = {
+            Watermark: lambda channel, element: channel.input.watermark(channel, element),
+            WatermarkStatus: lambda channel, element: channel.input.status(channel, element),
+            LatencyMarker: lambda channel, element: on_marker(element),
+            EndOfData: self._end_of_data,
+            EndOfInput: self._end_of_data,
+        }
 
     @property
     def channels(self) -> list[InputChannel]:
         """Those of all inputs."""
-        return list(self._channels.values())
-
-    @property
-    def ended(self) -> bool:
-        """Whether no more records come on any input."""
-        return all(input.ended for input in self.inputs)
+        return list(self._by_id.values())
 
     def channel(self, edge: int, sender: int) -> InputChannel:
         """The channel by which a buffer came."""
-        return self._channels[ChannelId(edge, sender)]
+        return self._by_id[ChannelId(edge, sender)]
+
+    def deliver(self, channel: InputChannel, item: Any) -> None:
+        """A chunk or an element of a channel, in order: queue what is to be done with it. Barriers do not come here."""
+        if isinstance(item, Element):
+            self._work.append(partial(self._elements[type(item)], channel, item))
+        else:
+            self._work.append(partial(channel.input.records, item, 0))
 
     def check(self) -> None:
         """Assert what must hold between any two events."""
         assert all(input.pacing.records_max >= 1 for input in self.inputs)
+
+    def _end_of_data(self, channel: InputChannel, element: EndOfData | EndOfInput) -> None:
+        if channel.input.end_of_data(channel) and all(input.ended for input in self.inputs):
+            self._on_end()

@@ -26,21 +26,10 @@ from typing import Any
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.runtime.ids import ChannelId, SubtaskId
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header
-from penstock.runtime.network.elements import (
-    CheckpointBarrier,
-    Element,
-    EndOfData,
-    EndOfInput,
-    LatencyMarker,
-    Watermark,
-    WatermarkStatus,
-)
-from penstock.runtime.network.output import OutputEdge
+from penstock.runtime.network.elements import EndOfData
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.source import SourceOperator
-from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.checkpoints import TaskCheckpoints
-from penstock.runtime.task.context import OperatorContext
 from penstock.runtime.task.counters import TaskCounters
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
@@ -63,12 +52,13 @@ from penstock.runtime.task.events import (
     TriggerCheckpoint,
 )
 from penstock.runtime.task.flush_timer import FlushTimer
-from penstock.runtime.task.inputs import InputChannel, TaskInputs, Work
+from penstock.runtime.task.inputs import TaskInputs, Work
 from penstock.runtime.task.journal import Journal
 from penstock.runtime.task.latency import LatencyMarkers
 from penstock.runtime.task.polling import Polling
 from penstock.runtime.task.snapshot import Snapshots
 from penstock.runtime.task.vertex import LevelSpec, VertexSpec
+from penstock.runtime.task.wiring import output_edges, wired_chain
 from penstock.state.handles import RestoredOperator
 from penstock.state.key_groups import KeyGroups
 from penstock.state.storage import StateStorage
@@ -100,67 +90,54 @@ class Task:
         self._work: deque[Work] = deque()
         self._key_group = NO_KEY_GROUP
         key_groups = KeyGroups(vertex.max_parallelism)
-        self.edges = [
-            OutputEdge(
-                info,
-                partitioner,
-                subtask,
-                environment.outbox,
-                environment.budget,
-                self.counters,
-                level.attempt,
-                level.batched,
-                key_groups,
-            )
-            for info, partitioner in vertex.outputs
-        ]
-        self.chain = self._chain(key_groups, environment)
-        head, counters = self.chain.head, self.chain.counters[0]
-        self._inputs = TaskInputs(vertex, subtask, head.inputs(), self._work, counters, self._clock)
+        self.edges = output_edges(vertex, self.info, self.counters, key_groups, environment)
+        self.chain = wired_chain(
+            vertex,
+            self.info,
+            self.edges,
+            key_groups,
+            environment,
+            lambda: self.ask(RequestSplit(*self.id)),
+            lambda sink, values: self.ask(Result(*self.id, sink, values, self._checkpoints.last)),
+        )
+        self.counters.operators = self.chain.counters
+        head = self.chain.head
         self._polling = Polling(head, self._clock) if isinstance(head, SourceOperator) else None
         self._by_key_group = level.batched and isinstance(head, KeyedOperator)
-        self._flush_timer = FlushTimer(
-            self.edges, -1 if level.batched else vertex.buffer_timeout_ms, environment.now_ms
+        self._latency = LatencyMarkers(self.id, self.edges, self.counters, level.latency_interval_ms, self._now_ms)
+        self._inputs = TaskInputs(
+            vertex, subtask, self.chain, self._work, self._clock, self._latency.arrived, self._end_operators
         )
-        self._latency = LatencyMarkers(self.id, self.edges, self.counters, level.latency_interval_ms)
         self._checkpoints = TaskCheckpoints(
             self.id,
             level,
             self.chain,
             self.edges,
-            self._inputs.channels,
-            self._deliver,
+            self._inputs,
             Snapshots(self.chain, self.info, key_groups),
             self._work,
             lambda effect: self.ask(effect),
             environment,
         )
+        self._flush_timer = FlushTimer(self.edges, -1 if level.batched else vertex.buffer_timeout_ms, self._now_ms)
+        self._handlers = self._handled_events()
 
-    def _chain(self, key_groups: KeyGroups, environment: Environment) -> Chain:
-        """The chain, its operators set up and connected."""
-        chain = Chain(self.vertex.nodes)
-        self.counters.operators = chain.counters
-        contexts = []
-        for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
-            context = OperatorContext(
-                self.info,
-                node.operator.name,
-                node.uid,
-                environment.now_ms,
-                environment.budget,
-                counters,
-                key_groups,
-                lambda: self.ask(RequestSplit(*self.id)),
-                self._result,
-                environment.stores,
-            )
-            node.operator.setup(context, outlet)
-            contexts.append(context)
-        chain.connect({edge.info.id: edge for edge in self.edges})
-        for context, outlet in zip(contexts, chain.outlets, strict=True):
-            for edge in outlet.edges:
-                edge.operator = context
-        return chain
+    def _handled_events(self) -> dict[type[Event], Callable[[Any], None]]:
+        checkpoints, work = self._checkpoints, self._work
+        return {
+            # In order with triggers: a split that is assigned after a trigger is not in its snapshot.
+            AssignSplits: lambda event: work.append(partial(self._source.add_splits, event.splits)),
+            NoMoreSplits: lambda event: work.append(self._source.no_more_splits),
+            InputEnded: self._input_ended,
+            Drain: lambda event: work.append(self._end_early),
+            TriggerCheckpoint: checkpoints.trigger,
+            AbortCheckpoint: checkpoints.abort,
+            CheckpointComplete: checkpoints.complete,
+            SnapshotWritten: lambda event: checkpoints.written(event, ended=self.state is TaskState.DATA_ENDED),
+            SnapshotFailed: checkpoints.failed,
+            Close: self._close,
+            Cancel: self._cancel,
+        }
 
     # What hosts call.
 
@@ -205,13 +182,13 @@ class Task:
         self.journal.note(self._now_ms(), event)
         if self.state is TaskState.FINISHED:
             return
-        _HANDLERS[type(event)](self, event)
+        self._handlers[type(event)](event)
 
     def step(self) -> None:
         """Do what can be done within the budget, then flush what is due."""
         began = self._clock()
         if self.state is not TaskState.FINISHED:
-            self._do_due(self._now_ms())
+            self._queue_due(self._now_ms())
             self._do_work()
             if self._polling is not None and not self._work and not self.chain.paused:
                 self._poll(self._polling)
@@ -227,7 +204,7 @@ class Task:
             return False
         if self._work or self.chain.paused or self._checkpoints.alignment.behind:
             return True
-        return self._polling is not None and self._is_reading and self._polling.is_due(self._now_ms())
+        return self._polling is not None and self._is_live and self._polling.is_due(self._now_ms())
 
     def wake_at_ms(self) -> int | None:
         """When to call `step` though nothing has arrived: a timer, a flush, a source that asked to be polled again."""
@@ -236,7 +213,7 @@ class Task:
         if self._checkpoints.compacting:
             return self._now_ms()
         times = [self._flush_timer.at_ms]
-        if self._is_reading:
+        if self._is_live:
             times.append(self.chain.wake_at_ms())
             if self._polling is not None:
                 times.append(self._polling.source.poll_at_ms)
@@ -259,43 +236,11 @@ class Task:
 
     # Control events.
 
-    def _assign_splits(self, event: AssignSplits) -> None:
-        # In order with triggers: a split that is assigned after a trigger is not in its snapshot.
-        self._work.append(partial(self._source.add_splits, event.splits))
-
-    def _no_more_splits(self, event: NoMoreSplits) -> None:
-        self._work.append(self._source.no_more_splits)
-
     def _input_ended(self, event: InputEnded) -> None:
         if self._by_key_group:
             self._end_key_group()
         self._work.extend(input.end_input for input in self._inputs.inputs)
         self._work.append(self._end_time)
-
-    def _trigger_checkpoint(self, event: TriggerCheckpoint) -> None:
-        assert self._polling is not None
-        self._checkpoints.trigger(event)
-
-    def _drain(self, event: Drain) -> None:
-        self._work.append(self._end_early)
-
-    def _end_early(self) -> None:
-        source = self._source
-        if not source.ended and self.state is TaskState.RUNNING:
-            source.ended = True
-            self._work.append(self._end_source)
-
-    def _abort_checkpoint(self, event: AbortCheckpoint) -> None:
-        self._checkpoints.abort(event.checkpoint_id)
-
-    def _checkpoint_complete(self, event: CheckpointComplete) -> None:
-        self._checkpoints.complete(event)
-
-    def _snapshot_written(self, event: SnapshotWritten) -> None:
-        self._checkpoints.written(event, ended=self.state is TaskState.DATA_ENDED)
-
-    def _snapshot_failed(self, event: SnapshotFailed) -> None:
-        self._checkpoints.failed(event)
 
     def _close(self, event: Close) -> None:
         # A checkpoint may have been triggered just before: the job is over, and no one waits for it.
@@ -314,10 +259,12 @@ class Task:
         self.chain.close()
         self.ask(Finished(*self.id, cancelled))
 
-    def _result(self, sink: int, values: list[Any]) -> None:
-        self.ask(Result(*self.id, sink, values, self._checkpoints.last))
-
     # Work items, in the order in which they were queued.
+
+    def _queue_due(self, now_ms: int) -> None:
+        if self._is_live and not self.chain.paused:
+            for operator in self.chain.due(now_ms):
+                self._work.appendleft(partial(operator.processing_time, now_ms))
 
     def _do_work(self) -> None:
         work, chain, go_on, alignment = self._work, self.chain, self._budget.go_on, self._checkpoints.alignment
@@ -330,40 +277,22 @@ class Task:
                 return
             work.popleft()()
 
-    def _deliver(self, channel: InputChannel, item: Any) -> None:
-        if isinstance(item, Element):
-            self._work.append(partial(_ELEMENTS[type(item)], self, channel, item))
-        else:
-            self._work.append(partial(channel.input.records, item, 0))
-
-    def _watermark(self, channel: InputChannel, element: Watermark) -> None:
-        channel.input.watermark(channel, element)
-
-    def _status(self, channel: InputChannel, element: WatermarkStatus) -> None:
-        channel.input.status(channel, element)
-
-    def _barrier(self, channel: InputChannel, element: CheckpointBarrier) -> None:
-        raise AssertionError("barriers end in the alignment")
-
-    def _latency_marker(self, channel: InputChannel, marker: LatencyMarker) -> None:
-        self._latency.arrived(marker, self._now_ms())
-
-    def _end_of_data(self, channel: InputChannel, element: EndOfData | EndOfInput) -> None:
-        if channel.input.end_of_data(channel) and self._inputs.ended:
-            self._work.append(partial(self._end_operators, self.chain.endings()))
-
     def _end_key_group(self) -> None:
         if self._key_group != NO_KEY_GROUP:
             self._work.append(self.chain.head.end_key_group)
 
     def _end_time(self) -> None:
         """Batched mode: event time goes to its end, then the operators finish."""
-        self._work.append(partial(self._end_operators, self.chain.endings()))
+        self._end_operators()
         self.chain.head.watermark(MAX_TIMESTAMP)
 
-    def _end_operators(self, endings: list[Callable[[], bool]]) -> None:
+    def _end_operators(self) -> None:
+        """All inputs have ended: operators finish, behind what is queued, and then the data of the task has ended."""
+        self._work.append(partial(self._end_next, self.chain.endings()))
+
+    def _end_next(self, endings: list[Callable[[], bool]]) -> None:
         if endings:
-            self._work.appendleft(partial(self._end_operators, endings[1:]))
+            self._work.appendleft(partial(self._end_next, endings[1:]))
             endings[0]()
             return
         for edge in self.edges:
@@ -371,13 +300,6 @@ class Task:
             edge.flush()
         self.state = TaskState.DATA_ENDED
         self.ask(DataEnded(*self.id))
-
-    # What time brings.
-
-    def _do_due(self, now_ms: int) -> None:
-        if self._is_reading and not self.chain.paused:
-            for operator in self.chain.due(now_ms):
-                self._work.appendleft(partial(operator.processing_time, now_ms))
 
     # A source.
 
@@ -387,45 +309,26 @@ class Task:
         return self._polling.source
 
     @property
-    def _is_reading(self) -> bool:
+    def _is_live(self) -> bool:
         """Whether records may still be read and timers may still fire."""
         return self.state is TaskState.RUNNING and not self._checkpoints.stopped
 
     def _poll(self, polling: Polling) -> None:
-        if not self._is_reading or polling.source.ended:
+        if not self._is_live or polling.source.ended:
             return
-        now_ms = self._now_ms()
-        self._latency.begin(now_ms)
-        if polling.is_due(now_ms):
+        self._latency.begin()
+        if polling.is_due(self._now_ms()):
             polling.poll(self._budget.go_on)
             if self._source.ended:
                 self._work.append(self._end_source)
                 self._do_work()
 
+    def _end_early(self) -> None:
+        source = self._source
+        if not source.ended and self.state is TaskState.RUNNING:
+            source.ended = True
+            self._work.append(self._end_source)
+
     def _end_source(self) -> None:
-        self._work.append(partial(self._end_operators, self.chain.endings()))
+        self._end_operators()
         self._source.end_time()
-
-
-_HANDLERS: dict[type[Event], Callable[[Task, Any], None]] = {
-    AssignSplits: Task._assign_splits,
-    NoMoreSplits: Task._no_more_splits,
-    InputEnded: Task._input_ended,
-    TriggerCheckpoint: Task._trigger_checkpoint,
-    Drain: Task._drain,
-    AbortCheckpoint: Task._abort_checkpoint,
-    CheckpointComplete: Task._checkpoint_complete,
-    SnapshotWritten: Task._snapshot_written,
-    SnapshotFailed: Task._snapshot_failed,
-    Close: Task._close,
-    Cancel: Task._cancel,
-}
-
-_ELEMENTS: dict[type[Element], Callable[[Task, InputChannel, Any], None]] = {
-    Watermark: Task._watermark,
-    WatermarkStatus: Task._status,
-    CheckpointBarrier: Task._barrier,
-    EndOfData: Task._end_of_data,
-    EndOfInput: Task._end_of_data,
-    LatencyMarker: Task._latency_marker,
-}
