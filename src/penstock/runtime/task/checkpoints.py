@@ -63,6 +63,8 @@ class TaskCheckpoints:
         self.snapshots = snapshots
         self.compacting = False
         """Whether there may be frozen layers to merge, now that a snapshot is written."""
+        self.stopped_by: int | None = None
+        """The savepoint with which the job stops, once its barrier was sent: no reads or timers after it."""
         self.last = 0
         """The last checkpoint of which the task has taken its part."""
         self._subtask = subtask
@@ -76,22 +78,18 @@ class TaskCheckpoints:
         self._last_triggered = 0
         self._last_completed = 0
         self._last_aborted = 0
-        self._stopped_by: int | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the barrier was sent with which the job stops: nothing is read and no timer fires after it."""
-        return self._stopped_by is not None
 
     def receive(self, channel: InputChannel, buffer: bytes) -> None:
         """A buffer arrived: it is delivered now, or waits for the barriers of other channels."""
         self.alignment.receive_buffer(channel, buffer)
-        self._note_alignment()
+        if self.alignment.current is not None:
+            self._note_alignment()
 
     def go_on(self) -> None:
         """Deliver the next of the buffers that waited."""
         self.alignment.go_on()
-        self._note_alignment()
+        if self.alignment.current is not None:
+            self._note_alignment()
 
     def trigger(self, event: TriggerCheckpoint) -> None:
         """To a source: begin a checkpoint. A trigger may arrive twice, the second time long after."""
@@ -107,8 +105,8 @@ class TaskCheckpoints:
         checkpoint_id = event.checkpoint_id
         self.alignment.abort(checkpoint_id)
         self._last_aborted = max(self._last_aborted, checkpoint_id)
-        if self._stopped_by == checkpoint_id:
-            self._stopped_by = None
+        if self.stopped_by == checkpoint_id:
+            self.stopped_by = None
         if self.alignment.current is None:
             self._aligning_since_ns = None
 
@@ -146,7 +144,7 @@ class TaskCheckpoints:
         self.compacting = any(operator.compact() for operator in self._chain.operators)
 
     def _note_alignment(self) -> None:
-        if self.alignment.current is not None and self._aligning_since_ns is None:
+        if self._aligning_since_ns is None:
             self._aligning_since_ns = self._clock()
 
     def _aligned(self, barrier: CheckpointBarrier) -> None:
@@ -163,7 +161,7 @@ class TaskCheckpoints:
             edge.element(barrier)
             edge.flush()
         if barrier.stop and barrier.checkpoint_id > self._last_aborted:
-            self._stopped_by = barrier.checkpoint_id
+            self.stopped_by = barrier.checkpoint_id
         snapshot = self.snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, barrier.full, barrier.savepoint)
         took_ms = (self._clock() - began_ns) / 1e6
         snapshot.figures = SnapshotFigures(aligned_ns / 1e6, took_ms, set_aside=set_aside_bytes)

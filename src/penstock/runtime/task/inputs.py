@@ -138,7 +138,10 @@ class TaskInputs:
             TaskInput(own, target, work, chain.counters[0], clock)
             for own, target in zip(channels, targets, strict=True)
         ]
-        self._by_id = {channel.id: channel for input in self.inputs for channel in input.channels}
+        self.by_id: dict[tuple[int, int], InputChannel] = {
+            channel.id: channel for input in self.inputs for channel in input.channels
+        }
+        """Its channels by ChannelId; looked up by the plain pair, which costs less for each buffer."""
         self._work = work
         self._on_end = on_end
         self._elements: dict[type[Element], Callable[[InputChannel, Any], None]] = {
@@ -152,11 +155,7 @@ class TaskInputs:
     @property
     def channels(self) -> list[InputChannel]:
         """Those of all inputs."""
-        return list(self._by_id.values())
-
-    def channel(self, edge: int, sender: int) -> InputChannel:
-        """The channel by which a buffer came."""
-        return self._by_id[ChannelId(edge, sender)]
+        return list(self.by_id.values())
 
     def deliver(self, channel: InputChannel, item: Any) -> None:
         """A chunk or an element of a channel, in order: queue what is to be done with it. Barriers do not come here."""

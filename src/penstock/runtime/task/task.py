@@ -108,6 +108,7 @@ class Task:
         self._inputs = TaskInputs(
             vertex, subtask, self.chain, self._work, self._clock, self._latency.arrived, self._end_operators
         )
+        self._channels = self._inputs.by_id
         self._checkpoints = TaskCheckpoints(
             self.id,
             level,
@@ -163,7 +164,7 @@ class Task:
 
     def receive(self, header: Header, buffer: bytes) -> None:
         """A buffer arrived on one of the task's channels."""
-        channel = self._inputs.channel(header.edge, header.sender)
+        channel = self._channels[header.edge, header.sender]
         self.counters.buffers_in += 1
         self.counters.bytes_in += len(buffer)
         if self._by_key_group:
@@ -263,6 +264,7 @@ class Task:
 
     def _queue_due(self, now_ms: int) -> None:
         if self._is_live and not self.chain.paused:
+            # Processing-time timers, watermark intervals, state that expires.
             for operator in self.chain.due(now_ms):
                 self._work.appendleft(partial(operator.processing_time, now_ms))
 
@@ -311,7 +313,7 @@ class Task:
     @property
     def _is_live(self) -> bool:
         """Whether records may still be read and timers may still fire."""
-        return self.state is TaskState.RUNNING and not self._checkpoints.stopped
+        return self.state is TaskState.RUNNING and self._checkpoints.stopped_by is None
 
     def _poll(self, polling: Polling) -> None:
         if not self._is_live or polling.source.ended:
