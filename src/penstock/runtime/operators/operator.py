@@ -32,7 +32,7 @@ class Output(Protocol):
         """Hand on a chunk. False: stop for now."""
 
     def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
-        """Hand a chunk to a side output; dropped if nobody reads it."""
+        """Hand a chunk to a side output; it is dropped if the side output is not read."""
 
     def watermark(self, timestamp: int) -> bool:
         """Hand on a watermark (ms)."""
@@ -98,7 +98,7 @@ class Operator:
         return True
 
     def wake_at_ms(self) -> int | None:
-        """The next processing time at which `processing_time` is to be called, if any."""
+        """The next processing time (ms) at which to call `processing_time`; None: none."""
         return None
 
     def processing_time(self, now_ms: int) -> bool:
@@ -106,15 +106,15 @@ class Operator:
         return True
 
     def finish(self) -> bool:
-        """No more records come: emit what was held back."""
+        """No more records come on any input: emit what was held back."""
         return True
 
     def end_key_group(self) -> bool:
-        """Batched mode: all records of a key group have been seen. Fire all its timers, then forget its state."""
+        """Batched mode: all records of a key group have been processed. Fire its timers, then clear its state."""
         return True
 
     def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
-        """A barrier has come, and state is about to be frozen. Returns what a sink has committed on completion."""
+        """A barrier has arrived, and state is about to be frozen. Returns what a sink commits on completion."""
         return []
 
     def keyed_tables(self) -> dict[str, Table]:
@@ -126,19 +126,19 @@ class Operator:
         return {}
 
     def restored_table(self, name: str, schema: str) -> Table | None:
-        """Where a snapshot's keyed state of that name goes, before `open`; None: the operator has none."""
+        """The table into which keyed state of that name is restored, before `open`; None: there is none."""
         return None
 
     def keyed_backend(self) -> HeapKeyedBackend | None:
-        """What keeps its keyed state; None: it has none."""
+        """The backend of its keyed state; None: it has none."""
         return None
 
     def lists(self) -> list[NamedList]:
-        """Its operator state: lists by name, and how their items are shared out after a restart."""
+        """Its operator state: lists by name, and how their items are redistributed on restore."""
         return self.context.operator_states.lists()
 
     def restore_lists(self, lists: dict[str, list[Any]], schemas: dict[str, str]) -> None:
-        """Operator state from a snapshot, and the kinds and types of it, before `open`."""
+        """Restore operator state and its schemas (kinds and types), before `open`."""
         self.context.operator_states.restore(lists, schemas)
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -151,21 +151,21 @@ class Operator:
         return False
 
     def combiner(self) -> Operator | None:
-        """Batched mode: an operator that thins out what is sent to this one, if its semantics allow one."""
+        """Batched mode: an operator that combines records before they are sent to this one; None: it can't be done."""
         return None
 
     def resume(self) -> bool:
-        """Go on with what was paused."""
+        """Continue with the work that was left when the operator paused."""
         raise AssertionError(f"{self.name} was resumed but never pauses")
 
     def close(self) -> None:
-        """Called once at the very end, also after a failure or a cancel: the place of the user's own `close`."""
+        """Called once at the very end, also after a failure or a cancellation: the place of the user's `close`."""
 
     def dispose(self) -> None:
         """Called once when all operators of the chain are closed: releases what holds state."""
 
 
 def positions_taken(values: Sequence[Any], rest: Any) -> int:
-    """Index of the element of `values` that its list iterator `rest` gave last: which one a function failed on."""
+    """Index of the element that `rest`, a list iterator over `values`, gave last: the one a function failed on."""
     left: int = rest.__length_hint__()
     return len(values) - left - 1

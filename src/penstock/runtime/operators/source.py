@@ -27,7 +27,7 @@ SPLITS = "(source) splits"
 
 
 class SourceOperator(EventTimeOrigin):
-    """Head of a source vertex. `poll` takes the place of `process`."""
+    """Head of a source vertex. It has no inputs; `poll` takes the place of `process`."""
 
     reader: SourceReader[Any]
 
@@ -83,7 +83,7 @@ class SourceOperator(EventTimeOrigin):
 
     @contextlib.contextmanager
     def _errors_named(self, method: str) -> Iterator[None]:
-        """Failures of the reader say which source and subtask it was, and what it could not read."""
+        """Failures of the reader name the source, the subtask and what could not be read."""
         try:
             yield
         except SourceError as error:

@@ -1,6 +1,6 @@
-"""assign_timestamps_and_watermarks in the middle of a stream: event time starts anew here.
+"""assign_timestamps_and_watermarks in the middle of a stream: timestamps and watermarks are assigned again here.
 
-Watermarks from upstream are ignored, but for the last one: it ends event time. Source: Flink docs, "Generating
+Watermarks from upstream are ignored, except for the last one, which ends event time. Source: Flink docs, "Generating
 Watermarks", Using Watermark Strategies.
 """
 
@@ -50,7 +50,7 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
         return self.end_time() if timestamp == MAX_TIMESTAMP else True
 
     def status(self, active: bool) -> bool:
-        """Ignored: whether this stream is idle is for its own strategy to say."""
+        """Ignored: this operator's own strategy decides whether the stream is idle."""
         return True
 
     def wake_at_ms(self) -> int | None:

@@ -1,4 +1,4 @@
-"""What functions that keep operator state are given when they begin, and at each checkpoint."""
+"""Contexts of functions that keep operator state: at the start, and at each checkpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FunctionInitializationContext:
         self._is_restored = is_restored
 
     def is_restored(self) -> bool:
-        """Whether the operator goes on from a snapshot."""
+        """Whether state was restored from a snapshot."""
         return self._is_restored
 
     def get_operator_state_store(self) -> OperatorStateStore:
@@ -30,14 +30,14 @@ class FunctionInitializationContext:
 
 
 class FunctionSnapshotContext:
-    """Handed to `snapshot_state`, when a barrier has come."""
+    """Handed to `snapshot_state`, when the barriers have arrived."""
 
     def __init__(self, checkpoint_id: int, checkpoint_timestamp: int) -> None:
         self._checkpoint_id = checkpoint_id
         self._checkpoint_timestamp = checkpoint_timestamp
 
     def get_checkpoint_id(self) -> int:
-        """Number of the checkpoint; numbers go up."""
+        """Number of the checkpoint; numbers only increase."""
         return self._checkpoint_id
 
     def get_checkpoint_timestamp(self) -> int:

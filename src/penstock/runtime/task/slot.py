@@ -1,7 +1,7 @@
 """A slot: subtask p of every vertex of a level, behind one input and one output.
 
-Slot p hosts the tasks with index p, relays what only passes through its level, and adds up when it wants to be called
-again. Hosts (Spark's Python worker, the simulator) drive slots and hold no rule of their own.
+Slot p hosts the tasks with index p, relays what only passes through its level, and computes when it must be called
+next. Hosts (Spark's Python worker, the simulator) drive slots and hold no rule of their own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Slot:
             task.open()
 
     def receive(self, buffer: bytes) -> None:
-        """A row arrived: give it to its task, or pass it on untouched. A push carries nothing."""
+        """A row arrived: hand it to its task, or relay it untouched. A push (an empty row) is ignored."""
         if len(buffer) < HEADER_BYTES:
             return
         header = decode_header(buffer)
@@ -85,7 +85,7 @@ class Slot:
         return busy
 
     def wake_at_ms(self) -> int | None:
-        """When `step` is to be called though nothing has arrived."""
+        """When to call `step` though nothing has arrived (ms); None: not before something arrives."""
         return min((at for task in self.tasks.values() if (at := task.wake_at_ms()) is not None), default=None)
 
     def take_effects(self) -> list[Effect]:
@@ -112,7 +112,7 @@ class Slot:
         return all(task.state is TaskState.FINISHED for task in self.tasks.values())
 
     def _send_result(self, result: Result) -> None:
-        # The sender's number need only be the same when the task runs again: the order of results is that of slots.
+        # The number must be the same when the task runs again, no more: the order of results is that of slots.
         header = Header(-1, RESULT_EDGE, self.index, self._results_sent, self.level.level, self.level.attempt)
         self._results_sent += 1
         self.outbox.put(

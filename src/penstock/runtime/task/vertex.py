@@ -26,7 +26,7 @@ class ChainLink:
     operator: int | None = None
     edge: int | None = None
     input_index: int = 0
-    """Which input of `operator`. For an edge, EdgeInfo says it."""
+    """The input of `operator` that it leads to. For an edge, EdgeInfo has it."""
 
 
 @dataclasses.dataclass
@@ -37,7 +37,7 @@ class ChainNode:
     uid: str
     links: list[ChainLink]
     state_id: str = ""
-    """Names the operator's state in snapshots: the uid, or what is derived from the place in the program."""
+    """Names the operator's state in snapshots: the uid, or a name derived from its position in the program."""
 
 
 @dataclasses.dataclass
@@ -55,9 +55,9 @@ class VertexSpec:
 
 
 class StoredState(msgspec.Struct, frozen=True):
-    """Keyed state is in a key-value store on local disk, below `directory`; None: the system's temporary one.
+    """Keyed state is in a key-value store on local disk, below `directory` (None: the system's temporary one).
 
-    `memory_bytes` for each operator's subtask; `cached_entries` of a state are in memory as Python objects.
+    Each subtask of an operator may use `memory_bytes`; up to `cached_entries` of a state are kept as Python objects.
     """
 
     directory: str | None
@@ -86,7 +86,7 @@ class LevelSpec:
     splits: dict[int, list[list[object]]] = dataclasses.field(default_factory=dict)
     """Batched mode: for each source vertex the splits of each subtask."""
     restore: dict[SubtaskId, dict[str, RestoredOperator]] = dataclasses.field(default_factory=dict)
-    """(vertex, subtask) -> state id -> what its operator is given back."""
+    """What is restored: subtask -> state id -> state of that operator."""
 
     def subtask_info(self, vertex: VertexSpec, subtask: int, run: str) -> SubtaskInfo:
         """What the operators of a subtask may know of it. `run` is unique for each start of a task."""
