@@ -111,7 +111,8 @@ class ExactlyOnceAlignment:
         if self._aside.is_too_large:
             assert self.current is not None
             n = self.current.checkpoint_id
-            self._decline(n, f"{self._aside.bytes} bytes were set aside in its alignment, more than there may be")
+            limit = self._aside.bytes_max
+            self._decline(n, f"{self._aside.bytes} bytes were set aside in its alignment, the limit is {limit} bytes")
             self._end_alignment(n)
 
     def _drain(self) -> None:

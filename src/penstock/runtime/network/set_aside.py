@@ -60,6 +60,7 @@ class SetAside:
 
     def __init__(self, limits: AlignmentLimits, open_spill: Callable[[], SpillFile] | None) -> None:
         self.bytes = 0
+        self.bytes_max = limits.bytes_max
         self._limits = limits
         self._open_spill = open_spill
         self._items: deque[tuple[Hashable, Any]] = deque()
@@ -69,7 +70,7 @@ class SetAside:
     @property
     def is_too_large(self) -> bool:
         """Whether more is set aside than `bytes_max`: the alignment must end."""
-        return self.bytes > self._limits.bytes_max
+        return self.bytes > self.bytes_max
 
     def append(self, channel: Hashable, item: Any) -> None:
         """Set an item of a channel aside, behind those before."""
