@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from penstock.simulator import Circumstances, run_program
+from penstock.runtime.time.combined_watermark import CombinedWatermark
+from penstock.simulator import Circumstances, SimulationError, run_program
 from penstock.simulator.connected import connected
 from penstock.simulator.generation import generate
 
@@ -28,3 +29,17 @@ def test_several_inputs_give_what_a_plain_evaluation_gives() -> None:
     assert {program.batched for _, program in chosen} == {True, False}
     for seed, program in chosen:
         run_program(program, Circumstances.draw(Random(seed + 1)), seed, named=False)
+
+
+def test_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would call it sound that the fastest input, not the slowest one, decides on event time."""
+
+    def fastest(self: CombinedWatermark, index: int, timestamp: int) -> bool:
+        advanced = timestamp > self.current
+        self.current = max(self.current, timestamp)
+        return advanced
+
+    monkeypatch.setattr(CombinedWatermark, "watermark", fastest)
+    with pytest.raises(SimulationError, match="after watermark"):
+        for seed, program in programs():
+            run_program(program, Circumstances.draw(Random(seed + 1)), seed, named=False)
