@@ -27,6 +27,7 @@ from penstock.common import WatermarkStrategy
 from penstock.connectors.base.ranges import RangeSplit
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.plan.pickling import dump_level, load_level
+from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import AssignSplits
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
@@ -75,7 +76,7 @@ def slots() -> list[Slot]:
     env.execute("hops")
     (graph,) = executor.graphs
     levels = [load_level(dump_level(level)) for level in graph.levels("0" * 32)]
-    made = [Slot(level, 0, "hops", _now_ms, time.monotonic_ns) for level in levels]
+    made = [Slot(level, 0, Environment(_now_ms, time.monotonic_ns)) for level in levels]
     for slot in made:
         slot.open()
     made[0].handle(graph.sources[0].id, AssignSplits(Opaque([RangeSplit(0, 0, None)])))

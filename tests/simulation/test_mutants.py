@@ -22,17 +22,17 @@ from penstock.jobmaster.restarts import RestartDecision
 from penstock.jobmaster.results.held_back import HeldBack, HeldBackResults
 from penstock.runtime.network import output
 from penstock.runtime.network.alignment import AtLeastOnceAlignment
+from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, Element
 from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
-from penstock.runtime.task import task
+from penstock.runtime.task import checkpoints
+from penstock.runtime.task.checkpoints import TaskCheckpoints
 from penstock.runtime.task.events import TriggerCheckpoint
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.snapshot import KeyedChain
-from penstock.runtime.task.task import Task
-from penstock.runtime.task.vertex import EdgeInfo
 from penstock.runtime.time.timers import TimerQueue
 from penstock.runtime.time.watermarks import WatermarkValve
 from penstock.simulator import Circumstances, SimulationError, run_program, run_seed
@@ -120,7 +120,7 @@ def one_partitioner_for_all(patch: pytest.MonkeyPatch) -> None:
 
 def no_alignment(patch: pytest.MonkeyPatch) -> None:
     """EXACTLY_ONCE sets nothing aside."""
-    patch.setattr(task, "ExactlyOnceAlignment", AtLeastOnceAlignment)
+    patch.setattr(checkpoints, "ExactlyOnceAlignment", AtLeastOnceAlignment)
 
 
 def barrier_before_records(patch: pytest.MonkeyPatch) -> None:
@@ -294,13 +294,13 @@ def open_doors(patch: pytest.MonkeyPatch) -> None:
 
 def each_trigger_counts(patch: pytest.MonkeyPatch) -> None:
     """A source that is told of a checkpoint twice begins it twice."""
-    trigger = Task._trigger_checkpoint
+    trigger = TaskCheckpoints.trigger
 
-    def again(self: Task, event: TriggerCheckpoint) -> None:
+    def again(self: TaskCheckpoints, event: TriggerCheckpoint) -> None:
         self._last_triggered = 0
         trigger(self, event)
 
-    patch.setitem(task._HANDLERS, TriggerCheckpoint, again)
+    patch.setattr(TaskCheckpoints, "trigger", again)
 
 
 def savepoints_not_aligned(patch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,6 @@ ALLOWED: list[set[str]] = [
         "penstock.datastream.stream_execution_environment",
         "penstock.datastream.windowed_stream",
     },
-    # runtime/network, runtime/task: being removed.
-    {"penstock.runtime.network.output", "penstock.runtime.network.partitioners", "penstock.runtime.task.vertex"},
-    # runtime/operators, runtime/task: being removed.
-    {"penstock.runtime.operators.function", "penstock.runtime.task.context"},
     # spark/driver: being removed.
     {"penstock.spark.driver.class_archive", "penstock.spark.driver.pipelined_query", "penstock.spark.driver.session"},
     # state: being removed.

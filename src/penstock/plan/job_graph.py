@@ -14,9 +14,10 @@ from typing import Any
 from penstock.api.source import Source
 from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.plan.transformations import Chaining
-from penstock.runtime.network.partitioners import ForwardPartitioner
+from penstock.runtime.network.edge import EdgeInfo
+from penstock.runtime.network.partitioners import BroadcastPartitioner, ForwardPartitioner
 from penstock.runtime.operators.source import SourceOperator
-from penstock.runtime.task.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
+from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
 
 
 @dataclasses.dataclass
@@ -88,7 +89,7 @@ class JobGraph:
             self._add_combiners()
         self.vertices, self._vertex_of = self._fuse()
         self.edges: list[JobEdge] = []
-        for edge in self._edges:
+        for edge in self._in_reading_order():
             source, target = self._vertex_of[edge.source], self._vertex_of[edge.target]
             if source is not target:
                 self.edges.append(JobEdge(len(self.edges), source.id, target.id, edge))
@@ -112,6 +113,16 @@ class JobGraph:
         """The vertices that read from outside."""
         return [vertex for vertex in self.vertices if vertex.is_source]
 
+    def _in_reading_order(self) -> list[StreamEdge]:
+        """The edges in the order in which a batched task is to read them: it reads its input sorted by edge number.
+
+        An operator with a broadcast input must have seen all of it before the first record of another input. Between
+        key groups nothing is left to do, since rows of a broadcast carry no key group, and sort before those that do.
+        """
+        if not self.batched:
+            return self._edges
+        return sorted(self._edges, key=lambda edge: not isinstance(edge.partitioner, BroadcastPartitioner))
+
     def _add_combiners(self) -> None:
         """Insert a combiner before keyed exchanges whose target operator has one: it reduces what is sent."""
         next_id = max(self._nodes) + 1
@@ -124,10 +135,16 @@ class JobGraph:
                 source, id=next_id, name=combiner.name, operator=combiner, uid=f"{source.uid}/combine-{next_id}"
             )
             self._edges.append(StreamEdge(edge.source, next_id, ForwardPartitioner(), edge.tag))
-            self._edges[self._edges.index(edge)] = StreamEdge(next_id, edge.target, edge.partitioner)
+            self._edges[self._edges.index(edge)] = dataclasses.replace(edge, source=next_id, tag=None)
             next_id += 1
 
     def _may_chain(self, edge: StreamEdge, inputs: dict[int, list[StreamEdge]]) -> bool:
+        """Whether the target may run in the chain of the source.
+
+        Never if it has a second edge, to the same input or to another one: of two paths that meet in one operator, the
+        second would hand it a chunk while it still holds one of the first (`runtime/operators/operator.py`, Pausing).
+        It is the head of its own vertex then, which the task hands one work item at a time. Flink does the same.
+        """
         source, target = self._nodes[edge.source], self._nodes[edge.target]
         # A chained operator is called by its one predecessor, in the same task. So the edge must keep every record in
         # its subtask (forward, equal parallelism) and be the only input: with two inputs, the operator's watermark is
@@ -197,7 +214,15 @@ class JobGraph:
     def _info(self, edge: JobEdge, widths: tuple[int, ...]) -> EdgeInfo:
         source, target = self.vertices[edge.source], self.vertices[edge.target]
         return EdgeInfo(
-            edge.id, source.id, target.id, source.parallelism, target.parallelism, source.level, target.level, widths
+            edge.id,
+            source.id,
+            target.id,
+            source.parallelism,
+            target.parallelism,
+            source.level,
+            target.level,
+            widths,
+            edge.stream_edge.input_index,
         )
 
     def _spec(self, vertex: JobVertex, infos: dict[int, EdgeInfo]) -> VertexSpec:
@@ -210,7 +235,7 @@ class JobGraph:
                 if edge.source != node.id:
                     continue
                 if edge.target in position:
-                    links.append(ChainLink(edge.tag, operator=position[edge.target]))
+                    links.append(ChainLink(edge.tag, operator=position[edge.target], input_index=edge.input_index))
                 else:
                     links.append(ChainLink(edge.tag, edge=leaving[id(edge)].id))
             nodes.append(ChainNode(node.operator, node.uid if node.uid_is_users else "", links, node.uid))

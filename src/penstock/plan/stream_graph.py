@@ -50,12 +50,13 @@ class StreamNode:
 
 @dataclasses.dataclass
 class StreamEdge:
-    """Sends records of `source`, or of its side output `tag`, to `target`."""
+    """Sends records of `source`, or of its side output `tag`, to input `input_index` of `target`."""
 
     source: int
     target: int
     partitioner: Partitioner
     tag: OutputTag[Any] | None = None
+    input_index: int = 0
 
 
 class StreamGraph:
@@ -98,26 +99,32 @@ class StreamGraph:
             self.settings.buffer_timeout_ms if timeout is None else timeout,
             transformation,
         )
-        for input in transformation.inputs:
-            self._connect(input, transformation.id, None, None)
+        for index, input in enumerate(transformation.inputs):
+            self._connect(input, transformation.id, index, None, None)
 
     def _connect(
-        self, source: Transformation, target: int, partitioner: Partitioner | None, tag: OutputTag[Any] | None
+        self,
+        source: Transformation,
+        target: int,
+        input_index: int,
+        partitioner: Partitioner | None,
+        tag: OutputTag[Any] | None,
     ) -> None:
         """Resolve `source` to its operators.
 
         Of several partitionings in sequence, the one nearest to the target applies.
         """
         if isinstance(source, PartitionTransformation):
-            self._connect(source.inputs[0], target, partitioner or source.partitioner, tag)
+            self._connect(source.inputs[0], target, input_index, partitioner or source.partitioner, tag)
         elif isinstance(source, UnionTransformation):
             for input in source.inputs:
-                self._connect(input, target, partitioner, tag)
+                self._connect(input, target, input_index, partitioner, tag)
         elif isinstance(source, SideOutputTransformation):
             # Its input is an operator (DataStream.get_side_output checks that), so no other tag can be lost here.
-            self._connect(source.inputs[0], target, partitioner, source.tag)
+            self._connect(source.inputs[0], target, input_index, partitioner, source.tag)
         else:
-            self.edges.append(StreamEdge(source.id, target, self._partitioner(source.id, target, partitioner), tag))
+            chosen = self._partitioner(source.id, target, partitioner)
+            self.edges.append(StreamEdge(source.id, target, chosen, tag, input_index))
 
     def _partitioner(self, source: int, target: int, chosen: Partitioner | None) -> Partitioner:
         senders, receivers = self.nodes[source], self.nodes[target]

@@ -17,6 +17,7 @@ from penstock.plan.pickling import dump_level, load_level
 from penstock.plan.static_splits import assign_statically
 from penstock.runtime.network.buffer import RESULT_EDGE, SORT_PREFIX_BYTES, decode_header, decode_segments
 from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
@@ -107,7 +108,7 @@ class BatchedSimulation:
         """Process a slot like `spark/worker/batched_stage.py`; yields a description of each event."""
         spec = load_level(self._payloads[level])
         budget = self.circumstances.budget(self.clock)
-        slot = Slot(spec, index, "0", self.clock.now_ms, self.clock.read_ns, budget)
+        slot = Slot(spec, index, Environment(self.clock.now_ms, self.clock.read_ns, budget=budget))
         shrink_buffers(slot, self.circumstances)
         checks = TaskChecks()
         arrived = self.random.sample(input, len(input))

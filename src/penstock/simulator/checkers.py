@@ -14,11 +14,11 @@ from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.runtime.network.buffer import NO_KEY_GROUP, RESULT_EDGE, Header, decode_header, decode_segments
+from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
 from penstock.runtime.task.events import Acknowledge, DataEnded, Effect, Finished, Result, WriteSnapshot
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.task import Task
-from penstock.runtime.task.vertex import EdgeInfo
 
 ChannelId = tuple[int, int, int]
 """(edge, sender, target)"""
@@ -146,7 +146,7 @@ class ChannelChecks:
 
     def cut(self, checkpoint_id: int, task: Task, rows: list[tuple[int, bytes]]) -> None:
         """A task takes its snapshot: records sent by now, including `rows` in its outbox, are before the barrier."""
-        ours = {edge.info.id: edge for edge in task._edges}
+        ours = {edge.info.id: edge for edge in task.edges}
         for edge in ours.values():
             held = sum(len(accumulator.values) for accumulator in edge._accumulators)
             assert not held, f"{task.info} acknowledged {checkpoint_id} with {held} records not sent"
@@ -171,7 +171,7 @@ class ChannelChecks:
         """At the end of a job that ran to completion: a task has read all records sent to it."""
         sent = sum(self._channels[channel].records for channel in channels_of(task))
         read = task.chain.counters[0].records_in
-        assert not task._expected or read == sent, f"{task.info} read {read} records, its senders sent it {sent}"
+        assert not task.channels or read == sent, f"{task.info} read {read} records, its senders sent it {sent}"
 
 
 class CutChecks:
@@ -184,7 +184,7 @@ class CutChecks:
 
     def watch(self, slot: Slot, task: Task) -> None:
         """Check each snapshot of a task before its next event."""
-        ask = task._effect
+        ask = task.ask
 
         def effect(asked: Effect) -> None:
             if isinstance(asked, WriteSnapshot):
@@ -193,7 +193,7 @@ class CutChecks:
                 self._channels.cut(asked.snapshot.checkpoint_id, task, slot.outbox.rows)
             ask(asked)
 
-        task._effect = effect  # type: ignore[assignment,method-assign]
+        task.ask = effect  # type: ignore[assignment,method-assign]
 
     def _compare(self, task: Task, checkpoint_id: int, aligned: bool) -> None:
         channels = channels_of(task)
@@ -213,4 +213,4 @@ class CutChecks:
 
 def channels_of(task: Task) -> list[ChannelId]:
     """Return the channels that a task reads."""
-    return [(edge, sender, task.info.subtask) for edge, sender in task._expected]
+    return [(edge, sender, task.info.subtask) for edge, sender in task.channels]

@@ -196,8 +196,8 @@ class TightBudget(Budget):
 def shrink_buffers(slot: Any, circumstances: Circumstances) -> None:
     """Set the sizes of a slot's buffers and file chains to those of the run."""
     for task in slot.tasks.values():
-        for chain in task._snapshots._files:
+        for chain in task.snapshots.files:
             chain.growth_max = circumstances.growth_max
-        for edge in task._edges:
+        for edge in task.edges:
             edge._records_max = circumstances.buffer_records
             edge._buffer_bytes = circumstances.buffer_bytes

@@ -90,7 +90,8 @@ def evaluate(program: Program) -> Expected:
             exact = program.exact_time or program.batched
             streams[node.id] = [Part([], exact=exact, parallelism=program.node(node.inputs[0]).parallelism)]
         else:
-            streams[node.id] = [_operator(program, node, _merged(inputs[0], node.parallelism))]
+            parts = [part for stream in inputs for part in stream]
+            streams[node.id] = [_operator(program, node, _merged(parts, node.parallelism))]
     windows = [node for node in program.nodes if node.kind == "window"]
     return Expected(
         {node.id: streams[node.id][0] for node in program.sinks},
@@ -164,9 +165,9 @@ def _operator(program: Program, node: Node, input: Part) -> Part:
     if node.kind in _EACH:
         records = [(after, time) for record, time in input.records for after in _EACH[node.kind](node, record)]
         order = None if node.kind == "plain" or (node.kind == "rekey" and input.order == SPLIT_AND_KEY) else input.order
-        same_count = node.kind in ("map", "lambda", "rekey", "plain", "raise", "assign", "collect", "write")
+        same_count = node.kind in ("map", "lambda", "rekey", "plain", "raise", "assign", "connect", "collect", "write")
         part = _part(records, node.parallelism, input, order)
-        finals = input.finals if node.kind in ("lambda", "collect", "write") else None
+        finals = input.finals if node.kind in ("lambda", "connect", "collect", "write") else None
         count = input.count if same_count else part.count if input.exact else None
         return dataclasses.replace(part, count=count, finals=finals, again=_again(node, input.again))
     if node.kind == "reduce":
@@ -207,6 +208,7 @@ _EACH: dict[str, Callable[[Node, Record], Iterable[Record]]] = {
     "map": lambda node, record: [(*record[:3], record[3] + node.settings["amount"])],
     "lambda": lambda node, record: [record],
     "assign": lambda node, record: [record],
+    "connect": lambda node, record: [record],
     "collect": lambda node, record: [record],
     "write": lambda node, record: [record],
     "raise": lambda node, record: [record],

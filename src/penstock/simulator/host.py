@@ -15,6 +15,7 @@ from penstock.common.errors import PenstockError
 from penstock.plan.pickling import load_level
 from penstock.rpc.failures import describe
 from penstock.rpc.messages import Register, SlotFailed, SlotReport, ToTask
+from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
     AssignSplits,
     Cancel,
@@ -102,9 +103,10 @@ class SlotHost:
         budget = self._circumstances.budget(self._clock)
         level = load_level(self._payload)
         level.alignment_limits = self._circumstances.alignment_limits
-        self.slot = Slot(
-            level, self.id[1], "0", self._clock.now_ms, self._clock.read_ns, budget, self._stores(), MemorySpill
+        environment = Environment(
+            self._clock.now_ms, self._clock.read_ns, budget=budget, stores=self._stores(), open_spill=MemorySpill
         )
+        self.slot = Slot(level, self.id[1], environment)
         shrink_buffers(self.slot, self._circumstances)
         self._world.opening(self.slot)
         self.slot.restore(self._storage)

@@ -251,8 +251,8 @@ class _Recorder:
         self.watermarks.append(timestamp)
         return True
 
-    def status(self, active: bool) -> None:
-        pass  # the harness has a single input, which is never idle
+    def status(self, active: bool) -> bool:
+        return True  # the harness has a single input, which is never idle
 
     def _note(self, notes: list[tuple[Any, int | None]], values: Values, timestamps: Timestamps, where: str) -> None:
         times: list[Any] = [None] * len(values) if timestamps is None else timestamps

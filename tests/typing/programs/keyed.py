@@ -37,9 +37,7 @@ class Count(KeyedProcessFunction[str, Order, str]):
         self.count: ValueState[int] = runtime_context.get_state(ValueStateDescriptor("count"))
         self.items: ListState[str] = runtime_context.get_list_state(ListStateDescriptor("items"))
         self.prices: MapState[str, int] = runtime_context.get_map_state(MapStateDescriptor("prices"))
-        runtime_context.get_state(
-            "count"
-        )  # E: Argument 1 to "get_state" of "KeyedStateStore" has incompatible type "str"
+        runtime_context.get_state("count")  # E: Argument 1 to "get_state"
 
     def process_element(self, value: Order, ctx: KeyedProcessFunction.Context) -> Iterator[str]:
         assert_type(self.count.value(), int | None)

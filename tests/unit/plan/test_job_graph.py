@@ -7,9 +7,11 @@ import pytest
 from penstock.api.output_tag import OutputTag
 from penstock.common import WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
-from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.plan.transformations import OperatorTransformation
+from penstock.runtime.operators.operator import Operator
 
 PRINT = "Print to Std. Out"
 
@@ -186,3 +188,46 @@ def test_only_uids_of_users_are_shown(env) -> None:
     numbers(env).map(str).name("m").uid("mine").print()
     (spec,) = job(env).levels("job")[0].vertices
     assert [node.uid for node in spec.nodes] == ["", "mine", ""]
+
+
+class Both(Operator):
+    """An operator with two inputs, as connected streams will have."""
+
+    def process(self, values, timestamps):
+        return self.output.emit(values, timestamps)
+
+
+def connected(env, first, second) -> None:
+    """Reads `first` and `second` as its two inputs, and prints."""
+    both = OperatorTransformation(1000, "both", [first._transformation, second._transformation], Both("both"))
+    DataStream(env, both).print()
+
+
+def test_edges_name_the_input_that_they_lead_to(env) -> None:
+    """Records of one stream would be given to the function of the other."""
+    source = numbers(env)
+    connected(env, source.key_by(str), source.map(str).name("a").union(source.map(str).name("b")).rebalance())
+    graph = job(env)
+    infos = [info for level in graph.levels("job") for vertex in level.vertices for info, _ in vertex.inputs]
+    assert [(edge.partitioner, info.input_index) for edge, info in zip(graph.edges, infos, strict=True)] == [
+        ("HASH", 0),
+        ("REBALANCE", 1),
+        ("REBALANCE", 1),
+    ]
+
+
+def test_an_operator_with_two_inputs_begins_a_chain(env) -> None:
+    """A paused operator would be given a record of the one stream while it holds one of the other."""
+    source = numbers(env)
+    connected(env, source.map(str).name("a"), source.map(str).name("b"))
+    assert chains(job(env)) == {"numbers -> a -> b": 0, "both -> print": 1}
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_batch_reads_broadcast_edges_first(env, batched: bool) -> None:
+    """Records would be judged by rules that have not been read yet: the input is sorted by edge."""
+    source = numbers(env)
+    connected(env, source.rebalance(), source.broadcast())
+    assert [edge.partitioner for edge in job(env, batched).edges] == (
+        ["BROADCAST", "REBALANCE"] if batched else ["REBALANCE", "BROADCAST"]
+    )

@@ -62,8 +62,9 @@ class Rig:
         self.log.append(("watermark", timestamp))
         return not self.refuses
 
-    def status(self, active: bool) -> None:
+    def status(self, active: bool) -> bool:
         self.log.append(("status", active))
+        return True
 
     # What a test does.
 

@@ -7,6 +7,7 @@ import pytest
 from penstock.api.output_tag import OutputTag
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.inputs import inputs_of
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.process import ProcessOperator
 from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
@@ -39,6 +40,7 @@ class End(Operator):
 
     def status(self, active):
         self.log.append((self.name, "status", active))
+        return True
 
     def close(self):
         self.log.append(f"close {self.name}")
@@ -74,6 +76,25 @@ class Edge:
         self.log.append((self.name, element))
 
 
+class TwoInputs(End):
+    """Writes down on which input it was given what."""
+
+    def setup(self, context, output):
+        super().setup(context, output)
+        self.both = inputs_of(self, lambda values, _: self.took("first", values), self.process)
+
+    def inputs(self):
+        return self.both
+
+    def took(self, input, values):
+        self.log.extend((input, value) for value in values)
+        return True
+
+    def end_input(self, index=0):
+        self.log.append(("ends", index))
+        return True
+
+
 def chained(*nodes, edges=None, patient: bool = True, chunk_records: int = 1024) -> Chain:
     """A chain of (operator, *links); a link is an index, or a ChainLink."""
     chain = Chain(
@@ -82,7 +103,6 @@ def chained(*nodes, edges=None, patient: bool = True, chunk_records: int = 1024)
             for op, *links in nodes
         ]
     )
-    chain.connect(edges or {})
     budget = Budget(lambda: 0, step_ns=1 if patient else 0)
     budget.begin_step()
     budget.chunk_records = chunk_records
@@ -91,6 +111,7 @@ def chained(*nodes, edges=None, patient: bool = True, chunk_records: int = 1024)
         node.operator.setup(
             OperatorContext(info, node.operator.name, "", lambda: 0, budget, counters, KeyGroups(128)), outlet
         )
+    chain.connect(edges or {})
     return chain
 
 
@@ -222,3 +243,18 @@ def test_what_failed_to_open_is_closed_and_what_was_not_opened_is_not() -> None:
         chain.open()
     chain.close()
     assert log == ["open c", "open b", "close b", "close c"]
+
+
+def test_a_link_leads_to_one_input_of_an_operator_that_has_several() -> None:
+    """Rules would be taken for records, and event time of one stream for that of both."""
+    log: list = []
+    chain = chained((mapping(str), ChainLink(operator=1, input_index=1)), (TwoInputs("end", log),))
+    chain.head.process([1], None)
+    chain.head.watermark(5)
+    assert log == [("end", "1")], "the first input has no watermark yet"
+    chain.operators[1].inputs()[0].process(["x"], None)
+    chain.operators[1].inputs()[0].watermark(3)
+    assert log[1:] == [("first", "x"), ("end", "watermark", 3)]
+    for ending in chain.endings():
+        ending()
+    assert log[3:] == [("ends", 0), ("ends", 1)]

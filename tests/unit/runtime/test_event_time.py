@@ -76,7 +76,7 @@ class Reading:
 
     def reads(self, *results) -> list:
         self.source.script = list(results)
-        return self.rig.do(lambda: [self.rig.operator.poll() for _ in results][-1])
+        return self.rig.do(lambda: [self.rig.operator.poll(64) for _ in results][-1])
 
     def tick(self, now_ms: int) -> list:
         return self.rig.clock(now_ms)

@@ -20,6 +20,7 @@ from penstock.runtime.network.buffer import (
     decode_segments,
     encode,
 )
+from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, Element, LatencyMarker, Watermark
 from penstock.runtime.network.output import BUFFER_RECORDS_MAX, Outbox, OutputEdge
 from penstock.runtime.network.partitioners import (
@@ -31,7 +32,6 @@ from penstock.runtime.network.partitioners import (
 from penstock.runtime.task.budget import CHUNK_RECORDS_FIRST, Budget
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters, TaskCounters
-from penstock.runtime.task.vertex import EdgeInfo
 from penstock.state.key_groups import KeyGroups, key_group_of
 
 

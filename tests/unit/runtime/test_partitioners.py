@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.runtime.network import partitioners
-from penstock.runtime.network.output import Accumulator
+from penstock.runtime.network.accumulator import Accumulator
 from penstock.runtime.network.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from penstock.runtime.ids import SubtaskId
 from penstock.runtime.network.buffer import (
     NO_KEY_GROUP,
     PUSH,
@@ -16,16 +17,18 @@ from penstock.runtime.network.buffer import (
     decode_segments,
     encode,
 )
+from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import EndOfData
 from penstock.runtime.network.partitioners import RebalancePartitioner
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import CollectOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
+from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Finished, InputEnded, Result
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
-from penstock.runtime.task.vertex import ChainNode, EdgeInfo, LevelSpec, VertexSpec
+from penstock.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
 from penstock.simulator.storage import MemoryStorage
 from penstock.spark.worker.reports import reports_of
 from penstock.state.files import write_lists
@@ -46,7 +49,7 @@ def slot_of(*operators: Operator, index: int = 1, batched: bool = False, clock=l
         VertexSpec(n, f"vertex {n}", 2, 128, [ChainNode(op, "", [])], [(edges[n], RebalancePartitioner())], [])
         for n, op in enumerate(operators)
     ]
-    slot = Slot(LevelSpec("job", 1, WIDTHS, vertices, edges, batched), index, "run", lambda: 0, clock)
+    slot = Slot(LevelSpec("job", 1, WIDTHS, vertices, edges, batched), index, Environment(lambda: 0, clock))
     if opened:
         slot.open()
     return slot
@@ -87,7 +90,7 @@ def test_what_passes_through_is_relayed_untouched_and_always_the_same_way(sender
     rows = slot.outbox.take()
     assert {target for target, _ in rows} == {sender % WIDTHS[2]}
     assert [decode_header(row).sequence for _, row in rows] == [0, 1, 2, 3]
-    last = Slot(LevelSpec("job", 2, WIDTHS, [], {9: edge(9, 99, 3, 4)}, False), 0, "run", lambda: 0, lambda: 0)
+    last = Slot(LevelSpec("job", 2, WIDTHS, [], {9: edge(9, 99, 3, 4)}, False), 0, Environment(lambda: 0, lambda: 0))
     last.receive(rows[3][1])
     assert last.outbox.take() == [(3, rows[3][1])]
 
@@ -151,7 +154,7 @@ def test_batched_results_travel_as_rows_through_the_levels_behind() -> None:
     assert target == 1 % WIDTHS[2]
     assert decode_header(row).edge == RESULT_EDGE
     assert decode_segments(row) == [([(10, 1, ["x", "y"])], None)]
-    behind = Slot(LevelSpec("job", 3, WIDTHS, [], {}, True), 1, "run", lambda: 0, lambda: 0)
+    behind = Slot(LevelSpec("job", 3, WIDTHS, [], {}, True), 1, Environment(lambda: 0, lambda: 0))
     behind.receive(row)
     assert behind.outbox.take() == [(0, row)]
     slot.handle_all(InputEnded())
@@ -171,7 +174,7 @@ def test_what_a_task_reads_back_is_reported() -> None:
     file = finished(write_lists(storage, "f", [NamedList("positions", Redistribution.SPLIT, ["here", "there"])]))
     operators = [Given("a", 10), Given("b", 20)]
     slot = slot_of(*operators, opened=False)
-    slot.level.restore[0, 1] = {"": RestoredOperator(lists=[(file.path, file.lists[0])])}
+    slot.level.restore[SubtaskId(0, 1)] = {"": RestoredOperator(lists=[(file.path, file.lists[0])])}
 
     assert slot.restore(storage) == file.bytes
     assert operators[0].lists == {"positions": ["here", "there"]}

@@ -12,6 +12,7 @@ from penstock.common import Duration, WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, decode_header, decode_segments, encode
+from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import (
     CheckpointBarrier,
     EndOfData,
@@ -27,6 +28,7 @@ from penstock.runtime.operators.reduce import ReduceOperator
 from penstock.runtime.operators.sink import CollectOperator
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
+from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
     AbortCheckpoint,
     Acknowledge,
@@ -47,7 +49,7 @@ from penstock.runtime.task.events import (
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.task import TaskState
-from penstock.runtime.task.vertex import ChainLink, ChainNode, EdgeInfo, LevelSpec, VertexSpec
+from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.stores import MemorySpill
 
@@ -99,7 +101,7 @@ class Host:
             alignment_limits=alignment or AlignmentLimits(),
         )
         self.spilled: list[MemorySpill] = []
-        self.slot = Slot(level, 0, "run", lambda: self.now_ms, self.clock, open_spill=self.open_spill)
+        self.slot = Slot(level, 0, Environment(lambda: self.now_ms, self.clock, open_spill=self.open_spill))
         self.task = self.slot.tasks[1]
         self.slot.open()
         self.sequences = [0] * senders
@@ -481,7 +483,7 @@ def test_a_source_begins_a_checkpoint_between_its_records() -> None:
     host.handle(AssignSplits(Opaque([Split()]))).works()
     host.handle(TriggerCheckpoint(7, 500))
     script.script = [Records("s", [3], [3])]
-    host.task._source.poll_at_ms = host.now_ms
+    host.task.chain.head.poll_at_ms = host.now_ms
     host.works()
     assert host.left() == [1, 2, CheckpointBarrier(7, 500)]
     assert script.prepared == 7, "readers know which checkpoint their snapshot is for"

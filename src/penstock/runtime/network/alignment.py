@@ -1,8 +1,8 @@
-"""Barrier alignment: when does a task with several inputs take its part of a checkpoint?
+"""Barrier alignment: when does a task with several channels, of one input or of several, take a snapshot?
 
-`last` is the newest checkpoint taken or given up. A channel that has delivered barrier n is set aside: what it brings
+`last` is the newest checkpoint taken or aborted. A channel that has delivered barrier n is set aside: what it brings
 after n waits, in order, newer barriers and its end included; the rows below are for channels not set aside.
-Flink docs, "Stateful Stream Processing"; State Management paper, 3.2.
+Source: Flink docs, "Stateful Stream Processing"; State Management paper, 3.2.
 
     state        event on channel c               next         effects
     idle         barrier n, n > last              aligning n   set c aside; (*)
@@ -16,7 +16,7 @@ Flink docs, "Stateful Stream Processing"; State Management paper, 3.2.
     (*) aligning n, and all live channels have delivered n: snapshot n, last = n, replay, idle. A task that would set
     aside more than it may declines n, last = n, replay, idle.
     replay: set-aside items go through this table again, in order; barriers may be among them, so it is a loop over a
-    queue, not a recursion. What was set aside is whole buffers, which are looked into one at a time. AT_LEAST_ONCE sets
+    queue, not a recursion. What was set aside is whole buffers, which are decoded one at a time. AT_LEAST_ONCE sets
     nothing aside, so several checkpoints are counted at once, each by id; savepoints are aligned in that mode, too.
 """
 
@@ -33,7 +33,10 @@ NEWER = "a newer checkpoint began"
 
 
 class ExactlyOnceAlignment:
-    """Items of channels in; the same items out by `deliver`, with `snapshot` at the right place between them."""
+    """Items of channels in; the same items out by `deliver`, with `snapshot` at the right place between them.
+
+    A channel may be any hashable object. `decline` gets a checkpoint that can't be taken, and why.
+    """
 
     def __init__(
         self,
@@ -44,12 +47,14 @@ class ExactlyOnceAlignment:
         limits: AlignmentLimits | None = None,
         open_spill: Callable[[], SpillFile] | None = None,
     ) -> None:
+        # Those that have not ended: only their barriers are waited for.
         self._live = set(channels)
         self._deliver = deliver
         self._snapshot = snapshot
         self._decline = decline
         self._arrived: set[Hashable] = set()
         self._aside = SetAside(limits or AlignmentLimits(), open_spill)
+        # What is received or replayed goes through this one queue, so that nothing overtakes what waited.
         self._replaying: deque[tuple[Any, Any]] = deque()
         self._aborted: set[int] = set()
         self.current: CheckpointBarrier | None = None
@@ -61,21 +66,21 @@ class ExactlyOnceAlignment:
         self._drain()
 
     def receive_buffer(self, channel: Hashable, buffer: bytes) -> None:
-        """The next buffer of a channel: it is looked into when its turn has come."""
+        """The next buffer of a channel. It is decoded when its turn comes."""
         self._replaying.append((channel, Whole(buffer)))
         if len(self._replaying) == 1:
             self.go_on()
 
     @property
     def behind(self) -> bool:
-        """Whether buffers have to be looked into; until then, no more should be received."""
+        """Whether buffers wait to be decoded; until they are, no more should be received."""
         return bool(self._replaying)
 
     def go_on(self) -> None:
-        """Look into the next buffer."""
+        """Decode the next buffer that is not set aside, and deliver what it holds."""
         self._drain()
         while self._replaying:
-            # The next one has to be looked into: `_drain` goes as far as that.
+            # `_drain` stops at the first buffer, so this one is next.
             channel, buffer = self._replaying.popleft()
             if channel not in self._arrived:
                 self._replaying.extendleft(reversed([(channel, segment) for segment in buffer.segments()]))
@@ -89,7 +94,7 @@ class ExactlyOnceAlignment:
         self._aside.close()
 
     def abort(self, checkpoint_id: int) -> None:
-        """The coordinator gave this checkpoint up."""
+        """The coordinator aborted this checkpoint."""
         if self.current is not None and self.current.checkpoint_id == checkpoint_id:
             self._end_alignment(checkpoint_id)
             self._drain()
@@ -106,11 +111,12 @@ class ExactlyOnceAlignment:
         if self._aside.is_too_large:
             assert self.current is not None
             n = self.current.checkpoint_id
-            self._decline(n, f"{self._aside.bytes} bytes were set aside in its alignment, more than there may be")
+            limit = self._aside.bytes_max
+            self._decline(n, f"{self._aside.bytes} bytes were set aside in its alignment, the limit is {limit} bytes")
             self._end_alignment(n)
 
     def _drain(self) -> None:
-        """All up to the next buffer that has to be looked into."""
+        """Process all items up to the next buffer that is not decoded."""
         queue = self._replaying
         while queue and not isinstance(queue[0][1], (Whole, Spilled)):
             channel, item = queue.popleft()
@@ -129,7 +135,8 @@ class ExactlyOnceAlignment:
         if n <= self.last or n in self._aborted or (self.current is not None and n < self.current.checkpoint_id):
             return
         if self.current is not None and n > self.current.checkpoint_id:
-            # What was set aside has to go first. It may begin a newer alignment itself, so this barrier comes up again.
+            # What was set aside arrived earlier, so it goes first. It may hold a barrier that begins a newer alignment
+            # than this one, so this barrier goes through the table again after it.
             self._decline(self.current.checkpoint_id, NEWER)
             self._replaying.appendleft((channel, barrier))
             self._end_alignment(self.current.checkpoint_id)
@@ -153,7 +160,7 @@ class ExactlyOnceAlignment:
 
 
 class AtLeastOnceAlignment(ExactlyOnceAlignment):
-    """Barriers are counted, nothing is set aside: what overtakes a barrier is in the snapshot and comes again."""
+    """Barriers are counted, nothing is set aside: what overtakes a barrier is in the snapshot and is replayed."""
 
     def __init__(
         self,
@@ -187,7 +194,7 @@ class AtLeastOnceAlignment(ExactlyOnceAlignment):
 
     def _count(self) -> None:
         for n in sorted(self._pending):
-            # One of those before may have been a newer one's.
+            # A snapshot for a newer checkpoint may have removed it in this loop.
             if n in self._pending and self._live <= self._pending[n][1]:
                 for older in [m for m in self._pending if m < n]:
                     self._decline(older, NEWER)

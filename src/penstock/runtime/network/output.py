@@ -1,7 +1,7 @@
-"""Output edges of a subtask: records gathered per channel, pickled into buffers when full or when their time is over.
+"""Output edges of a subtask: records gathered per channel, pickled into buffers when full or when they time out.
 
-An accumulator gathers what goes to one channel (pipelined) or to one key group (batched, so that a task can finish a
-group before the next). How many records fill a buffer is learnt from the size of the last one.
+An accumulator gathers what goes to one channel (pipelined mode), or to one key group (batched mode, so that a task can
+finish a group before the next). How many records fill a buffer is estimated from the size of the last one.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, Segment, encode
+from penstock.runtime.network.accumulator import Accumulator
+from penstock.runtime.network.buffer import Header, encode
+from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import Element
 from penstock.runtime.network.partitioners import HashPartitioner, Partitioner
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.counters import TaskCounters
-from penstock.runtime.task.vertex import EdgeInfo
 from penstock.state.key_groups import KeyGroups, subtask_of
 
 if TYPE_CHECKING:
@@ -49,48 +50,6 @@ class Outbox:
         return rows
 
 
-class Accumulator:
-    """What waits to be sent to one channel. The lists live as long as it does: routes hold their `append`."""
-
-    __slots__ = (
-        "append_pair",
-        "append_value",
-        "closed_records",
-        "key_group",
-        "segments",
-        "sequence",
-        "target",
-        "timestamps",
-        "values",
-    )
-
-    def __init__(self, target: int, key_group: int = NO_KEY_GROUP) -> None:
-        self.target = target
-        self.key_group = key_group
-        self.sequence = 0
-        self.values: list[Any] = []
-        self.timestamps: list[int] = []
-        self.segments: list[Segment] = []
-        self.closed_records = 0
-        """How many records `segments` hold."""
-        self.append_value = self.values.append
-        self.append_pair = (self.values.append, self.timestamps.append)
-
-    def extend(self, values: list[Any], timestamps: list[int] | None) -> None:
-        """Append a whole chunk."""
-        self.values.extend(values)
-        if timestamps is not None:
-            self.timestamps.extend(timestamps)
-
-    def close_segment(self) -> None:
-        """What was gathered becomes a segment: an element follows it, or records of the other kind."""
-        if self.values:
-            self.segments.append((self.values[:], self.timestamps[:] if self.timestamps else None))
-            self.closed_records += len(self.values)
-            self.values.clear()
-            self.timestamps.clear()
-
-
 class OutputEdge:
     """One outgoing edge of one subtask."""
 
@@ -108,7 +67,7 @@ class OutputEdge:
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self.info = info
-        # A copy of its own: one partitioning of the program may lead to several targets.
+        # A copy, since it keeps state per edge, and one partitioning of the program may lead to several targets.
         self._partitioner = partitioner = copy.copy(partitioner)
         self._sender = sender
         self._outbox = outbox
@@ -157,7 +116,7 @@ class OutputEdge:
                 self._flush_full(accumulator)
         self.pending = True
         if self._batched:
-            # Key groups may be many: what all of them hold together is bounded too.
+            # There may be many key groups: what all of them hold together is bounded, too.
             self._held += len(values)
             if self._held >= _BUFFERS_HELD_MAX * records_max:
                 self.flush()
@@ -167,7 +126,7 @@ class OutputEdge:
     def element(self, element: Element) -> None:
         """An element to every channel, after the records before it. It leaves with its buffer.
 
-        Batched mode has none: rows are sorted there, and the end of the input says all that is to be said.
+        Batched mode has none: rows are sorted there, so elements would lose their place.
         """
         if self._batched:
             return
@@ -186,7 +145,7 @@ class OutputEdge:
         self.pending = True
 
     def flush(self) -> None:
-        """Everything that waits leaves now."""
+        """Send everything that waits."""
         if not self.pending:
             return
         for accumulator in self._accumulators:
@@ -197,7 +156,7 @@ class OutputEdge:
         self.pending = False
 
     def _close_segment(self, accumulator: Accumulator) -> None:
-        """An element, or records of the other kind, come next. What is closed may already be a buffer's worth."""
+        """An element, or records of the other kind, come next. What is closed may already fill a buffer."""
         accumulator.close_segment()
         if accumulator.closed_records >= self._records_max:
             self._send(accumulator, [], [])
@@ -229,7 +188,7 @@ class OutputEdge:
         except Exception as error:
             raise self._pickling_error(error, values) from error
         if len(buffer) > _OVERSIZE * self._buffer_bytes and records > 1 and len(segments) == 1:
-            # Records have become much larger than those before, and Spark keeps memory for the largest row it has seen.
+            # Records became much larger than those before, and Spark keeps memory for the largest row that it has seen.
             self._send_in_pieces(accumulator, len(buffer))
             return
         segments.clear()
@@ -256,7 +215,7 @@ class OutputEdge:
         assert self.operator is not None
         method = "key selector" if self._partitioner.keyed else "partitioner"
         for value in values:
-            # The loop that failed keeps no position, for speed. Selectors have no side effects: ask them again.
+            # The loop that failed keeps no position, for speed. Selectors have no side effects: call them again.
             try:
                 self._partitioner.probe(value)
             except Exception:

@@ -8,13 +8,11 @@ the same records to the same places.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from penstock.runtime.network.accumulator import Accumulator
 from penstock.state.key_groups import KeyGroups
 from penstock.state.keys import encode_key
-
-if TYPE_CHECKING:
-    from penstock.runtime.network.output import Accumulator
 
 _CACHED_ROUTES_MAX = 1_000_000
 
@@ -57,7 +55,7 @@ class ForwardPartitioner(Partitioner):
 
 
 class GlobalPartitioner(Partitioner):
-    """All records to the first subtask; the others learn of time and of the end."""
+    """All records to the first subtask; the others get only watermarks, barriers and the end."""
 
     ship_strategy = "GLOBAL"
 
@@ -179,7 +177,7 @@ class CustomPartitioner(Partitioner):
 
 
 class _Routes(dict[Any, Any]):
-    """key -> bound append, remembered; forgets all when it grows large."""
+    """A cache from key to bound append, emptied when it has grown large."""
 
     def __init__(self, find: Callable[[Any], Any]) -> None:
         super().__init__()
@@ -203,7 +201,7 @@ def _append_each(values: list[Any], timestamps: list[int] | None, chosen: Iterat
 
 
 def _linear_congruential(seed: int) -> Iterator[int]:
-    """32 random bits after another, by the constants of Knuth's MMIX: the same in every process and version."""
+    """Random integers of 32 bits, by the constants of Knuth's MMIX: the same in every process and Python version."""
     state = seed * 2862933555777941757 + 3037000493
     while True:
         state = (state * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF

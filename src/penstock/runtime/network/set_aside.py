@@ -15,10 +15,10 @@ class SpillFile(Protocol):
     """Scratch space on local disk, handed in by the host."""
 
     def write(self, data: bytes) -> int:
-        """Append; returns where it begins."""
+        """Append `data`; returns the offset at which it begins."""
 
     def read(self, offset: int, length: int) -> bytes:
-        """What was written there."""
+        """`length` bytes from `offset` on."""
 
     def close(self) -> None:
         """Remove it."""
@@ -34,7 +34,7 @@ class AlignmentLimits(msgspec.Struct, frozen=True):
 
 
 class Whole(NamedTuple):
-    """A buffer that nobody has looked into."""
+    """A buffer that is not decoded."""
 
     data: bytes
 
@@ -51,7 +51,7 @@ class Spilled(NamedTuple):
     length: int
 
     def segments(self) -> list[Any]:
-        """What it holds. It is read once."""
+        """What it holds. May be called once."""
         return decode_segments(self.owner.unspill(self.offset, self.length))
 
 
@@ -60,6 +60,7 @@ class SetAside:
 
     def __init__(self, limits: AlignmentLimits, open_spill: Callable[[], SpillFile] | None) -> None:
         self.bytes = 0
+        self.bytes_max = limits.bytes_max
         self._limits = limits
         self._open_spill = open_spill
         self._items: deque[tuple[Hashable, Any]] = deque()
@@ -68,28 +69,28 @@ class SetAside:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether the alignment has to end."""
-        return self.bytes > self._limits.bytes_max
+        """Whether more is set aside than `bytes_max`: the alignment must end."""
+        return self.bytes > self.bytes_max
 
     def append(self, channel: Hashable, item: Any) -> None:
-        """One more."""
+        """Set an item of a channel aside, behind those before."""
         if isinstance(item, Whole):
             self.bytes += len(item.data)
             if self.bytes > self._limits.memory_bytes and self._open_spill is not None:
                 item = self._spilled(item.data)
         elif isinstance(item, Spilled):
-            # It was on its way when a newer barrier came.
+            # It was being replayed when the barrier of a newer checkpoint set its channel aside once more.
             self.bytes += item.length
         self._items.append((channel, item))
 
     def take(self) -> deque[tuple[Hashable, Any]]:
-        """All of it, in order; what is on disk stays there until it is looked into."""
+        """All of it, in order; what is on disk stays there until it is decoded."""
         items, self._items = self._items, deque()
         self.bytes = 0
         return items
 
     def unspill(self, offset: int, length: int) -> bytes:
-        """Bytes that were spilled, once."""
+        """Read bytes that were spilled; the file is removed when all have been read."""
         assert self._file is not None
         data = self._file.read(offset, length)
         self._on_disk -= 1
@@ -98,7 +99,7 @@ class SetAside:
         return data
 
     def close(self) -> None:
-        """Give up what is on disk."""
+        """Remove what is on disk."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,4 +1,4 @@
-"""Where event time begins: chunks go out in pieces, and after each piece what its records said about time.
+"""The origin of event time: chunks go out in pieces, and after each piece the watermark that its records generated.
 
 A watermark must never overtake the records before it. So after a piece at which the chain paused, nothing is handed on
 until the operator is resumed: by then everything after it in the chain has caught up.
@@ -22,22 +22,22 @@ class EventTimeOrigin(Operator):
     _time_ended = False
 
     def advance(self) -> None:
-        """A piece has gone out: announce what became of event time."""
+        """A piece has gone out: announce the watermark and status that follow from it."""
         raise NotImplementedError
 
     def pieces_done(self) -> None:
-        """The whole chunk has gone out: announce what that means for event time."""
+        """The whole chunk has gone out: announce the watermark and status that follow from it."""
 
     def announce_watermark(self, timestamp: int) -> None:
         """To be handed on as soon as everything before it has gone out."""
         self._watermark = timestamp
 
     def announce_status(self, active: bool) -> None:
-        """To be handed on: an awakening before the watermark, idleness after it."""
+        """To be handed on: activity before the watermark, idleness after it."""
         self._status = active
 
     def emit_pieces(self, pieces: Iterator[tuple[Values, Timestamps]]) -> bool:
-        """Send a chunk, cut where the watermark generator spoke."""
+        """Send a chunk, cut where the watermark generator emitted."""
         self._pieces = pieces
         return self.resume()
 
@@ -68,7 +68,7 @@ class EventTimeOrigin(Operator):
                 return False
         if self._status is False:
             self._status = None
-            self._set_active(False)
+            return self._set_active(False)
         return True
 
     def hand_on_or_pause(self) -> bool:
@@ -82,10 +82,12 @@ class EventTimeOrigin(Operator):
         self.context.counters.watermark = MAX_TIMESTAMP
         return self.output.watermark(MAX_TIMESTAMP)
 
-    def _set_active(self, active: bool) -> None:
-        if active is not self._active:
-            self._active = active
-            self.output.status(active)
+    def _set_active(self, active: bool) -> bool:
+        """Only idleness may return False: it may let event time advance where this stream meets another one."""
+        if active is self._active:
+            return True
+        self._active = active
+        return self.output.status(active)
 
     def _pause(self) -> bool:
         self.paused = True

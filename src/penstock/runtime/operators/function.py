@@ -1,4 +1,4 @@
-"""A user's function as operators see it: a callable, the name of the method it stands for, and its life cycle."""
+"""A user's function as operators see it: a callable, the name of its method in errors, and its life cycle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class UserFunction:
 
     def __init__(self, function: Any, method: str) -> None:
         self.instance = function
-        # What can be called and has no `open` is called, whatever methods it has: numpy's ufuncs have a `reduce`.
+        # A callable without `open` is called itself, whatever methods it has: numpy's ufuncs have a `reduce`.
         self.is_plain = callable(function) and not (hasattr(function, "open") and hasattr(function, method))
         self.method = _name_of(function) if self.is_plain else f"{type(function).__name__}.{method}"
         self._method = method
@@ -27,7 +27,7 @@ class UserFunction:
 
     @property
     def call(self) -> Callable[..., Any]:
-        """What to call for a record."""
+        """The callable for a record."""
         return self.instance if self.is_plain else getattr(self.instance, self._method)  # type: ignore[no-any-return]
 
     def named(self, method: str) -> str:
@@ -51,11 +51,11 @@ class UserFunction:
                 raise context.user_error(error, self.named("open")) from error
 
     def snapshot_state(self, context: OperatorContext, checkpoint_id: int, timestamp_ms: int) -> None:
-        """Let the function put its operator state in order, if it keeps any."""
+        """Call the user's `snapshot_state`, if there is one."""
         self._call_if_there(context, "snapshot_state", lambda: StateSnapshotContext(checkpoint_id, timestamp_ms))
 
     def checkpoint_complete(self, context: OperatorContext, checkpoint_id: int) -> None:
-        """Tell the function, if it wants to hear."""
+        """Call the user's `notify_checkpoint_complete`, if there is one."""
         self._call_if_there(context, "notify_checkpoint_complete", lambda: checkpoint_id)
 
     def _call_if_there(self, context: OperatorContext, method: str, argument: Callable[[], Any]) -> None:

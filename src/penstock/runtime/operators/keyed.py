@@ -1,4 +1,4 @@
-"""What all operators on keyed streams share: the key of each record, state and timers per key, the firing of timers."""
+"""What operators on keyed streams have in common: keys of records, state and timers per key, the firing of timers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class KeyedOperator(Operator):
     """Base of keyed operators. Subclasses give `process` and `fire`."""
 
     backend_type: Callable[[Callable[[], int]], HeapKeyedBackend] = HeapKeyedBackend
-    """Makes what keeps the operator's state."""
+    """Makes the backend of the operator's state."""
     timer_method = "on_timer"
-    """How errors name the method of the user's that a timer calls."""
+    """How errors name the user's method that a timer calls."""
 
     def __init__(self, name: str, key_selector: Callable[[Any], Any]) -> None:
         super().__init__(name)
@@ -52,11 +52,14 @@ class KeyedOperator(Operator):
         self._then: Callable[[], bool] | None = None
         self._fired: tuple[int, Iterator[Any]] | None = None
 
-    def keys_of(self, values: Values) -> list[Any]:
-        """The key of each value. Raises UserFunctionError naming the value on which the selector failed."""
+    def keys_of(self, values: Values, key_selector: Callable[[Any], Any] | None = None) -> list[Any]:
+        """The key of each value, by `key_selector` if given (operators with several keyed inputs have several).
+
+        Raises UserFunctionError naming the value on which the selector failed.
+        """
         rest = iter(values)
         try:
-            return list(map(self.key_selector, rest))
+            return list(map(key_selector or self.key_selector, rest))
         except Exception as error:
             raise self.context.user_error(error, "key selector", values[positions_taken(values, rest)]) from error
 
@@ -72,7 +75,7 @@ class KeyedOperator(Operator):
         return self.or_housekeeping(self.timers.processing_time.next_timestamp())
 
     def or_housekeeping(self, at_ms: int | None) -> int | None:
-        """That moment, or an earlier one at which there is state to free."""
+        """That time (ms), or an earlier one at which expired state is to be freed."""
         house_ms = self.backend.housekeeping_at_ms()
         return at_ms if house_ms is None else house_ms if at_ms is None else min(at_ms, house_ms)
 
@@ -90,7 +93,7 @@ class KeyedOperator(Operator):
         return self._fire_until([event_time, processing_time, event_time], self.forget_key_group)
 
     def forget_key_group(self) -> bool:
-        """All of the group has fired: its state goes."""
+        """All timers of the group have fired: drop its state."""
         self.backend.clear()
         self.timers.watermark = MIN_TIMESTAMP
         self.ending_key_group = False
@@ -111,7 +114,7 @@ class KeyedOperator(Operator):
     def dispose(self) -> None:
         self.backend.close()
 
-    def fold(self) -> bool:
+    def compact(self) -> bool:
         return self.backend.fold(FREED_ENTRIES)
 
     def resume(self) -> bool:
@@ -132,7 +135,7 @@ class KeyedOperator(Operator):
             if not self._gather_fired(domain, until, outputs, times, budget.chunk_records):
                 self._rounds.pop(0)
             if not ((not outputs or emit_tagged(output, outputs, times)) and budget.go_on()):
-                # Also after the last round: what follows (the watermark) must not overtake what the chain still holds.
+                # Also after the last round: the watermark that follows must not overtake what the chain still holds.
                 self.paused = True
                 return False
         then, self._then = self._then, None
@@ -165,7 +168,7 @@ class KeyedOperator(Operator):
                 return True
 
     def _results_of(self, fired: Iterable[Any], timestamp: int) -> Iterator[Any]:
-        """What a timer emits, its failures told as the user's. One for each timer: to drop it closes `fired`."""
+        """What a timer emits; failures become the user's. A generator per timer, so that dropping it closes `fired`."""
         try:
             yield from fired
         except Exception as error:
@@ -192,8 +195,8 @@ class KeyedTimerService(TimerService):
         return self._timers.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        # At the end of a key group in batched mode processing time is over: a timer that always sets the next would
-        # never let it end.
+        # At the end of a key group in batched mode processing time is over: a timer that always registers the next one
+        # would keep the group from ending.
         if not self._operator.ending_key_group:
             self._timers.processing_time.register(timestamp, self._backend.key)
 

@@ -10,7 +10,7 @@ next step. Nothing new is given to an operator while it, or one after it in the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -32,13 +32,30 @@ class Output(Protocol):
         """Hand on a chunk. False: stop for now."""
 
     def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
-        """Hand a chunk to a side output; dropped if nobody reads it."""
+        """Hand a chunk to a side output; it is dropped if the side output is not read."""
 
     def watermark(self, timestamp: int) -> bool:
         """Hand on a watermark (ms)."""
 
-    def status(self, active: bool) -> None:
-        """Hand on whether this stream takes part in event time."""
+    def status(self, active: bool) -> bool:
+        """Hand on whether this stream takes part in event time. False: stop for now."""
+
+
+class Input(Protocol):
+    """One input of an operator, for what feeds it: channels of the task, or the operator before it in the chain."""
+
+    @property
+    def process(self) -> Callable[[Values, Timestamps], bool]:
+        """Takes a chunk."""
+
+    def watermark(self, timestamp: int) -> bool:
+        """Event time on this input reached `timestamp` (ms)."""
+
+    def status(self, active: bool) -> bool:
+        """This input became idle or active."""
+
+    def end_input(self) -> bool:
+        """No more records come on this input."""
 
 
 class Operator:
@@ -59,20 +76,29 @@ class Operator:
     def open(self) -> None:
         """Called once before the first record: the place of the user's own `open`."""
 
+    def inputs(self) -> Sequence[Input]:
+        """Its inputs, after `setup`. An operator with one input is that input itself."""
+        return (self,)
+
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         """Take a chunk."""
         raise NotImplementedError
 
     def watermark(self, timestamp: int) -> bool:
-        """Event time reached `timestamp` (ms): act on it, then hand it on."""
+        """Event time, over all inputs, reached `timestamp` (ms): act on it, then hand it on."""
+        self.context.counters.watermark = timestamp
         return self.output.watermark(timestamp)
 
-    def status(self, active: bool) -> None:
-        """The input turned idle or active: hand it on."""
-        self.output.status(active)
+    def status(self, active: bool) -> bool:
+        """The stream became idle (all of its inputs are) or active: hand it on."""
+        return self.output.status(active)
+
+    def end_input(self, index: int = 0) -> bool:
+        """No more records come on input `index`. After the last of them, `finish` follows."""
+        return True
 
     def wake_at_ms(self) -> int | None:
-        """The next processing time at which `processing_time` is to be called, if any."""
+        """The next processing time (ms) at which to call `processing_time`; None: none."""
         return None
 
     def processing_time(self, now_ms: int) -> bool:
@@ -80,15 +106,15 @@ class Operator:
         return True
 
     def finish(self) -> bool:
-        """No more records come: emit what was held back."""
+        """No more records come on any input: emit what was held back."""
         return True
 
     def end_key_group(self) -> bool:
-        """Batched mode: all records of a key group have been seen. Fire all its timers, then forget its state."""
+        """Batched mode: all records of a key group have been processed. Fire its timers, then clear its state."""
         return True
 
     def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
-        """A barrier has come, and state is about to be frozen. Returns what a sink has committed on completion."""
+        """A barrier has arrived, and state is about to be frozen. Returns what a sink commits on completion."""
         return []
 
     def keyed_tables(self) -> dict[str, Table]:
@@ -100,19 +126,19 @@ class Operator:
         return {}
 
     def restored_table(self, name: str, schema: str) -> Table | None:
-        """Where a snapshot's keyed state of that name goes, before `open`; None: the operator has none."""
+        """The table into which keyed state of that name is restored, before `open`; None: there is none."""
         return None
 
     def keyed_backend(self) -> HeapKeyedBackend | None:
-        """What keeps its keyed state; None: it has none."""
+        """The backend of its keyed state; None: it has none."""
         return None
 
     def lists(self) -> list[NamedList]:
-        """Its operator state: lists by name, and how their items are shared out after a restart."""
+        """Its operator state: lists by name, and how their items are redistributed on restore."""
         return self.context.operator_states.lists()
 
     def restore_lists(self, lists: dict[str, list[Any]], schemas: dict[str, str]) -> None:
-        """Operator state from a snapshot, and the kinds and types of it, before `open`."""
+        """Restore operator state and its schemas (kinds and types), before `open`."""
         self.context.operator_states.restore(lists, schemas)
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -120,26 +146,26 @@ class Operator:
         for function in self.context.functions:
             function.checkpoint_complete(self.context, checkpoint_id)
 
-    def fold(self) -> bool:
-        """Do a little of the work that a snapshot has left behind. False: there is none."""
+    def compact(self) -> bool:
+        """Merge a little of what a snapshot has left behind in layers. False: there is nothing left to merge."""
         return False
 
     def combiner(self) -> Operator | None:
-        """Batched mode: an operator that thins out what is sent to this one, if its semantics allow one."""
+        """Batched mode: an operator that combines records before they are sent to this one; None: it can't be done."""
         return None
 
     def resume(self) -> bool:
-        """Go on with what was paused."""
+        """Continue with the work that was left when the operator paused."""
         raise AssertionError(f"{self.name} was resumed but never pauses")
 
     def close(self) -> None:
-        """Called once at the very end, also after a failure or a cancel: the place of the user's own `close`."""
+        """Called once at the very end, also after a failure or a cancellation: the place of the user's `close`."""
 
     def dispose(self) -> None:
         """Called once when all operators of the chain are closed: releases what holds state."""
 
 
 def positions_taken(values: Sequence[Any], rest: Any) -> int:
-    """Index of the element of `values` that its list iterator `rest` gave last: which one a function failed on."""
+    """Index of the element that `rest`, a list iterator over `values`, gave last: the one a function failed on."""
     left: int = rest.__length_hint__()
     return len(values) - left - 1

@@ -1,7 +1,7 @@
-"""Process functions, keyed or not: the loop that most jobs spend their time in.
+"""Process functions, keyed or not: the loop in which most jobs spend their time.
 
-Per record: the key is set, the function is called, its generator is drained into the chunk that goes out. All else is
-paid per chunk. Two loops, with and without timestamps, since most records of a stream are of one kind.
+Per record: the key is set, the function is called, its generator is drained into the chunk that goes out. Everything
+else costs time per chunk only. There are two loops, with and without timestamps, since a stream has one or the other.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class KeyedProcessOperator(KeyedOperator):
         self._values, self._timestamps = values, timestamps
         self._keys = self.keys_of(values)
         self._rest = iter(values)
-        # The value is taken last: when the function fails, `_rest` tells on which.
+        # The value is taken last: when the function fails, `_rest` shows which one it was.
         self._work = zip(self._keys, self._rest) if timestamps is None else zip(self._keys, timestamps, self._rest)  # noqa: B905
         self._processing = True
         return self._go_on_processing()
@@ -185,9 +185,9 @@ class KeyedProcessOperator(KeyedOperator):
 
 
 def _rest_of(results: Any) -> Iterator[Any] | None:
-    """What a loop over `results` that stopped half way has still to see; None if it has to run to its end.
+    """What is left of `results` after a loop over it stopped half way; None: the loop must run to its end.
 
-    A generator goes on where it stopped. A list would start again from its first element, but it is finite and there.
+    A generator continues where it stopped. A list would start again from its first element, but it is finite.
     """
     return results if hasattr(results, "__next__") else None
 
@@ -236,10 +236,6 @@ class ProcessOperator(FunctionOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._ctx = PlainContext(TimesOnly(context))
-
-    def watermark(self, timestamp: int) -> bool:
-        self.context.counters.watermark = timestamp
-        return super().watermark(timestamp)
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         self._values, self._timestamps = values, timestamps
@@ -296,7 +292,7 @@ class InKeyContext:
         self.kind = kind
 
     def __getattr__(self, name: str) -> Any:
-        # What the function has beside its own methods: it may keep operator state, or hear of checkpoints.
+        # Further methods of the function: it may keep operator state, or be notified of checkpoints.
         if name in ("initialize_state", "snapshot_state", "notify_checkpoint_complete"):
             return getattr(self.function.instance, name)
         raise AttributeError(name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.state.layers import LayeredTable
 
 REDUCED_TABLE = "(reduce)"
-"""key -> reduced value. The brackets keep it apart from states that the user's function names."""
+"""key -> reduced value. States that users name have no brackets."""
 
 _ABSENT = object()
 _COMBINED_KEYS_MAX = 50_000
@@ -42,7 +42,7 @@ class ReduceOperator(KeyedOperator):
         return CombineOperator(f"{self.name} (combine)", self.key_selector, self.function)
 
     def open(self) -> None:
-        # Without keyed state, as in Flink: a reduce function is not asked key by key.
+        # Without keyed state, as in Flink: a reduce function is not called with a current key.
         self.function.open(self.context)
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any
 
 
 class CombineOperator(Operator):
-    """Batched mode: reduces what a sender has of each key before it is sent. Holds a bounded number of keys."""
+    """Batched mode: reduces records of each key before they are sent. Holds a bounded number of keys."""
 
     def __init__(self, name: str, key_selector: Callable[[Any], Any], function: UserFunction) -> None:
         super().__init__(name)
@@ -104,7 +104,7 @@ class CombineOperator(Operator):
         self.function.close(self.context)
 
     def _settle_totals(self) -> None:
-        """Put the totals of sums where the other reduced values are."""
+        """Move totals of sums into the table of reduced values."""
         for key, total in self._totals.items():
             self._table[key] = self.function.instance.put(self._table[key], total)
         self._totals.clear()

@@ -1,4 +1,4 @@
-"""Side outputs: a process function yields `(tag, value)` beside its plain values; here the two are told apart."""
+"""Side outputs: a process function yields `(tag, value)` beside its plain values; here they are separated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.runtime.operators.operator import Output, Timestamps, Values
 def emit_tagged(output: Output, values: Values, timestamps: Timestamps) -> bool:
     """Emit a chunk in which pairs of an OutputTag and a value go to that side output.
 
-    As long as no OutputTag was ever made in this process, none can be in the chunk and nothing is looked at.
+    While no OutputTag has been made in this process, none can be in the chunk, and values are not inspected.
     """
     if not tags_exist():
         return output.emit(values, timestamps)

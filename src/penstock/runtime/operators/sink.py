@@ -1,4 +1,4 @@
-"""The sink of a chain: hands chunks to its writer, and what the writer prepared to whoever commits it."""
+"""The sink of a chain: hands chunks to its writer, and committables of the writer to the committer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 WRITER = "(sink) writer"
-"""Name of the state that holds what writers want to be given back."""
+"""Name of the state in which a writer's own state is kept."""
 
 
 class SinkOperator(Operator):
@@ -36,16 +36,16 @@ class SinkOperator(Operator):
     def open(self) -> None:
         context = WriterOfSubtask(self.context)
         if self._restored:
-            with self._telling("restore_writer"):
+            with self._errors_named("restore_writer"):
                 self.writer = self.sink.restore_writer(context, self._restored)
             self._restored = []
             return
-        with self._telling("create_writer"):
+        with self._errors_named("create_writer"):
             self.writer = self.sink.create_writer(context)
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         assert self.writer is not None
-        with self._telling("write"):
+        with self._errors_named("write"):
             self.writer.write_chunk(values, timestamps)
         return self.context.budget.go_on()
 
@@ -58,17 +58,17 @@ class SinkOperator(Operator):
 
     def processing_time(self, now_ms: int) -> bool:
         assert self.writer is not None
-        with self._telling("on_wake"):
+        with self._errors_named("on_wake"):
             self.writer.on_wake(now_ms)
         return True
 
     def finish(self) -> bool:
         assert self.writer is not None
-        with self._telling("flush"):
+        with self._errors_named("flush"):
             self.writer.flush(end_of_input=True)
             committables = self.writer.prepare_commit()
         if self.context.info.checkpointing:
-            # A last checkpoint is to come.
+            # They go with the last checkpoint, which follows the end of data.
             self._committables = committables
         elif committables:
             assert self.context.deliver_result is not None
@@ -81,14 +81,14 @@ class SinkOperator(Operator):
         self._checkpoint_id = checkpoint_id
         committables, self._committables = self._committables, []
         if not self._finished:
-            with self._telling("prepare_commit"):
+            with self._errors_named("prepare_commit"):
                 self.writer.flush(end_of_input=False)
                 committables = self.writer.prepare_commit()
         return committables
 
     def lists(self) -> list[NamedList]:
         assert self.writer is not None
-        with self._telling("snapshot_state"):
+        with self._errors_named("snapshot_state"):
             items = self.writer.snapshot_state(self._checkpoint_id)
         return [NamedList(WRITER, Redistribution.SPLIT, items)] if items else []
 
@@ -97,17 +97,17 @@ class SinkOperator(Operator):
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         assert self.writer is not None
-        with self._telling("notify_checkpoint_complete"):
+        with self._errors_named("notify_checkpoint_complete"):
             self.writer.notify_checkpoint_complete(checkpoint_id)
 
     def close(self) -> None:
         if self.writer is not None:
-            with self._telling("close"):
+            with self._errors_named("close"):
                 self.writer.close()
 
     @contextlib.contextmanager
-    def _telling(self, method: str) -> Iterator[None]:
-        """An error of the sink comes with the operator's name."""
+    def _errors_named(self, method: str) -> Iterator[None]:
+        """Errors of the sink name the operator and the method."""
         try:
             yield
         except Exception as error:

@@ -10,7 +10,7 @@ from penstock.api.source import END_OF_INPUT, Nothing, Records, Source, SourceRe
 from penstock.common.errors import SourceError
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin
-from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
+from penstock.runtime.operators.operator import Input, Timestamps, Values, positions_taken
 from penstock.runtime.time.event_time import EventTime
 from penstock.runtime.time.watermarks import WatermarkValve
 from penstock.state.handles import Redistribution
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
     from penstock.runtime.task.context import OperatorContext
 
-_FIRST_RECORDS = 64
 _BATCHED_RECORDS = 256
 _NO_SPLIT = "no split yet"
 SPLITS = "(source) splits"
@@ -28,7 +27,7 @@ SPLITS = "(source) splits"
 
 
 class SourceOperator(EventTimeOrigin):
-    """Head of a source vertex. `poll` takes the place of `process`."""
+    """Head of a source vertex. It has no inputs; `poll` takes the place of `process`."""
 
     reader: SourceReader[Any]
 
@@ -49,9 +48,8 @@ class SourceOperator(EventTimeOrigin):
         self._next_ms = context.now_ms() + self._interval_ms
         self.poll_at_ms: int | None = context.now_ms()
         self.ended = False
-        self.records_max = _FIRST_RECORDS
-        """So many records a poll may bring: the task sees to it that they do not take too long."""
         self.polled_records = 0
+        """How many records the last poll brought."""
         self._restored: list[Any] = []
 
     def open(self) -> None:
@@ -85,7 +83,7 @@ class SourceOperator(EventTimeOrigin):
 
     @contextlib.contextmanager
     def _errors_named(self, method: str) -> Iterator[None]:
-        """Failures of the reader say which source and subtask it was, and what it could not read."""
+        """Failures of the reader name the source, the subtask and what could not be read."""
         try:
             yield
         except SourceError as error:
@@ -111,10 +109,14 @@ class SourceOperator(EventTimeOrigin):
             self.reader.no_more_splits()
         self.poll_at_ms = self.context.now_ms()
 
-    def poll(self) -> bool:
+    def inputs(self) -> Sequence[Input]:
+        return ()
+
+    def poll(self, records_max: int) -> bool:
         """Read one chunk and emit it. False: stop for now; `ended` and `poll_at_ms` say how to go on."""
+        self.polled_records = 0
         with self._errors_named("reader.poll"):
-            result = self.reader.poll(self._poll_max())
+            result = self.reader.poll(self._poll_max(records_max))
         if isinstance(result, Nothing):
             self.poll_at_ms = result.retry_at_ms
             return False
@@ -128,11 +130,11 @@ class SourceOperator(EventTimeOrigin):
         self.context.counters.records_in += len(result.values)
         return self.emit_pieces(self._stamped(result) if result.values else iter(()))
 
-    def _poll_max(self) -> int:
+    def _poll_max(self, records_max: int) -> int:
         """In batched mode always the same: a task that runs twice has to read its splits in the same order."""
         if self.context.info.batched:
             return _BATCHED_RECORDS
-        return min(self.records_max, self.context.budget.chunk_records)
+        return min(records_max, self.context.budget.chunk_records)
 
     def _time_of(self, split_id: str) -> EventTime:
         """Event time of a split; from the first call on it counts for the watermark."""

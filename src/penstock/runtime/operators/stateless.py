@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FunctionOperator(Operator):
-    """An operator around one user's function: its life cycle, and how its failures are told."""
+    """An operator around one user's function: its life cycle, and its failures."""
 
     def __init__(self, name: str, function: UserFunction) -> None:
         super().__init__(name)
@@ -39,7 +39,7 @@ class FunctionOperator(Operator):
 
 
 class MapOperator(FunctionOperator):
-    """One value in, one out."""
+    """Emits one value for each."""
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         rest = iter(values)
@@ -114,7 +114,7 @@ class FlatMapOperator(FunctionOperator):
                 if results is None:
                     continue
                 if type(results) is list:
-                    # It is there already, and finite: taken over in one go, for a fifth of the loop's price.
+                    # It is complete and finite: taking it over at once costs a fifth of the loop below.
                     gathered.extend(results)
                     self._fill(times, gathered)
                     if len(gathered) >= limit:

@@ -1,6 +1,6 @@
-"""assign_timestamps_and_watermarks in the middle of a stream: event time starts anew here.
+"""assign_timestamps_and_watermarks in the middle of a stream: timestamps and watermarks are assigned again here.
 
-Watermarks from upstream are ignored, but for the last one: it ends event time. Source: Flink docs, "Generating
+Watermarks from upstream are ignored, except for the last one, which ends event time. Source: Flink docs, "Generating
 Watermarks", Using Watermark Strategies.
 """
 
@@ -49,8 +49,9 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
     def watermark(self, timestamp: int) -> bool:
         return self.end_time() if timestamp == MAX_TIMESTAMP else True
 
-    def status(self, active: bool) -> None:
-        """Ignored: whether this stream is idle is for its own strategy to say."""
+    def status(self, active: bool) -> bool:
+        """Ignored: this operator's own strategy decides whether the stream is idle."""
+        return True
 
     def wake_at_ms(self) -> int | None:
         # An interval of 0 means that no watermark is generated for the passing of time alone.

@@ -1,8 +1,8 @@
-"""How much one step of a task may do before it returns to its host: so much time, so many bytes of output.
+"""How much one step of a task may do before it returns to its host: a limit on time and one on bytes of output.
 
-What an event sets off can be endless (a watermark that fires a million timers, a flat_map that explodes). Operators
-that loop ask `go_on` after each chunk that they emit, keep a cursor when the answer is no, and are resumed by the next
-step; so barriers, flushes and cancellation are never more than one step away.
+The work that an event causes can be endless (a watermark that fires a million timers, a flat_map that explodes).
+Operators that loop call `go_on` after each chunk that they emit, keep a cursor when it is False, and are resumed by the
+next step; so barriers, flushes and cancellation are never more than one step away.
 """
 
 from __future__ import annotations

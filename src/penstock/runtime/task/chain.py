@@ -1,4 +1,8 @@
-"""Fused operators: a vertex's chain in one subtask, wired so that a chunk goes through it by plain calls."""
+"""Chained operators: the chain of a vertex in one subtask, wired so that a chunk passes through it by plain calls.
+
+Edges of the vertex lead to the inputs of the chain's head. Below the head the chain is a tree: each operator is fed by
+one link, so a paused operator has one caller, which stops when it is told to (`operators/operator.py`, Pausing).
+"""
 
 from __future__ import annotations
 
@@ -8,32 +12,38 @@ from typing import Any
 from penstock.api.output_tag import OutputTag
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.network.output import OutputEdge
-from penstock.runtime.operators.operator import Operator, Timestamps, Values
+from penstock.runtime.operators.operator import Input, Operator, Timestamps, Values
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.runtime.task.vertex import ChainNode
 
+Take = Callable[[Values, Timestamps], bool]
+
 
 class Outlet:
-    """What one operator emits into: operators after it in the chain, and edges of the vertex."""
+    """What one operator emits into: inputs of operators after it in the chain, and edges of the vertex."""
 
     def __init__(self, counters: OperatorCounters) -> None:
         self._counters = counters
-        self._main: list[Callable[[Values, Timestamps], bool]] = []
-        self._sides: dict[str, list[Callable[[Values, Timestamps], bool]]] = {}
-        self._operators: list[tuple[Operator, OperatorCounters]] = []
-        self.leaving: list[OutputEdge] = []
+        self._main: list[Take] = []
+        self._sides: dict[str, list[Take]] = {}
+        self._inputs: list[Input] = []
+        self.edges: list[OutputEdge] = []
 
-    def to(
-        self,
-        tag: OutputTag[Any] | None,
-        take: Callable[[Values, Timestamps], bool],
-        operator: tuple[Operator, OperatorCounters] | None = None,
-    ) -> None:
-        """One more taker of the main output, or of side output `tag`; an operator is told of time, too."""
-        takers = self._main if tag is None else self._sides.setdefault(tag.tag_id, [])
-        takers.append(take)
-        if operator is not None and operator not in self._operators:
-            self._operators.append(operator)
+    def to_input(self, tag: OutputTag[Any] | None, input: Input, counters: OperatorCounters) -> None:
+        """Send the main output, or side output `tag`, to `input` of an operator that counts with `counters`."""
+        self._takes(tag).append(_counted(input, counters))
+        if input not in self._inputs:
+            # Whatever it reads of this operator, it is given each watermark once.
+            self._inputs.append(input)
+
+    def to_edge(self, tag: OutputTag[Any] | None, edge: OutputEdge) -> None:
+        """Send the main output, or side output `tag`, to `edge`."""
+        self._takes(tag).append(edge.emit)
+        if edge not in self.edges:
+            self.edges.append(edge)
+
+    def _takes(self, tag: OutputTag[Any] | None) -> list[Take]:
+        return self._main if tag is None else self._sides.setdefault(tag.tag_id, [])
 
     def emit(self, values: Values, timestamps: Timestamps) -> bool:
         if not values:
@@ -53,18 +63,19 @@ class Outlet:
 
     def watermark(self, timestamp: int) -> bool:
         go_on = True
-        for operator, counters in self._operators:
-            counters.watermark = timestamp
-            go_on = operator.watermark(timestamp) and go_on
-        for edge in self.leaving:
+        for input in self._inputs:
+            go_on = input.watermark(timestamp) and go_on
+        for edge in self.edges:
             edge.element(Watermark(timestamp))
         return go_on
 
-    def status(self, active: bool) -> None:
-        for operator, _ in self._operators:
-            operator.status(active)
-        for edge in self.leaving:
+    def status(self, active: bool) -> bool:
+        go_on = True
+        for input in self._inputs:
+            go_on = input.status(active) and go_on
+        for edge in self.edges:
             edge.element(WatermarkStatus(active))
+        return go_on
 
 
 class Chain:
@@ -80,31 +91,41 @@ class Chain:
         self._wakers = [o for o in self.operators if type(o).wake_at_ms is not Operator.wake_at_ms]
 
     def connect(self, edges: dict[int, OutputEdge]) -> None:
-        """Wire every outlet to the operators and edges that its links name."""
+        """Wire each outlet to the inputs and edges that its links name, after the `setup` of all operators."""
         for node, outlet in zip(self.nodes, self.outlets, strict=True):
-            leaving: list[OutputEdge] = []
             for link in node.links:
                 if link.operator is not None:
-                    operator, counters = self.operators[link.operator], self.counters[link.operator]
-                    outlet.to(link.tag, _counted(operator, counters), (operator, counters))
+                    input = self.operators[link.operator].inputs()[link.input_index]
+                    outlet.to_input(link.tag, input, self.counters[link.operator])
                 else:
                     assert link.edge is not None
-                    edge = edges[link.edge]
-                    outlet.to(link.tag, edge.emit)
-                    if edge not in leaving:
-                        leaving.append(edge)
-            outlet.leaving = leaving
+                    outlet.to_edge(link.tag, edges[link.edge])
 
     @property
     def paused(self) -> bool:
         """Whether an operator has work left from an earlier step."""
-        return any(operator.paused for operator in self.operators)
+        # Asked several times a step: a loop costs half of `any` over a generator.
+        for operator in self.operators:  # noqa: SIM110
+            if operator.paused:
+                return True
+        return False
 
     def open(self) -> None:
-        """Open from the last to the first, so that whoever emits finds its takers open."""
+        """Open from the last to the first: an operator may emit from `open`, so those after it have to be open."""
         for operator in reversed(self.operators):
             self._opened.append(operator)
             operator.open()
+
+    def endings(self) -> list[Callable[[], bool]]:
+        """The calls that end the chain, once all inputs of its head have ended. Each may pause the chain.
+
+        In this order, because an operator may finish only when those before it have sent everything.
+        """
+        calls: list[Callable[[], bool]] = [self.head.finish]
+        for operator in self.operators[1:]:
+            calls.extend(input.end_input for input in operator.inputs())
+            calls.append(operator.finish)
+        return calls
 
     def close(self) -> None:
         """Close all that was opened, from the first to the last; the first error is raised when all are closed."""
@@ -121,21 +142,21 @@ class Chain:
             raise first_error
 
     def resume(self) -> bool:
-        """Go on with what was paused, the last operator first. False: still paused, or stop for now."""
+        """Resume what is paused, the last operator first. False: still paused, or stop for now."""
         return all(operator.resume() for operator in reversed(self.operators) if operator.paused)
 
     def wake_at_ms(self) -> int | None:
-        """The next processing time at which an operator wants to be called."""
+        """The next processing time (ms) at which an operator wants to be called."""
         wakes = [at for at in (operator.wake_at_ms() for operator in self._wakers) if at is not None]
         return min(wakes, default=None)
 
     def due(self, now_ms: int) -> list[Operator]:
-        """The operators whose time has come."""
+        """The operators that want to be called at `now_ms`."""
         return [o for o in self._wakers if (at := o.wake_at_ms()) is not None and at <= now_ms]
 
 
-def _counted(operator: Operator, counters: OperatorCounters) -> Callable[[Values, Timestamps], bool]:
-    process = operator.process
+def _counted(input: Input, counters: OperatorCounters) -> Take:
+    process = input.process
 
     def take(values: Values, timestamps: Timestamps) -> bool:
         counters.records_in += len(values)

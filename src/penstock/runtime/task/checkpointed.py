@@ -1,4 +1,4 @@
-"""What functions with operator state are given when they are initialized, and at each checkpoint."""
+"""Contexts of functions that keep operator state: at the start, and at each checkpoint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StateInitializationContext(FunctionInitializationContext):
 
 
 class StateSnapshotContext(FunctionSnapshotContext):
-    """Handed to `snapshot_state`, when a barrier has come."""
+    """Handed to `snapshot_state`, when the barriers have arrived."""
 
     def __init__(self, checkpoint_id: int, checkpoint_timestamp: int) -> None:
         self._checkpoint_id = checkpoint_id

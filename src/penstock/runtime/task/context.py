@@ -1,10 +1,10 @@
-"""What an operator, and the user's function in it, may know and ask of the subtask in which it runs."""
+"""The subtask as its operators and the users' functions in them see it."""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -24,9 +24,6 @@ from penstock.runtime.task.counters import OperatorCounters
 from penstock.state.key_groups import KeyGroups
 from penstock.state.key_value import Stores
 from penstock.state.operator_state import HeapOperatorStates
-
-if TYPE_CHECKING:
-    from penstock.runtime.operators.function import UserFunction
 
 _SHOWN_CHARACTERS = 200
 
@@ -50,8 +47,18 @@ class SubtaskInfo(msgspec.Struct, frozen=True):
         return f"{self.task_name} ({self.subtask + 1}/{self.parallelism})"
 
 
+class CheckpointedFunction(Protocol):
+    """A user's function, for those that take snapshots of it. `operators/function.py` has the implementation."""
+
+    def snapshot_state(self, context: OperatorContext, checkpoint_id: int, timestamp_ms: int) -> None:
+        """A snapshot is about to be taken: put operator state in order."""
+
+    def checkpoint_complete(self, context: OperatorContext, checkpoint_id: int) -> None:
+        """A checkpoint is complete."""
+
+
 class OperatorContext:
-    """Handed to an operator by `setup`: who it is, what time it is, how much it may do, what it counts."""
+    """Handed to an operator by `setup`: its subtask, the time, its budget, its counters, its operator state."""
 
     def __init__(
         self,
@@ -67,7 +74,7 @@ class OperatorContext:
         stores: Stores | None = None,
     ) -> None:
         self.stores = stores
-        """Key-value stores for keyed state; None: it is kept on the heap."""
+        """Key-value stores for keyed state; None: keyed state is on the heap."""
         self.info = info
         self.operator_name = operator_name
         self.uid = uid
@@ -78,8 +85,8 @@ class OperatorContext:
         self.request_split = request_split
         self.deliver_result = deliver_result
         self.operator_states = HeapOperatorStates()
-        self.functions: list[UserFunction] = []
-        """The user's functions that are open: they may keep operator state, and hear of checkpoints."""
+        self.functions: list[CheckpointedFunction] = []
+        """The user's functions that are open: they may keep operator state, and are notified of checkpoints."""
 
     def user_error(
         self,
@@ -89,7 +96,7 @@ class OperatorContext:
         key: Any = msgspec.UNSET,
         timestamp: int | None = None,
     ) -> UserFunctionError:
-        """`error`, raised by the user's `method`, as the message that the user is to read.
+        """`error`, raised by the user's `method`, as an error for the user: operator, subtask, value, key, traceback.
 
         Frames of penstock above the user's own code are left out of the traceback.
         """
@@ -114,7 +121,7 @@ class OperatorContext:
 
 
 def shortened(value: Any, characters: int = _SHOWN_CHARACTERS) -> str:
-    """The repr of a value, cut in the middle; a repr that itself raises is told, not passed on."""
+    """The repr of a value, cut in the middle. If the repr raises, the result says so."""
     try:
         text = repr(value)
     except Exception as error:
@@ -125,10 +132,10 @@ def shortened(value: Any, characters: int = _SHOWN_CHARACTERS) -> str:
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback from the user's code on, as Python prints it."""
+    """The traceback from the first frame of the user's code on, as Python prints it."""
     summary = traceback.TracebackException.from_exception(error)
     stack = summary.stack
-    # Only what leads to the user's code goes. What the user's code called of ours stays: it says what was asked for.
+    # Only our frames above the user's code are left out. Those below it stay: they show what the user's code called.
     first = next((index for index, frame in enumerate(stack) if not _is_ours(frame.filename)), 0)
     if first:
         summary.stack = traceback.StackSummary.from_list(stack[first:])

@@ -1,4 +1,4 @@
-"""What operators and subtasks count. Plain attributes: one addition a chunk, read by whoever reports them."""
+"""What operators and subtasks count. Plain attributes: one addition a chunk, read by the reports of the host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OperatorCounters:
 
 
 class TaskCounters:
-    """Of one subtask: bytes over the network and of state read back, and where its time went (nanoseconds)."""
+    """Of one subtask: bytes sent, received and restored, and its time busy, idle and back-pressured (nanoseconds)."""
 
     __slots__ = (
         "back_pressured_ns",

@@ -1,4 +1,4 @@
-"""The last control events of a task, for errors that should not happen to explain themselves."""
+"""The last control events of a task, printed with internal errors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _KEPT = 200
 
 
 class Journal:
-    """Remembers what happened, newest last."""
+    """Keeps the last events, newest last."""
 
     def __init__(self) -> None:
         self._lines: deque[tuple[int, Any]] = deque(maxlen=_KEPT)
 
     def note(self, now_ms: int, what: Any) -> None:
-        """Keep an event; it is turned into text only if somebody asks."""
+        """Keep an event. It becomes text only when the journal is printed."""
         self._lines.append((now_ms, what))
 
     def __str__(self) -> str:

@@ -1,45 +1,29 @@
 """A slot: subtask p of every vertex of a level, behind one input and one output.
 
-Slot p hosts the tasks with index p, relays what only passes through its level, and adds up when it wants to be called
-again. Hosts (Spark's Python worker, the simulator) drive slots and hold no rule of their own.
+Slot p hosts the tasks with index p, relays what only passes through its level, and computes when it must be called
+next. Hosts (Spark's Python worker, the simulator) drive slots and hold no rule of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from penstock.runtime.network.buffer import HEADER_BYTES, RESULT_EDGE, Header, decode_header, encode
-from penstock.runtime.network.output import Outbox
-from penstock.runtime.network.set_aside import SpillFile
-from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded, Result
 from penstock.runtime.task.task import Task, TaskState
 from penstock.runtime.task.vertex import LevelSpec
-from penstock.state.key_value import Stores
 from penstock.state.storage import StateStorage
 
 
 class Slot:
-    """Drives the tasks of one slot. `now_ms` is processing time, `clock` counts nanoseconds."""
+    """Drives the tasks of slot `index` of a level, in the environment that the host gives them."""
 
-    def __init__(
-        self,
-        level: LevelSpec,
-        index: int,
-        run: str,
-        now_ms: Callable[[], int],
-        clock: Callable[[], int],
-        budget: Budget | None = None,
-        stores: Stores | None = None,
-        open_spill: Callable[[], SpillFile] | None = None,
-    ) -> None:
+    def __init__(self, level: LevelSpec, index: int, environment: Environment) -> None:
         self.level = level
         self.index = index
-        self._now_ms = now_ms
-        self.budget = budget if budget is not None else Budget(clock)
-        self.outbox = Outbox(self.budget)
+        self.budget = environment.budget
+        self.outbox = environment.outbox
         self.tasks = {
-            vertex.id: Task(vertex, level, index, run, now_ms, clock, self.budget, self.outbox, stores, open_spill)
+            vertex.id: Task(vertex, level, index, environment)
             for vertex in level.vertices
             if index < vertex.parallelism
         }
@@ -47,11 +31,11 @@ class Slot:
         self._results_sent = 0
 
     def restore(self, storage: StateStorage) -> int:
-        """Put back the state that the level brings for this slot's tasks. Returns how many bytes were read."""
+        """Restore the state that the level brings for this slot's tasks. Returns how many bytes were read."""
         restored = self.level.restore
-        for vertex, task in self.tasks.items():
-            if (vertex, self.index) in restored:
-                task.counters.restored_bytes = task.restore(restored[vertex, self.index], storage)
+        for task in self.tasks.values():
+            if task.id in restored:
+                task.counters.restored_bytes = task.restore(restored[task.id], storage)
         return sum(task.counters.restored_bytes for task in self.tasks.values())
 
     def open(self) -> None:
@@ -60,7 +44,7 @@ class Slot:
             task.open()
 
     def receive(self, buffer: bytes) -> None:
-        """A row arrived: give it to its task, or pass it on untouched. A push carries nothing."""
+        """A row arrived: hand it to its task, or relay it untouched. A push (an empty row) is ignored."""
         if len(buffer) < HEADER_BYTES:
             return
         header = decode_header(buffer)
@@ -101,7 +85,7 @@ class Slot:
         return busy
 
     def wake_at_ms(self) -> int | None:
-        """When `step` is to be called though nothing has arrived."""
+        """When to call `step` though nothing has arrived (ms); None: not before something arrives."""
         return min((at for task in self.tasks.values() if (at := task.wake_at_ms()) is not None), default=None)
 
     def take_effects(self) -> list[Effect]:
@@ -128,7 +112,7 @@ class Slot:
         return all(task.state is TaskState.FINISHED for task in self.tasks.values())
 
     def _send_result(self, result: Result) -> None:
-        # The sender's number need only be the same when the task runs again: the order of results is that of slots.
+        # The number must be the same when the task runs again, no more: the order of results is that of slots.
         header = Header(-1, RESULT_EDGE, self.index, self._results_sent, self.level.level, self.level.attempt)
         self._results_sent += 1
         self.outbox.put(

@@ -250,7 +250,7 @@ class Snapshots:
         self._chain = chain
         self._info = info
         self._key_groups = key_groups
-        self._files = [KeyedChain() for _ in chain.operators]
+        self.files = [KeyedChain() for _ in chain.operators]
         self._under_way: dict[int, tuple[TaskSnapshot, Commits]] = {}
         self._prepared: Commits = []
 
@@ -260,7 +260,7 @@ class Snapshots:
         groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
         return sum(
             restore_operator(node.operator, state[node.state_id], files, groups, storage)
-            for node, files in zip(self._chain.nodes, self._files, strict=True)
+            for node, files in zip(self._chain.nodes, self.files, strict=True)
             if node.state_id in state
         )
 
@@ -280,7 +280,7 @@ class Snapshots:
                 function.snapshot_state(operator.context, checkpoint_id, timestamp_ms)
         frozen = [
             OperatorSnapshot(node.state_id, node.operator, files, full, bool(savepoint))
-            for node, files in zip(self._chain.nodes, self._files, strict=True)
+            for node, files in zip(self._chain.nodes, self.files, strict=True)
         ]
         info = self._info
         name = f"{checkpoint_id}-{info.vertex_id}-{info.subtask}-{info.attempt}"

@@ -8,39 +8,25 @@ from typing import Any
 import msgspec
 
 from penstock.api.output_tag import OutputTag
+from penstock.runtime.ids import SubtaskId
+from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.partitioners import Partitioner
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.operators.operator import Operator
+from penstock.runtime.task.context import SubtaskInfo
 from penstock.state.handles import RestoredOperator
-
-
-class EdgeInfo(msgspec.Struct, frozen=True):
-    """An edge between two vertices. `widths` are the slots of each level, for relays."""
-
-    id: int
-    source_vertex: int
-    target_vertex: int
-    source_parallelism: int
-    target_parallelism: int
-    source_level: int
-    target_level: int
-    widths: tuple[int, ...]
-
-    def hop(self, level: int, sender: int, target: int) -> int:
-        """The slot of `level` that a buffer goes to: the target's, or one that relays it.
-
-        What one sender writes to this edge always takes the same way, or its order would be lost.
-        """
-        return target if level >= self.target_level else sender % self.widths[level]
 
 
 @dataclasses.dataclass
 class ChainLink:
-    """Where an operator's output goes: to operator `operator` of its chain, or to edge `edge`; of which side output."""
+    """Where an operator's output goes: to an operator of its chain, or to an edge that leaves the vertex."""
 
     tag: OutputTag[Any] | None = None
+    """The side output that is meant; None: the main output."""
     operator: int | None = None
     edge: int | None = None
+    input_index: int = 0
+    """The input of `operator` that it leads to. For an edge, EdgeInfo has it."""
 
 
 @dataclasses.dataclass
@@ -51,12 +37,12 @@ class ChainNode:
     uid: str
     links: list[ChainLink]
     state_id: str = ""
-    """Names the operator's state in snapshots: the uid, or what is derived from the place in the program."""
+    """Names the operator's state in snapshots: the uid, or a name derived from its position in the program."""
 
 
 @dataclasses.dataclass
 class VertexSpec:
-    """A vertex: operators fused into one chain, the first of them reading the inputs."""
+    """A vertex: operators chained into one task. All inputs of the vertex are inputs of the first of them."""
 
     id: int
     name: str
@@ -69,9 +55,9 @@ class VertexSpec:
 
 
 class StoredState(msgspec.Struct, frozen=True):
-    """Keyed state is in a key-value store on local disk, below `directory`; None: the system's temporary one.
+    """Keyed state is in a key-value store on local disk, below `directory` (None: the system's temporary one).
 
-    `memory_bytes` for each operator's subtask; `cached_entries` of a state are in memory as Python objects.
+    Each subtask of an operator may use `memory_bytes`; up to `cached_entries` of a state are kept as Python objects.
     """
 
     directory: str | None
@@ -99,5 +85,21 @@ class LevelSpec:
     job_parameters: dict[str, str] = dataclasses.field(default_factory=dict)
     splits: dict[int, list[list[object]]] = dataclasses.field(default_factory=dict)
     """Batched mode: for each source vertex the splits of each subtask."""
-    restore: dict[tuple[int, int], dict[str, RestoredOperator]] = dataclasses.field(default_factory=dict)
-    """(vertex, subtask) -> state id -> what its operator is given back."""
+    restore: dict[SubtaskId, dict[str, RestoredOperator]] = dataclasses.field(default_factory=dict)
+    """What is restored: subtask -> state id -> state of that operator."""
+
+    def subtask_info(self, vertex: VertexSpec, subtask: int, run: str) -> SubtaskInfo:
+        """What the operators of a subtask may know of it. `run` is unique for each start of a task."""
+        return SubtaskInfo(
+            self.job_id,
+            vertex.id,
+            vertex.name,
+            subtask,
+            vertex.parallelism,
+            vertex.max_parallelism,
+            self.attempt,
+            run,
+            self.batched,
+            self.job_parameters,
+            self.checkpointing,
+        )

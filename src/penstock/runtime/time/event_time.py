@@ -1,4 +1,4 @@
-"""Event time where it begins: timestamps given to records, watermarks generated, idleness noticed. One per split.
+"""The origin of event time: timestamps assigned to records, watermarks generated, idleness detected. One per split.
 
 Source: Flink docs, "Generating Watermarks". An idle split is one without a record for the strategy's idle timeout; the
 next record makes it active again.
@@ -45,12 +45,12 @@ class EventTime(WatermarkOutput):
         return self._watermark
 
     def timestamps(self, values: Any, count: int, timestamps: list[int] | None) -> list[int] | None:
-        """The timestamps of `count` records, given as an iterator so that the caller can tell which one failed."""
+        """The timestamps of `count` records, given as an iterator, which shows the caller the one that failed."""
         if self._assign is None:
             return timestamps
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * count
         stamped = list(map(self._assign, values, known))
-        # A float or None would be taken here and fail far away. Numbers of numpy and the like become plain ints.
+        # A float or None would be accepted here and fail far away. Numbers of numpy and the like become plain ints.
         return stamped if set(map(type, stamped)) <= {int} else list(map(operator.index, stamped))
 
     def pieces(self, values: list[Any], timestamps: list[int] | None) -> Iterator[tuple[list[Any], list[int] | None]]:
@@ -73,7 +73,7 @@ class EventTime(WatermarkOutput):
             yield values[start:], None if timestamps is None else timestamps[start:]
 
     def periodic(self) -> None:
-        """The auto-watermark interval is over: ask the generator, or notice that the split is idle."""
+        """The auto-watermark interval is over: call the generator, or mark the split idle."""
         if self._idle_timeout_ms is not None and self._now_ms() - self._last_record_ms >= self._idle_timeout_ms:
             self.active = False
         elif self.active:

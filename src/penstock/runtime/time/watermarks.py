@@ -1,4 +1,4 @@
-"""The watermark valve: a task's event time is the minimum over its active channels, and only goes forward.
+"""The watermark valve: event time of an input is the minimum over its active channels, and only goes forward.
 
 An idle channel is left out. When it becomes active again it counts only once its watermark has caught up with what was
 already passed on, or event time would have to go back. When the last active channel turns idle, the highest watermark
@@ -27,7 +27,7 @@ class _ChannelTime:
 
 
 class WatermarkValve:
-    """Watermarks and statuses of channels in, those of the task out (by the two callbacks)."""
+    """Watermarks and statuses of channels in, those of the input (or source) out, by the two callbacks."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class WatermarkValve:
             self._set_active(True)
 
     def remove(self, channel: Hashable) -> None:
-        """The channel is gone (a finished split): it holds nothing back any more."""
+        """The channel is gone (a finished split) and is no longer waited for."""
         time = self._channels.pop(channel)
         if self._channels:
             self._left_out(time)
@@ -80,7 +80,7 @@ class WatermarkValve:
             self._left_out(time)
 
     def _left_out(self, gone: _ChannelTime) -> None:
-        # As in Flink: splits look again whatever has gone, channels if it was the one that they waited for.
+        # As in Flink: among splits the minimum is taken again in any case, among channels only if it may have changed.
         waited_for = gone.watermark == self.current
         if any(time.active for time in self._channels.values()):
             if waited_for or not self._maximum_when_idle:

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Result
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
@@ -49,7 +50,7 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
 
 def _run(payload: Payload, index: int, run: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     level = unpack(payload)
-    slot = Slot(level, index, run, _now_ms, time.monotonic_ns)
+    slot = Slot(level, index, Environment(_now_ms, time.monotonic_ns, run=run))
     interrupt = Interrupt()
     given_up = threading.Event()
 

@@ -30,6 +30,7 @@ from penstock.rpc.messages import (
     ToTask,
 )
 from penstock.runtime.network.buffer import PUSH
+from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, ControlEffect, WriteSnapshot
 from penstock.runtime.task.slot import Slot
 from penstock.spark.payload import Payload, unpack
@@ -128,9 +129,10 @@ class SlotHost:
             from penstock.spark.worker.rocksdb import rocksdb_stores
 
             stores = rocksdb_stores(self._level.stored_state)
-        slot = Slot(
-            self._level, self._index, str(os.getpid()), _now_ms, time.monotonic_ns, None, stores, TemporarySpill
+        environment = Environment(
+            _now_ms, time.monotonic_ns, run=str(os.getpid()), stores=stores, open_spill=TemporarySpill
         )
+        slot = Slot(self._level, self._index, environment)
         self._slot = slot
         if self._level.restore:
             slot.restore(self._storage)

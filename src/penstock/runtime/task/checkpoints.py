@@ -1,0 +1,170 @@
+"""A task's part in checkpoints, from the trigger or the aligned barriers to the acknowledgement.
+
+A source is triggered by the coordinator; other tasks take their part when the alignment says that the barriers of all
+channels, of all inputs, are there. Both append the same work item, `_take`, so the snapshot has its place between the
+records. Source: Flink's SubtaskCheckpointCoordinator.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+
+from penstock.runtime.ids import SubtaskId
+from penstock.runtime.network.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
+from penstock.runtime.network.elements import CheckpointBarrier
+from penstock.runtime.network.output import OutputEdge
+from penstock.runtime.task.chain import Chain
+from penstock.runtime.task.environment import Environment
+from penstock.runtime.task.events import (
+    AbortCheckpoint,
+    Acknowledge,
+    CheckpointComplete,
+    Decline,
+    Effect,
+    SnapshotFailed,
+    SnapshotWritten,
+    TriggerCheckpoint,
+    WriteSnapshot,
+)
+from penstock.runtime.task.inputs import InputChannel, TaskInputs, Work
+from penstock.runtime.task.opaque import Opaque
+from penstock.runtime.task.snapshot import Snapshots
+from penstock.runtime.task.vertex import LevelSpec
+from penstock.state.handles import SnapshotFigures
+
+
+class TaskCheckpoints:
+    """Of one task. `inputs` get what the alignment lets through; `ask` takes effects; `work` is the task's queue."""
+
+    def __init__(
+        self,
+        subtask: SubtaskId,
+        level: LevelSpec,
+        chain: Chain,
+        edges: Sequence[OutputEdge],
+        inputs: TaskInputs,
+        snapshots: Snapshots,
+        work: deque[Work],
+        ask: Callable[[Effect], None],
+        environment: Environment,
+    ) -> None:
+        alignment = ExactlyOnceAlignment if level.exactly_once else AtLeastOnceAlignment
+        self.alignment = alignment(
+            inputs.channels,
+            inputs.deliver,
+            self._aligned,
+            self.decline,
+            level.alignment_limits,
+            environment.open_spill,
+        )
+        self.snapshots = snapshots
+        self.compacting = False
+        """Whether there may be frozen layers to merge, now that a snapshot is written."""
+        self.stopped_by: int | None = None
+        """The savepoint with which the job stops, once its barrier was sent: no reads or timers after it."""
+        self.last = 0
+        """The last checkpoint of which the task has taken its part."""
+        self._subtask = subtask
+        self._inputs = inputs
+        self._chain = chain
+        self._edges = edges
+        self._work = work
+        self._ask = ask
+        self._clock = environment.clock
+        self._aligning_since_ns: int | None = None
+        self._last_triggered = 0
+        self._last_completed = 0
+        self._last_aborted = 0
+
+    def receive(self, channel: InputChannel, buffer: bytes) -> None:
+        """A buffer arrived: it is delivered now, or waits for the barriers of other channels."""
+        self.alignment.receive_buffer(channel, buffer)
+        if self.alignment.current is not None:
+            self._note_alignment()
+
+    def go_on(self) -> None:
+        """Deliver the next of the buffers that waited."""
+        self.alignment.go_on()
+        if self.alignment.current is not None:
+            self._note_alignment()
+
+    def trigger(self, event: TriggerCheckpoint) -> None:
+        """To a source: begin a checkpoint. A trigger may arrive twice, the second time long after."""
+        assert not self._inputs.channels, "only sources are triggered, other tasks wait for barriers"
+        if event.checkpoint_id <= self._last_triggered:
+            return
+        self._last_triggered = event.checkpoint_id
+        barrier = CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, event.options)
+        self._work.append(partial(self._take, barrier, 0, 0))
+
+    def abort(self, event: AbortCheckpoint) -> None:
+        """The coordinator aborted a checkpoint; its barriers may still be on their way."""
+        checkpoint_id = event.checkpoint_id
+        self.alignment.abort(checkpoint_id)
+        self._last_aborted = max(self._last_aborted, checkpoint_id)
+        if self.stopped_by == checkpoint_id:
+            self.stopped_by = None
+        if self.alignment.current is None:
+            self._aligning_since_ns = None
+
+    def decline(self, checkpoint_id: int, reason: str) -> None:
+        """This subtask takes no part in a checkpoint."""
+        self._ask(Decline(*self._subtask, checkpoint_id, reason))
+
+    def written(self, event: SnapshotWritten, ended: bool) -> None:
+        """The host has written a snapshot. `ended`: the data of the task has."""
+        self.compacting = True
+        written = self.snapshots.written(event.checkpoint_id, event.state, event.took_ms)
+        if written is None:
+            self.decline(event.checkpoint_id, "an earlier part of its state could not be written")
+            return
+        state, commits = written
+        state = msgspec.structs.replace(state, ended=ended)
+        self._ask(Acknowledge(*self._subtask, event.checkpoint_id, state, Opaque(commits)))
+
+    def failed(self, event: SnapshotFailed) -> None:
+        """The host could not write a snapshot."""
+        self.compacting = True
+        self.snapshots.failed(event.checkpoint_id)
+        self.decline(event.checkpoint_id, event.reason)
+
+    def complete(self, event: CheckpointComplete) -> None:
+        """A checkpoint is complete. The event may arrive twice; operators are notified once, in order."""
+        if event.checkpoint_id <= self._last_completed:
+            return
+        self._last_completed = event.checkpoint_id
+        for operator in self._chain.operators:
+            operator.checkpoint_complete(event.checkpoint_id)
+
+    def compact(self) -> None:
+        """Merge a little of what snapshots have left behind."""
+        self.compacting = any(operator.compact() for operator in self._chain.operators)
+
+    def _note_alignment(self) -> None:
+        if self._aligning_since_ns is None:
+            self._aligning_since_ns = self._clock()
+
+    def _aligned(self, barrier: CheckpointBarrier) -> None:
+        since_ns, self._aligning_since_ns = self._aligning_since_ns, None
+        aligned_ns = self._clock() - since_ns if since_ns is not None else 0
+        self._work.append(partial(self._take, barrier, aligned_ns, self.alignment.set_aside))
+
+    def _take(self, barrier: CheckpointBarrier, aligned_ns: int, set_aside_bytes: int) -> None:
+        began_ns = self._clock()
+        # What operators send in `prepare` belongs before the barrier; what they freeze must not change after it.
+        self.snapshots.prepare(barrier.checkpoint_id)
+        self.last = barrier.checkpoint_id
+        for edge in self._edges:
+            edge.element(barrier)
+            edge.flush()
+        options = barrier.options
+        if options.stop and barrier.checkpoint_id > self._last_aborted:
+            self.stopped_by = barrier.checkpoint_id
+        snapshot = self.snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, options.full, options.savepoint)
+        took_ms = (self._clock() - began_ns) / 1e6
+        snapshot.figures = SnapshotFigures(aligned_ns / 1e6, took_ms, set_aside=set_aside_bytes)
+        self._ask(WriteSnapshot(*self._subtask, snapshot))

@@ -1,0 +1,39 @@
+"""What the host of a slot gives to its tasks: the time, a budget, an outbox, scratch space, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.runtime.network.output import Outbox
+from penstock.runtime.network.set_aside import SpillFile
+from penstock.runtime.task.budget import Budget
+from penstock.state.key_value import Stores
+
+
+class Environment:
+    """One per slot, shared by its tasks.
+
+    `now_ms` is processing time (ms since 1970), `clock` counts nanoseconds that only go forward. `run` is unique for
+    each start of the slot, among attempts as well. Without `stores`, keyed state is kept on the heap; without
+    `open_spill`, all that alignment sets aside is kept in memory.
+    """
+
+    __slots__ = ("budget", "clock", "now_ms", "open_spill", "outbox", "run", "stores")
+
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        clock: Callable[[], int],
+        *,
+        run: str = "0",
+        budget: Budget | None = None,
+        stores: Stores | None = None,
+        open_spill: Callable[[], SpillFile] | None = None,
+    ) -> None:
+        self.now_ms = now_ms
+        self.clock = clock
+        self.run = run
+        self.budget = budget if budget is not None else Budget(clock)
+        self.outbox = Outbox(self.budget)
+        self.stores = stores
+        self.open_spill = open_spill

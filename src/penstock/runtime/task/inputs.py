@@ -1,0 +1,173 @@
+"""The inputs of a task: the channels of each, what time it is on it, and what takes what its channels bring.
+
+Input i of a task is input i of the operator at the head of its chain. Barriers are aligned over the channels of all
+inputs (`network/alignment.py`); watermarks and the end of data are the business of each input alone, and the operator
+combines them (`operators/inputs.py`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from penstock.runtime.ids import ChannelId
+from penstock.runtime.network.elements import (
+    Element,
+    EndOfData,
+    EndOfInput,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
+from penstock.runtime.operators.operator import Input, Timestamps, Values
+from penstock.runtime.task.chain import Chain
+from penstock.runtime.task.counters import OperatorCounters
+from penstock.runtime.task.pacing import Pacing
+from penstock.runtime.task.vertex import VertexSpec
+from penstock.runtime.time.watermarks import WatermarkValve
+
+Work = Callable[[], object]
+"""A work item of a task: a call that is due. Items are done in order."""
+
+
+class InputChannel:
+    """One channel of a task, and the input that it belongs to."""
+
+    __slots__ = ("id", "input", "sequence")
+
+    def __init__(self, id: ChannelId, input: TaskInput) -> None:
+        self.id = id
+        self.input = input
+        self.sequence = 0
+        """The sequence number of its next buffer."""
+
+
+class TaskInput:
+    """One input of a task. `work` is the task's queue; `counters` are those of the operator at its head."""
+
+    def __init__(
+        self,
+        channels: Sequence[ChannelId],
+        target: Input,
+        work: deque[Work],
+        counters: OperatorCounters,
+        clock: Callable[[], int],
+    ) -> None:
+        self.channels = [InputChannel(channel, self) for channel in channels]
+        self.ended = False
+        self.pacing = Pacing()
+        self.end_input = target.end_input
+        self._process = target.process
+        self._open = set(self.channels)
+        self._work = work
+        self._counters = counters
+        self._clock = clock
+        self._announced: list[Work] = []
+        self._valve = WatermarkValve(
+            self.channels,
+            lambda timestamp: self._announced.append(partial(target.watermark, timestamp)),
+            lambda active: self._announced.append(partial(target.status, active)),
+        )
+
+    def records(self, chunk: tuple[Values, Timestamps], position: int) -> None:
+        """A chunk from `position` on: as much of it as should be taken in one call; the rest is put back first."""
+        values, timestamps = chunk
+        pacing = self.pacing
+        if position or len(values) > pacing.records_max:
+            stop = position + pacing.records_max
+            if stop < len(values):
+                self._work.appendleft(partial(self.records, chunk, stop))
+            values = values[position:stop]
+            timestamps = timestamps[position:stop] if timestamps is not None else None
+        self._counters.records_in += len(values)
+        clock = self._clock
+        began = clock()
+        self._process(values, timestamps)
+        pacing.adapt(len(values), clock() - began)
+
+    def watermark(self, channel: InputChannel, element: Watermark) -> None:
+        """A watermark of one channel."""
+        self._valve.watermark(channel, element.timestamp)
+        self._do_announced()
+
+    def status(self, channel: InputChannel, element: WatermarkStatus) -> None:
+        """A channel became idle or active."""
+        self._valve.status(channel, element.active)
+        self._do_announced()
+
+    def _do_announced(self) -> None:
+        # Each is a work item of its own: the first may pause the chain, and the second must not overtake it.
+        self._work.extendleft(reversed(self._announced))
+        self._announced.clear()
+
+    def end_of_data(self, channel: InputChannel) -> bool:
+        """No more records come on this channel. True: it was the last one of the input."""
+        self._open.discard(channel)
+        if self._open or self.ended:
+            return False
+        self.ended = True
+        self._work.appendleft(self.end_input)
+        return True
+
+
+class TaskInputs:
+    """All inputs of a task. A source has none, and then nothing is ever received.
+
+    `on_marker` gets latency markers, `on_end` is called when the last input has ended.
+    """
+
+    def __init__(
+        self,
+        vertex: VertexSpec,
+        subtask: int,
+        chain: Chain,
+        work: deque[Work],
+        clock: Callable[[], int],
+        on_marker: Callable[[LatencyMarker], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        targets = chain.head.inputs()
+        channels: list[list[ChannelId]] = [[] for _ in targets]
+        for info, partitioner in vertex.inputs:
+            for sender in range(info.source_parallelism):
+                if subtask in partitioner.targets(sender, info.source_parallelism, info.target_parallelism):
+                    channels[info.input_index].append(ChannelId(info.id, sender))
+        self.inputs = [
+            TaskInput(own, target, work, chain.counters[0], clock)
+            for own, target in zip(channels, targets, strict=True)
+        ]
+        self.by_id: dict[tuple[int, int], InputChannel] = {
+            channel.id: channel for input in self.inputs for channel in input.channels
+        }
+        """Its channels by ChannelId; looked up by the plain pair, which costs less for each buffer."""
+        self._work = work
+        self._on_end = on_end
+        self._elements: dict[type[Element], Callable[[InputChannel, Any], None]] = {
+            Watermark: lambda channel, element: channel.input.watermark(channel, element),
+            WatermarkStatus: lambda channel, element: channel.input.status(channel, element),
+            LatencyMarker: lambda channel, element: on_marker(element),
+            EndOfData: self._end_of_data,
+            EndOfInput: self._end_of_data,
+        }
+
+    @property
+    def channels(self) -> list[InputChannel]:
+        """Those of all inputs."""
+        return list(self.by_id.values())
+
+    def deliver(self, channel: InputChannel, item: Any) -> None:
+        """A chunk or an element of a channel, in order: queue what is to be done with it. Barriers do not come here."""
+        if isinstance(item, Element):
+            self._work.append(partial(self._elements[type(item)], channel, item))
+        else:
+            self._work.append(partial(channel.input.records, item, 0))
+
+    def check(self) -> None:
+        """Assert what must hold between any two events."""
+        assert all(input.pacing.records_max >= 1 for input in self.inputs)
+
+    def _end_of_data(self, channel: InputChannel, element: EndOfData | EndOfInput) -> None:
+        if channel.input.end_of_data(channel) and all(input.ended for input in self.inputs):
+            self._on_end()

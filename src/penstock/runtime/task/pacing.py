@@ -1,0 +1,31 @@
+"""Pacing: how many records a task gives to an operator, or takes from a reader, in one call.
+
+A call can't be interrupted, and while it runs neither a flush nor a barrier nor a cancellation is acted on. So chunks
+are cut to the size that takes about `TARGET_NS`: a fast function gets whole chunks, a slow one few records at a time.
+"""
+
+from __future__ import annotations
+
+from penstock.runtime.task.budget import CHUNK_RECORDS_MAX
+
+TARGET_NS = 2_000_000
+_FIRST_RECORDS = 64
+
+
+class Pacing:
+    """Of one input, or of one source."""
+
+    __slots__ = ("records_max",)
+
+    def __init__(self) -> None:
+        self.records_max = _FIRST_RECORDS
+        """How many records the next call may take; at least 1."""
+
+    def adapt(self, records: int, took_ns: int) -> None:
+        """A call for so many records took so long."""
+        if took_ns > TARGET_NS * 2:
+            if records:
+                self.records_max = max(1, records * TARGET_NS // took_ns)
+        elif took_ns < TARGET_NS // 2 and records >= self.records_max:
+            # Doubled only when the call was given all that it may take: a small chunk says nothing of a large one.
+            self.records_max = min(self.records_max * 2, CHUNK_RECORDS_MAX)

@@ -1,0 +1,34 @@
+"""Polling: how a source takes the place of an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.task.pacing import Pacing
+
+
+class Polling:
+    """Polls one source, for as many records at a time as a call should take."""
+
+    __slots__ = ("_clock", "_pacing", "source")
+
+    def __init__(self, source: SourceOperator, clock: Callable[[], int]) -> None:
+        self.source = source
+        self._clock = clock
+        self._pacing = Pacing()
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the reader may have records now."""
+        source = self.source
+        return not source.ended and source.poll_at_ms is not None and source.poll_at_ms <= now_ms
+
+    def poll(self, go_on: Callable[[], bool]) -> None:
+        """Poll until the reader has nothing for now, the chain is to stop, or `go_on` (the step's budget) is False."""
+        source, pacing, clock = self.source, self._pacing, self._clock
+        more = True
+        while more:
+            began = clock()
+            more = source.poll(pacing.records_max)
+            pacing.adapt(source.polled_records, clock() - began)
+            more = more and go_on()

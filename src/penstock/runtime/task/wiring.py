@@ -1,0 +1,68 @@
+"""How the chain of a task and the edges that leave it are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.runtime.network.output import OutputEdge
+from penstock.runtime.task.chain import Chain
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.counters import TaskCounters
+from penstock.runtime.task.environment import Environment
+from penstock.runtime.task.vertex import VertexSpec
+from penstock.state.key_groups import KeyGroups
+
+
+def output_edges(
+    vertex: VertexSpec, info: SubtaskInfo, counters: TaskCounters, key_groups: KeyGroups, environment: Environment
+) -> list[OutputEdge]:
+    """The edges that leave a subtask."""
+    return [
+        OutputEdge(
+            edge,
+            partitioner,
+            info.subtask,
+            environment.outbox,
+            environment.budget,
+            counters,
+            info.attempt,
+            info.batched,
+            key_groups,
+        )
+        for edge, partitioner in vertex.outputs
+    ]
+
+
+def wired_chain(
+    vertex: VertexSpec,
+    info: SubtaskInfo,
+    edges: list[OutputEdge],
+    key_groups: KeyGroups,
+    environment: Environment,
+    request_split: Callable[[], None],
+    deliver_result: Callable[[int, list[Any]], None],
+) -> Chain:
+    """The operators of a subtask, set up and connected with each other and with `edges`; not opened."""
+    chain = Chain(vertex.nodes)
+    contexts = []
+    for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
+        context = OperatorContext(
+            info,
+            node.operator.name,
+            node.uid,
+            environment.now_ms,
+            environment.budget,
+            counters,
+            key_groups,
+            request_split,
+            deliver_result,
+            environment.stores,
+        )
+        node.operator.setup(context, outlet)
+        contexts.append(context)
+    chain.connect({edge.info.id: edge for edge in edges})
+    for context, outlet in zip(contexts, chain.outlets, strict=True):
+        for edge in outlet.edges:
+            edge.operator = context
+    return chain

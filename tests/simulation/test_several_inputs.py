@@ -1,0 +1,45 @@
+"""Operators with several inputs under random schedules: they give what a union of these inputs gives."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from penstock.runtime.time.combined_watermark import CombinedWatermark
+from penstock.simulator import Circumstances, SimulationError, run_program
+from penstock.simulator.connected import connected
+from penstock.simulator.generation import generate
+
+pytestmark = pytest.mark.simulation
+
+SEEDS = 240
+
+
+def programs() -> list:
+    """Generated programs with a union that could be replaced, and their seeds."""
+    made = [(seed, connected(generate(seed))) for seed in range(SEEDS)]
+    return [(seed, program) for seed, program in made if any(node.kind == "connect" for node in program.nodes)]
+
+
+def test_several_inputs_give_what_a_plain_evaluation_gives() -> None:
+    """Connected streams would lose, double or misdate records under some timing, or the job would never end."""
+    chosen = programs()
+    assert len(chosen) > SEEDS // 10
+    assert {program.batched for _, program in chosen} == {True, False}
+    for seed, program in chosen:
+        run_program(program, Circumstances.draw(Random(seed + 1)), seed, named=False)
+
+
+def test_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would call it sound that the fastest input, not the slowest one, decides on event time."""
+
+    def fastest(self: CombinedWatermark, index: int, timestamp: int) -> bool:
+        advanced = timestamp > self.current
+        self.current = max(self.current, timestamp)
+        return advanced
+
+    monkeypatch.setattr(CombinedWatermark, "watermark", fastest)
+    with pytest.raises(SimulationError, match="after watermark"):
+        for seed, program in programs():
+            run_program(program, Circumstances.draw(Random(seed + 1)), seed, named=False)

@@ -1,0 +1,33 @@
+"""Pacing: a call takes about two milliseconds, whatever the function does."""
+
+from __future__ import annotations
+
+from penstock.runtime.task.budget import CHUNK_RECORDS_MAX
+from penstock.runtime.task.pacing import TARGET_NS, Pacing
+
+
+def test_a_fast_function_gets_more_records_at_a_time_up_to_a_limit() -> None:
+    """The price of a call would be paid for a few records each time."""
+    pacing = Pacing()
+    for _ in range(20):
+        pacing.adapt(pacing.records_max, 1)
+    assert pacing.records_max == CHUNK_RECORDS_MAX
+
+
+def test_a_slow_function_gets_as_many_as_it_can_do_in_time() -> None:
+    """A function that asks another service would delay barriers, flushes and cancellation by seconds."""
+    pacing = Pacing()
+    pacing.adapt(64, 64 * TARGET_NS // 4)
+    assert pacing.records_max == 4
+    pacing.adapt(4, 100 * TARGET_NS)
+    assert pacing.records_max == 1
+
+
+def test_what_says_nothing_changes_nothing() -> None:
+    """A poll that waits for its file system without a record, or a small chunk, would be taken for the usual case."""
+    pacing = Pacing()
+    before = pacing.records_max
+    pacing.adapt(0, 100 * TARGET_NS)
+    pacing.adapt(before - 1, 1)
+    pacing.adapt(before, TARGET_NS)
+    assert pacing.records_max == before
