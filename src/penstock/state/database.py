@@ -139,13 +139,15 @@ def _copy(
 ) -> Generator[None, None, KeyedFile]:
     sections: list[Section] = []
     size = linked.sizes[file]
+    whole = 0
     with whole_or_nothing(storage.create(name, shared=True)) as writer:
         for begin in range(0, size, _PART_BYTES):
             data = linked.read(file, begin, min(_PART_BYTES, size - begin))
             writer.write(data)
             sections.append(Section(0, begin, len(data), zlib.crc32(data)))
+            whole = zlib.crc32(data, whole)
             yield
-    return KeyedFile(writer.path, size, tables, sections, database=file)
+    return KeyedFile(writer.path, size, tables, sections, database=file, crc=whole)
 
 
 def contents_of(storage: StateStorage, files: list[KeyedFile]) -> dict[str, Iterator[bytes]]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Container, Generator, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
+from penstock.common.errors import CheckpointError
 from penstock.state.database import Databases, read_database
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import (
@@ -55,7 +56,7 @@ def write_keyed(
     """Write tables, sorted by key group. The handle is what the generator returns."""
     groups = yield from _by_group(list(tables.values()), key_groups)
     sections: list[Section] = []
-    position = 0
+    position = whole = 0
     with whole_or_nothing(storage.create(name, shared=True)) as writer:
         for group in groups.numbers:
             begin, crc = position, 0
@@ -64,6 +65,7 @@ def write_keyed(
                     stop = start + PIECE_ENTRIES
                     data = pickle.dumps((number, places[start:stop], values[start:stop]), protocol=5)
                     crc = zlib.crc32(data, crc)
+                    whole = zlib.crc32(data, whole)
                     writer.write(data)
                     position += len(data)
                     yield
@@ -72,7 +74,7 @@ def write_keyed(
             # Millions of entries let go at once would hold the interpreter for a long moment.
             groups.forget(group)
     named = [TableInFile(name, table.full, (schemas or {}).get(name, "")) for name, table in tables.items()]
-    return KeyedFile(writer.path, position, named, sections)
+    return KeyedFile(writer.path, position, named, sections, crc=whole)
 
 
 def write_columns(
@@ -186,7 +188,7 @@ def write_lists(
     `columns`: in the form of savepoints, in which each list that a user's function has named is a Parquet file.
     """
     writer: StateWriter | None = None
-    position = 0
+    position = whole = 0
     handles: list[ListInFile] = []
     try:
         for one in lists:
@@ -199,6 +201,7 @@ def write_lists(
                 data = pickle.dumps(item, protocol=5)
                 writer.write(data)
                 sections.append(Section(0, position, len(data), zlib.crc32(data)))
+                whole = zlib.crc32(data, whole)
                 position += len(data)
                 if len(sections) % PIECE_ENTRIES == 0:
                     yield
@@ -210,7 +213,9 @@ def write_lists(
             writer.abort()
         raise
     of_columns = sum(handle.columns.bytes for handle in handles if handle.columns is not None)
-    return ListsFile(writer.path if writer is not None else "", position + of_columns, handles)
+    if writer is None:
+        return ListsFile("", of_columns, handles)
+    return ListsFile(writer.path, position + of_columns, handles, whole)
 
 
 def _write_list_columns(storage: StateStorage, name: str, one: NamedList) -> Generator[None, None, ListInFile]:
@@ -268,6 +273,8 @@ def read_keyed(
     A later value replaces an earlier one of its place, None says that it is gone. `databases`: for chains that begin
     with the files of a store. Raises CheckpointError.
     """
+    for file in chain:
+        _check_units(file)
     if database := database_of(chain):
         yield from read_database(storage, database, groups, wanted, databases)
     last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
@@ -292,6 +299,15 @@ def read_keyed(
                     number, places, values = StateUnpickler(stream).load_complete()
                     if (taker := names[number]) is not None:
                         yield taker, places, values, stream.tell() - begin
+
+
+def _check_units(file: KeyedFile) -> None:
+    unknown = next((table for table in file.tables if table.unit != "key"), None)
+    if unknown is not None:
+        raise CheckpointError(
+            f"the snapshot file {file.path} holds the state '{unknown.name}' by {unknown.unit}, which this penstock "
+            "can't read: it was written by a newer one"
+        )
 
 
 def read_items(storage: StateStorage, path: str, part: ListInFile) -> list[Any]:

@@ -30,6 +30,9 @@ class TableInFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
     full: bool
     schema: str = ""
     """Kind and type of the state, for tables that users' functions have named."""
+    unit: str = "key"
+    """What an entry is. "key": all that a key (and namespace) has in the state. Reserved for maps and lists that are
+    stored entry by entry; a reader refuses a unit that it does not know."""
 
 
 class KeyedFile(msgspec.Struct, frozen=True):
@@ -43,6 +46,8 @@ class KeyedFile(msgspec.Struct, frozen=True):
     """Whether it is a Parquet file of one table: then a section's offset is a row group, its length counts rows."""
     database: str = ""
     """Its name in a store's directory, if it is one of a store's own files: then sections are parts of any groups."""
+    crc: int | None = None
+    """CRC-32 of the whole file. None: it was written in manifest version 1."""
 
 
 class Redistribution(enum.Enum):
@@ -79,6 +84,8 @@ class ListsFile(msgspec.Struct, frozen=True):
     path: str
     bytes: int
     lists: list[ListInFile]
+    crc: int | None = None
+    """CRC-32 of the whole file. None: it was written in manifest version 1, or there is none."""
 
 
 class OperatorState(msgspec.Struct, frozen=True):

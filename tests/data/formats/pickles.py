@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from tests.data.formats.program import stores_of
 
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.storage import SavepointStorage, files_directory, read_manifest
-from penstock.state.handles import KeyedFile, OperatorState
+from penstock.state.database import contents_of
+from penstock.state.handles import KeyedFile, OperatorState, database_of
 
 _STRINGS = {"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"}
 _MEMOIZED = {"BINGET", "LONG_BINGET", "GET"}
@@ -68,6 +70,11 @@ def pickles_of_manifest(manifest: Manifest) -> Iterator[tuple[str, bytes]]:
 
 
 def _of_state(files: SavepointStorage, state: OperatorState) -> Iterator[tuple[str, bytes]]:
+    if database := database_of(state.keyed):
+        store = stores_of("rocksdb").open(contents_of(files, database))
+        for _, data in store.view().items(b""):
+            yield "RocksDB", data
+        store.close()
     for file in state.keyed:
         if file.database:
             continue
@@ -90,8 +97,8 @@ def _of_columns(files: SavepointStorage, file: KeyedFile) -> Iterator[tuple[str,
     for field in table.schema:
         metadata = field.metadata or {}
         for key, value in metadata.items():
-            if key == b"penstock.type":
+            if key == b"penstock.type" and not value.startswith(b"["):
                 yield f"{file.path}, type of {field.name}", base64.b64decode(value)
-        if b"penstock.type" not in metadata and field.name not in ("key_group",) and str(field.type) == "large_binary":
+        if b"penstock.type" not in metadata and str(field.type) == "large_binary":
             for value in table.column(field.name).to_pylist():
                 yield f"{file.path}, {field.name}", value

@@ -56,7 +56,7 @@ from penstock.datastream.window import (
     TumblingProcessingTimeWindows,
 )
 
-DIRECTORY = Path("/var/tmp/penstock-formats")  # noqa: S108 - splits and committables hold whole paths
+DIRECTORY = Path("/var/tmp/penstock-formats")
 NUMBERS = 300
 KEYS = 3
 FAR_MS = 40_000_000_000_000
@@ -271,7 +271,9 @@ def build(env: StreamExecutionEnvironment, directory: Path, small: bool) -> None
             "count": keyed.window(CountTumblingWindowAssigner.of(7)).apply(_applied),
             "count-sliding": keyed.window(CountSlidingWindowAssigner.of(7, 3)).apply(_applied),
             "count-window": keyed.count_window(6).reduce(Sum()),
-            "global": keyed.window(GlobalWindows.create()).trigger(PurgingTrigger.of(CountTrigger.of(5))).process(total),
+            "global": keyed.window(GlobalWindows.create())
+            .trigger(PurgingTrigger.of(CountTrigger.of(5)))
+            .process(total),
             "rolling": keyed.reduce(Sum()),
         }
         # A window that does not end: what comes of it at the end is not to be known.
@@ -291,7 +293,9 @@ def build(env: StreamExecutionEnvironment, directory: Path, small: bool) -> None
             stream.uid(tag)
         united.append(stream.map(Tagged(tag), Types.STRING()).uid(f"tag {tag}"))
     results = united[0].union(*united[1:])
-    results.sink_to(FileSink.for_row_format(str(directory / "out"), Encoder.simple_string_encoder()).build()).uid("files")
+    results.sink_to(FileSink.for_row_format(str(directory / "out"), Encoder.simple_string_encoder()).build()).uid(
+        "files"
+    )
     if not small:
         united[0].union(united[-1]).sink_to(Transactions(directory / "transactions")).uid("transactions")
         united[1].union(united[-1]).sink_to(Batches(directory / "batches")).uid("batches")

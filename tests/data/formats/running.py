@@ -1,7 +1,8 @@
-"""Runs a pipelined job in this thread, slot by slot, and takes snapshots of it: no Spark, no chance, a clock by hand."""
+"""Runs a pipelined job in this thread, slot by slot, and takes snapshots of it: without Spark, chance or a clock."""
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from penstock.checkpoint.restore import assign
 from penstock.checkpoint.storage import DirectoryStorage, SavepointStorage
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level, load_level
+from penstock.runtime.network.buffer import HEADER_BYTES
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.events import (
@@ -49,6 +51,8 @@ class Running:
         self.now_ms = _START_MS
         self._clock_ns = 0
         self.ended: set[int] = set()
+        self.sent: list[tuple[str, bytes]] = []
+        """What went over connections: its kind, and the pickle in it."""
         self.manifest = origin
         self._graph = graph
         self._storage = DirectoryStorage(str(directory))
@@ -110,7 +114,9 @@ class Running:
             slot.budget.chunk_records = _CHUNK_RECORDS
             slot.step()
             if level + 1 < len(self._slots):
-                self._rows[level + 1] += [row for _, row in slot.outbox.take()]
+                rows = [row for _, row in slot.outbox.take()]
+                self._rows[level + 1] += rows
+                self.sent += [("row", row[HEADER_BYTES:]) for row in rows]
             for effect in slot.take_effects():
                 self._take(slot, effect)
 
@@ -121,6 +127,7 @@ class Running:
             self.ended.add(effect.vertex)
         elif isinstance(effect, Acknowledge):
             self._acknowledged[effect.vertex] = effect
+            self.sent.append(("commits", pickle.dumps(effect.commits, protocol=5)))
         elif isinstance(effect, WriteSnapshot):
             snapshot = effect.snapshot
             writing = snapshot.write(SavepointStorage(snapshot.savepoint) if snapshot.savepoint else self._storage)
@@ -133,6 +140,8 @@ class Running:
 
     def tell(self, vertex: int, event: Any) -> None:
         """An event for the task of a vertex."""
+        if isinstance(event, AssignSplits):
+            self.sent.append(("splits", pickle.dumps(event.splits, protocol=5)))
         self._slots[self._graph.vertices[vertex].level].handle(vertex, event)
 
     def snapshot(self, number: int, savepoint: str = "", full: bool = False) -> Manifest:

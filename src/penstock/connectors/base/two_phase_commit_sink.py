@@ -17,6 +17,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
+from penstock.common.stored import stored_as
 from penstock.connectors.base.function_sink import FunctionSinkContext
 from penstock.runtime.sink import Committer, Sink, SinkContext, SinkWriter
 
@@ -93,6 +94,7 @@ class TwoPhaseCommitSink(Sink[T], Generic[T, Transaction]):
         return _TransactionCommitter(self)
 
 
+@stored_as("prepared-transaction")
 class Prepared(msgspec.Struct, frozen=True):
     """A committable: a transaction, and where it stands in the order of its writer's."""
 

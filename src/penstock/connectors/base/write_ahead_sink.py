@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from penstock.common.stored import stored_as
 from penstock.runtime.sink import Sink, SinkContext, SinkWriter
 
 T = TypeVar("T")
@@ -81,6 +82,7 @@ class WriteAheadSink(Sink[T], Generic[T]):
         return _LogWriter(self, context, state)
 
 
+@stored_as("batch-to-send")
 class Batch(msgspec.Struct, frozen=True):
     """Values that belong to a checkpoint of one writer."""
 

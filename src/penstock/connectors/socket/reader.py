@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import SourceError
+from penstock.common.stored import stored_as
 from penstock.connectors.socket.connection import Connection
 from penstock.connectors.socket.delimited_text import DelimitedText
 from penstock.connectors.socket.write_ahead_log import WriteAheadLog
@@ -31,6 +32,7 @@ class Address(msgspec.Struct, frozen=True):
         return f"{self.host}:{self.port}"
 
 
+@stored_as("socket-split")
 class SocketSplit(msgspec.Struct, frozen=True):
     """The one split: the log, how many connections were lost or not to be had, whether there was one, or is no more."""
 

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.stored import stored_as
 
 if TYPE_CHECKING:
     from penstock.runtime.windows.assigner import MergeCallback
@@ -23,6 +24,7 @@ class Window(ABC):
         """The largest timestamp (ms) that still belongs here; results of the window carry it."""
 
 
+@stored_as("time-window", fields=tuple)
 class TimeWindow(tuple[int, int], Window):
     """The time from `start` to before `end`, in milliseconds. Ordered by start, then by end.
 
@@ -82,6 +84,7 @@ class TimeWindow(tuple[int, int], Window):
             callback.merge(group, cover)
 
 
+@stored_as("count-window", fields=lambda window: (window.id,))
 class CountWindow(Window):
     """A window of a number of records, told apart by `id`: 0 is the first of its key."""
 
@@ -104,6 +107,7 @@ class CountWindow(Window):
         return f"CountWindow(id={self.id})"
 
 
+@stored_as("global-window", fields=lambda window: ())
 class GlobalWindow(Window):
     """The one window of all records of a key."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from penstock.common.stored import stored_as
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.source.listing import list_files
@@ -13,6 +14,7 @@ from penstock.connectors.files.source.split import FileSplit, cut, whole
 from penstock.runtime.source import EnumeratorContext
 
 
+@stored_as("file-enumerator")
 class FileEnumeratorState(msgspec.Struct, frozen=True):
     """Splits not yet assigned, and the paths of all files that were ever found (only needed while watching)."""
 
