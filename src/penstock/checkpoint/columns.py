@@ -21,7 +21,7 @@ from penstock.checkpoint.column_types import field_for, from_column, pickled_fie
 from penstock.common.errors import CheckpointError
 from penstock.state.handles import KeyedFile, Section, TableInFile
 from penstock.state.schema import TableSchema
-from penstock.state.storage import NotTypedError, StateWriter
+from penstock.state.snapshot.storage import NotTypedError, StateWriter
 from penstock.state.tables import Entries, Places
 
 _ROW_GROUP_ROWS = 32_768

@@ -18,7 +18,15 @@ import msgspec
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.file_systems import is_url
 from penstock.state.gained_fields import StateUnpickler
-from penstock.state.handles import KeyedFile, ListsFile, OperatorState, Section, SnapshotFigures, database_of, files_of
+from penstock.state.handles import (
+    KeyedFile,
+    ListsFile,
+    OperatorState,
+    Section,
+    SnapshotFigures,
+    files_of,
+    store_files_of,
+)
 
 VERSION = 2
 """Of what this penstock writes. It reads all versions up to this one."""
@@ -91,10 +99,10 @@ class Manifest(msgspec.Struct, frozen=True):
         """The paths of all files that hold its state."""
         return files_of([part.state for operator in self.operators for part in operator.subtasks])
 
-    def has_databases(self) -> bool:
+    def has_store_files(self) -> bool:
         """Whether state is in the own files of key-value stores."""
         states = [part.state for operator in self.operators for part in operator.subtasks]
-        return any(database_of(state.keyed) for state in states)
+        return any(store_files_of(state.keyed) for state in states)
 
     def operator(self, state_id: str) -> OperatorPart | None:
         """The operator of that name."""

@@ -97,7 +97,7 @@ class JobCheckpoints:
         looked for the latest one after this job has ended would do its work once more.
         """
         manifest = read_manifest(path)
-        if self._on_heap and manifest.has_databases():
+        if self._on_heap and manifest.has_store_files():
             raise CheckpointError(
                 f"the state in {path} is in RocksDB's own files: set {options.STATE_BACKEND.key}: rocksdb, as it was. "
                 "To another backend a job goes by a savepoint: penstock savepoint, or penstock.state_processor"

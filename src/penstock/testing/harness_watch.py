@@ -13,8 +13,8 @@ from typing import Any
 
 from penstock.common.errors import PenstockError
 from penstock.runtime.task.context import shortened
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.descriptors import StateDescriptor
-from penstock.state.heap import HeapKeyedBackend
 from penstock.state.interfaces import ListState, MapState, ReducingState, ValueState
 
 _IMMUTABLE = (type(None), bool, int, float, complex, str, bytes)
@@ -85,7 +85,7 @@ def _equal(value: Any, before: Any) -> bool:
         return False
 
 
-class WatchedBackend(HeapKeyedBackend):
+class WatchedBackend(HashMapKeyedStateBackend):
     """Keyed state whose values are watched."""
 
     __slots__ = ("declared", "watch")

@@ -14,8 +14,8 @@ from tests.data.formats.program import stores_of
 
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.storage import SavepointStorage, files_directory, read_manifest
-from penstock.state.database import contents_of
-from penstock.state.handles import KeyedFile, OperatorState, database_of
+from penstock.state.backends.rocksdb.store_files import contents_of
+from penstock.state.handles import KeyedFile, OperatorState, store_files_of
 
 _STRINGS = {"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"}
 _MEMOIZED = {"BINGET", "LONG_BINGET", "GET"}
@@ -70,13 +70,13 @@ def pickles_of_manifest(manifest: Manifest) -> Iterator[tuple[str, bytes]]:
 
 
 def _of_state(files: SavepointStorage, state: OperatorState) -> Iterator[tuple[str, bytes]]:
-    if database := database_of(state.keyed):
+    if database := store_files_of(state.keyed):
         store = stores_of("rocksdb").open(contents_of(files, database))
         for _, data in store.view().items(b""):
             yield "RocksDB", data
         store.close()
     for file in state.keyed:
-        if file.database:
+        if file.store_file:
             continue
         if file.columns:
             yield from _of_columns(files, file)

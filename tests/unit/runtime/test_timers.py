@@ -156,7 +156,7 @@ def test_a_chain_of_snapshots_gives_the_timers_back(actions) -> None:
             case "fire":
                 drained(queue, number)
             case "fold":
-                queue.fold(number)
+                queue.compact(number)
             case "release" if under_way:
                 under_way.pop(0).release()
             case "freeze":

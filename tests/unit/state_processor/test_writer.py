@@ -19,6 +19,7 @@ from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundE
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
 from penstock.runtime.windows.window import TimeWindow
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -26,9 +27,8 @@ from penstock.state.descriptors import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from penstock.state.files import read_items, restore_keyed
-from penstock.state.heap import HeapKeyedBackend
 from penstock.state.key_groups import key_group_of, key_group_range
+from penstock.state.snapshot.files import read_items, restore_keyed
 from penstock.state_processor import SavepointReader, SavepointWriter
 
 BUFFER = ListStateDescriptor("buffer", Types.STRING())
@@ -42,7 +42,7 @@ def restored(path: str, uid: str, descriptor: StateDescriptor, keys: Any, parall
     storage = SavepointStorage(path)
     found = {}
     for subtask in range(parallelism):
-        backend, groups = HeapKeyedBackend(), key_group_range(subtask, MAX_PARALLELISM, parallelism)
+        backend, groups = HashMapKeyedStateBackend(), key_group_range(subtask, MAX_PARALLELISM, parallelism)
         for chain in given[1, subtask][uid].chains:
             tables = {t.name: backend.restored_table(t.name, t.schema) for file in chain for t in file.tables}
             restore_keyed(storage, chain, groups, tables)

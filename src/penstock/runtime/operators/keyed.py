@@ -9,8 +9,9 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.time.timers import TimeDomain, Timers, TimerService
-from penstock.state.heap import HeapKeyedBackend
-from penstock.state.stored import StoredKeyedBackend
+from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
+from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
@@ -27,7 +28,7 @@ FREED_ENTRIES = 2_000
 class KeyedOperator(Operator):
     """Base of keyed operators. Subclasses give `process` and `fire`."""
 
-    backend_type: Callable[[Callable[[], int]], HeapKeyedBackend] = HeapKeyedBackend
+    backend_type: Callable[[Callable[[], int]], KeyedStateBackend] = HashMapKeyedStateBackend
     """Makes what keeps the operator's state."""
     timer_method = "on_timer"
     """How errors name the method of the user's that a timer calls."""
@@ -41,7 +42,7 @@ class KeyedOperator(Operator):
         if context.stores is None or context.info.batched:
             self.backend = self.backend_type(context.now_ms)
         else:
-            self.backend = StoredKeyedBackend(context.now_ms, context.stores, context.key_groups)
+            self.backend = RocksDBKeyedStateBackend(context.now_ms, context.stores, context.key_groups)
         self.timers = Timers()
         self.backend.tables[EVENT_TIMERS_TABLE] = self.timers.event_time
         self.backend.tables[PROCESSING_TIMERS_TABLE] = self.timers.processing_time
@@ -68,15 +69,15 @@ class KeyedOperator(Operator):
         return self._fire_until([(TimeDomain.EVENT_TIME, timestamp)], lambda: self.output.watermark(timestamp))
 
     def wake_at_ms(self) -> int | None:
-        return self.or_housekeeping(self.timers.processing_time.next_timestamp())
+        return self.or_expiry(self.timers.processing_time.next_timestamp())
 
-    def or_housekeeping(self, at_ms: int | None) -> int | None:
+    def or_expiry(self, at_ms: int | None) -> int | None:
         """That moment, or an earlier one at which there is state to free."""
-        house_ms = self.backend.housekeeping_at_ms()
+        house_ms = self.backend.expire_at_ms()
         return at_ms if house_ms is None else house_ms if at_ms is None else min(at_ms, house_ms)
 
     def processing_time(self, now_ms: int) -> bool:
-        self.backend.keep_house(FREED_ENTRIES)
+        self.backend.expire_state(FREED_ENTRIES)
         return self._fire_until([(TimeDomain.PROCESSING_TIME, now_ms)], lambda: True)
 
     def end_key_group(self) -> bool:
@@ -101,7 +102,7 @@ class KeyedOperator(Operator):
     def keyed_schemas(self) -> dict[str, TableSchema]:
         return self.backend.schemas
 
-    def keyed_backend(self) -> HeapKeyedBackend:
+    def keyed_backend(self) -> KeyedStateBackend:
         return self.backend
 
     def restored_table(self, name: str, schema: str) -> Table:
@@ -110,8 +111,8 @@ class KeyedOperator(Operator):
     def dispose(self) -> None:
         self.backend.close()
 
-    def fold(self) -> bool:
-        return self.backend.fold(FREED_ENTRIES)
+    def compact(self) -> bool:
+        return self.backend.compact(FREED_ENTRIES)
 
     def resume(self) -> bool:
         self.paused = False

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from penstock.common.output_tag import OutputTag
     from penstock.runtime.task.context import OperatorContext
-    from penstock.state.heap import HeapKeyedBackend
+    from penstock.state.backends.backend import KeyedStateBackend
     from penstock.state.operator_state import NamedList
     from penstock.state.schema import TableSchema
     from penstock.state.tables import Table
@@ -103,7 +103,7 @@ class Operator:
         """Where a snapshot's keyed state of that name goes, before `open`; None: the operator has none."""
         return None
 
-    def keyed_backend(self) -> HeapKeyedBackend | None:
+    def keyed_backend(self) -> KeyedStateBackend | None:
         """What keeps its keyed state; None: it has none."""
         return None
 
@@ -120,7 +120,7 @@ class Operator:
         for function in self.context.functions:
             function.checkpoint_complete(self.context, checkpoint_id)
 
-    def fold(self) -> bool:
+    def compact(self) -> bool:
         """Do a little of the work that a snapshot has left behind. False: there is none."""
         return False
 

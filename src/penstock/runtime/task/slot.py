@@ -15,8 +15,8 @@ from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded, Result
 from penstock.runtime.task.task import Task, TaskState
 from penstock.runtime.task.vertex import LevelSpec
-from penstock.state.key_value import Stores
-from penstock.state.storage import StateStorage
+from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.snapshot.storage import SnapshotStorage
 
 
 class Slot:
@@ -46,7 +46,7 @@ class Slot:
         self._edges = level.edges
         self._results_sent = 0
 
-    def restore(self, storage: StateStorage) -> int:
+    def restore(self, storage: SnapshotStorage) -> int:
         """Put back the state that the level brings for this slot's tasks. Returns how many bytes were read."""
         restored = self.level.restore
         for vertex, task in self.tasks.items():

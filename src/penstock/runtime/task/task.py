@@ -68,10 +68,10 @@ from penstock.runtime.task.journal import Journal
 from penstock.runtime.task.snapshot import Snapshots
 from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.runtime.time.watermarks import WatermarkValve
+from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.handles import RestoredOperator, SnapshotFigures
 from penstock.state.key_groups import KeyGroups
-from penstock.state.key_value import Stores
-from penstock.state.storage import StateStorage
+from penstock.state.snapshot.storage import SnapshotStorage
 
 _SLICE_NS = 2_000_000
 _SLICE_FIRST = 64
@@ -90,7 +90,7 @@ class TaskState(enum.Enum):
 class Task:
     """One subtask. The host calls `open`, then `receive`, `handle` and `step`; `busy` and `wake_at_ms` say when."""
 
-    _folding = False
+    _compacting = False
     _aligning_since_ns: int | None = None
     _last_triggered = 0
     _last_checkpoint = 0
@@ -172,7 +172,7 @@ class Task:
 
     # What hosts call.
 
-    def restore(self, state: dict[str, RestoredOperator], storage: StateStorage) -> int:
+    def restore(self, state: dict[str, RestoredOperator], storage: SnapshotStorage) -> int:
         """Put state back, before `open`. Returns how many bytes were read; raises CheckpointError."""
         return self._snapshots.restore(state, storage)
 
@@ -215,8 +215,8 @@ class Task:
             self._do_work()
             if self._source is not None and not self._work and not self.chain.paused:
                 self._poll(self._source)
-            if self._folding:
-                self._folding = any(operator.fold() for operator in self.chain.operators)
+            if self._compacting:
+                self._compacting = any(operator.compact() for operator in self.chain.operators)
             self._flush_due()
         self.counters.busy_ns += self._clock() - began
 
@@ -236,7 +236,7 @@ class Task:
         """When to call `step` though nothing has arrived: a timer, a flush, a source that asked to be polled again."""
         if self.state is TaskState.FINISHED:
             return None
-        if self._folding:
+        if self._compacting:
             return self._now_ms()
         times = [self._flush_at_ms]
         if self.state is TaskState.RUNNING and self._stopped_at is None:
@@ -459,7 +459,7 @@ class Task:
         self._effect(WriteSnapshot(self.vertex.id, self.info.subtask, snapshot))
 
     def _snapshot_written(self, event: SnapshotWritten) -> None:
-        self._folding = True
+        self._compacting = True
         done = self._snapshots.written(event.checkpoint_id, event.state, event.took_ms)
         if done is None:
             self._decline(event.checkpoint_id, "an earlier part of its state could not be written")
@@ -469,7 +469,7 @@ class Task:
         self._effect(Acknowledge(self.vertex.id, self.info.subtask, event.checkpoint_id, state, commits))
 
     def _snapshot_failed(self, event: SnapshotFailed) -> None:
-        self._folding = True
+        self._compacting = True
         self._snapshots.failed(event.checkpoint_id)
         self._decline(event.checkpoint_id, event.reason)
 

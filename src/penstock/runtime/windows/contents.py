@@ -1,6 +1,6 @@
 """What is kept of the records of a window: all of them, their reduction, or an accumulator.
 
-`fold` is where windows spend their time. Per record: one lookup, the user's function, one store.
+`add_records` is where windows spend their time. Per record: one lookup, the user's function, one store.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Contents(ABC):
         """What comes out of a window that has no window function."""
 
     @abstractmethod
-    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         """Add each value to the contents of its key in `table`; keys that are new there go into all `newcomers`."""
 
     def can_share(self) -> bool:
@@ -86,7 +86,7 @@ class AllRecords(Contents):
     def result(self, contents: list[Any]) -> list[Any]:
         return contents[:]
 
-    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         get, own, put = table.current.get, table.own, table.put
         for key, value in zip(keys, values):  # noqa: B905
             before = get(key)
@@ -130,7 +130,7 @@ class Reduced(Contents):
     def result(self, contents: Any) -> Any:
         return contents
 
-    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         layer, older, reduce = table.current, table.older, self.function.call
         get = layer.get
         for key, value in zip(keys, values):  # noqa: B905
@@ -178,7 +178,7 @@ class Aggregated(Contents):
     def result(self, contents: Any) -> Any:
         return self.instance.get_result(contents)
 
-    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         layer, older = table.current, table.older
         get, add, create = layer.get, self.instance.add, self.instance.create_accumulator
         for key, value in zip(keys, values):  # noqa: B905

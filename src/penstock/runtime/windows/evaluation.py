@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.runtime.task.context import OperatorContext
     from penstock.runtime.time.timers import Timers
     from penstock.runtime.windows.window import Window
-    from penstock.state.heap import HeapKeyedBackend
+    from penstock.state.backends.backend import KeyedStateBackend
     from penstock.state.interfaces import KeyedStateStore
 
 
@@ -24,7 +24,7 @@ class Evaluation:
     method = "window"
     passes_on = True
 
-    def setup(self, context: OperatorContext, backend: HeapKeyedBackend, timers: Timers, merging: bool) -> None:
+    def setup(self, context: OperatorContext, backend: KeyedStateBackend, timers: Timers, merging: bool) -> None:
         """Called once, before `open`."""
 
     def open(self, context: OperatorContext) -> None:
@@ -48,7 +48,7 @@ class _UserEvaluation(Evaluation):
         self.function = function
         self.method = function.method
 
-    def setup(self, context: OperatorContext, backend: HeapKeyedBackend, timers: Timers, merging: bool) -> None:
+    def setup(self, context: OperatorContext, backend: KeyedStateBackend, timers: Timers, merging: bool) -> None:
         self._backend = backend
 
     def open(self, context: OperatorContext) -> None:
@@ -75,7 +75,7 @@ class ApplyToAll(_UserEvaluation):
 class Process(_UserEvaluation):
     """Calls `process(key, context, elements)`, and `clear(context)` when a window is over."""
 
-    def setup(self, context: OperatorContext, backend: HeapKeyedBackend, timers: Timers, merging: bool) -> None:
+    def setup(self, context: OperatorContext, backend: KeyedStateBackend, timers: Timers, merging: bool) -> None:
         super().setup(context, backend, timers, merging)
         self._context = WindowContext(backend, timers, context.now_ms, merging)
         self._clear = getattr(self.function.instance, "clear", None)
@@ -106,7 +106,7 @@ class WindowContext:
 
     def __init__(
         self,
-        backend: HeapKeyedBackend,
+        backend: KeyedStateBackend,
         timers: Timers,
         now_ms: Callable[[], int],
         merging: bool,

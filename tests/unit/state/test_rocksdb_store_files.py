@@ -14,13 +14,13 @@ from penstock.runtime.task.vertex import StoredState
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.stores import MemoryStore
 from penstock.spark.worker.rocksdb import rocksdb_stores
-from penstock.state.database import Databases, contents_of, write_database
+from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.rocksdb.store_files import StoreReader, contents_of, write_store_files
 from penstock.state.descriptors import ValueStateDescriptor
-from penstock.state.files import read_keyed, write_keyed
-from penstock.state.handles import KeyedFile, database_of
+from penstock.state.handles import KeyedFile, store_files_of
 from penstock.state.key_groups import KeyGroups
-from penstock.state.key_value import Stores
-from penstock.state.stored import StoredKeyedBackend
+from penstock.state.snapshot.files import read_keyed, write_keyed
 from penstock.state_processor.new_tables import finished
 
 GROUPS = KeyGroups(8)
@@ -43,7 +43,7 @@ class Keeper:
     """A subtask's backend, with its chain of files."""
 
     def __init__(self, stores: Stores, storage: MemoryStorage) -> None:
-        self.backend = StoredKeyedBackend(lambda: 0, stores, GROUPS)
+        self.backend = RocksDBKeyedStateBackend(lambda: 0, stores, GROUPS)
         self.count, self.last = self.backend.state(COUNT), self.backend.state(LAST)
         self.kept: dict[str, KeyedFile] = {}
         self._storage = storage
@@ -55,19 +55,19 @@ class Keeper:
         self.last.update(f"{key}: {count}")
 
     def spill_all(self) -> None:
-        while self.backend.housekeeping_at_ms() == 0 and not self.backend.database.is_held:
-            self.backend.keep_house(100)
+        while self.backend.expire_at_ms() == 0 and not self.backend.embedded.is_held:
+            self.backend.expire_state(100)
 
     def freeze(self) -> Callable[[], list[KeyedFile]]:
         """Freeze now; what is returned writes it."""
-        frozen = self.backend.freeze_database()
+        frozen = self.backend.freeze_store()
         assert frozen is not None
         self._snapshots += 1
         name = f"{self._snapshots}"
 
         def write() -> list[KeyedFile]:
-            files = finished(write_database(self._storage, name, frozen, self.kept))
-            self.kept = {file.database: file for file in files}
+            files = finished(write_store_files(self._storage, name, frozen, self.kept))
+            self.kept = {file.store_file: file for file in files}
             frozen.release()
             return [*files, finished(write_keyed(self._storage, f"{name}-keyed", frozen.above, GROUPS))]
 
@@ -88,7 +88,7 @@ def written(stores: Stores, storage: MemoryStorage, counts: dict[int, int]) -> l
 def held(
     storage: MemoryStorage, chain: list[KeyedFile], stores: Stores, groups: range = range(8), table: str = "count"
 ) -> dict[int, Any]:
-    databases = Databases(lambda: stores)
+    databases = StoreReader(lambda: stores)
     found: dict[int, Any] = {}
     for _, places, values, _ in read_keyed(storage, chain, groups, {table}, databases):
         found.update(zip(places, values, strict=True))
@@ -107,7 +107,7 @@ def test_it_holds_the_moment_of_the_freeze(stores: Stores, storage: MemoryStorag
     write = keeper.freeze()
     for key in range(0, 60):
         keeper.store(key, 3)
-        keeper.backend.keep_house(100)
+        keeper.backend.expire_state(100)
     chain = write()
     assert held(storage, chain, stores) == {key: 2 if key < 5 else 1 for key in range(40)}
     keeper.spill_all()
@@ -121,23 +121,23 @@ def test_changes_wait_in_memory_until_the_files_are_linked(stores: Stores, stora
     write = keeper.freeze()
     for key in range(100):
         keeper.store(key, 1)
-        keeper.backend.keep_house(1_000)
-    assert keeper.backend.database.is_held
-    assert not list(keeper.backend.database.store.view().items(b""))
+        keeper.backend.expire_state(1_000)
+    assert keeper.backend.embedded.is_held
+    assert not list(keeper.backend.embedded.store.view().items(b""))
     write()
-    assert not keeper.backend.database.is_held
+    assert not keeper.backend.embedded.is_held
     keeper.spill_all()
-    assert len(list(keeper.backend.database.store.view().items(b""))) > 180
+    assert len(list(keeper.backend.embedded.store.view().items(b""))) > 180
     keeper.backend.close()
 
 
 def test_a_snapshot_that_is_not_written_lets_go(stores: Stores, storage: MemoryStorage) -> None:
     """Memory would fill up after one checkpoint that could not be written."""
     keeper = Keeper(stores, storage)
-    frozen = keeper.backend.freeze_database()
+    frozen = keeper.backend.freeze_store()
     assert frozen is not None
     frozen.release()
-    assert not keeper.backend.database.is_held
+    assert not keeper.backend.embedded.is_held
     keeper.backend.close()
 
 
@@ -153,7 +153,7 @@ def test_files_are_copied_once(stores: Stores, storage: MemoryStorage) -> None:
     keeper.spill_all()
     second = keeper.freeze()()
     new = {file.path for file in second} - {file.path for file in first}
-    assert sum(file.bytes for file in second if file.path in new and file.database) < 0.2 * sum(
+    assert sum(file.bytes for file in second if file.path in new and file.store_file) < 0.2 * sum(
         file.bytes for file in first
     )
     assert held(storage, second, stores, table="last")[3] == "3: 2"
@@ -164,17 +164,17 @@ def test_files_are_copied_once(stores: Stores, storage: MemoryStorage) -> None:
 def test_another_begins_with_the_files(stores: Stores, storage: MemoryStorage) -> None:
     """After a failure each entry of a terabyte would have to be written again."""
     chain = written(stores, storage, {key: key for key in range(50)})
-    other = StoredKeyedBackend(lambda: 0, stores, GROUPS)
-    database = database_of(chain)
+    other = RocksDBKeyedStateBackend(lambda: 0, stores, GROUPS)
+    database = store_files_of(chain)
     assert other.begin_with([table.name for table in database[0].tables], contents_of(storage, database))
     last, count = other.state(LAST), other.state(COUNT)
     for other.key in range(50):
         assert (last.value(), count.value()) == (f"{other.key}: {other.key}", other.key)
     other.key = 7
     count.update(-1)
-    frozen = other.freeze_database()
+    frozen = other.freeze_store()
     assert frozen is not None
-    again = finished(write_database(storage, "again", frozen, {file.database: file for file in database}))
+    again = finished(write_store_files(storage, "again", frozen, {file.store_file: file for file in database}))
     copied = {file.path for file in again} - {file.path for file in database}
     assert not [path for path in copied if path.endswith(".sst")]
     other.close()
@@ -185,7 +185,7 @@ def test_tables_with_other_numbers(stores: Stores, storage: MemoryStorage) -> No
     keeper = Keeper(stores, storage)
     keeper.store(1, 1)
     chain = keeper.freeze()()
-    database = database_of(chain)
+    database = store_files_of(chain)
     assert not keeper.backend.begin_with(["last", "count"], contents_of(storage, database))
     keeper.backend.close()
 
@@ -201,14 +201,14 @@ def test_some_key_groups(stores: Stores, storage: MemoryStorage) -> None:
 def test_a_damaged_file(stores: Stores, storage: MemoryStorage) -> None:
     """A wrong byte would become a wrong count, or a crash inside RocksDB."""
     chain = written(stores, storage, {key: key for key in range(100)})
-    table = next(file for file in chain if file.database.endswith(".sst"))
+    table = next(file for file in chain if file.store_file.endswith(".sst"))
     data = bytearray(storage.files[table.path])
     data[len(data) // 2] ^= 1
     storage.files[table.path] = bytes(data)
     with pytest.raises(CheckpointError, match=f"{table.path} is damaged"):
         held(storage, chain, stores)
     other = Keeper(stores, storage)
-    database = database_of(chain)
+    database = store_files_of(chain)
     with pytest.raises(CheckpointError, match=f"{table.path} is damaged"):
         other.backend.begin_with(["count", "last"], contents_of(storage, database))
     other.store(1, 7)

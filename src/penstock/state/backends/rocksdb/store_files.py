@@ -22,11 +22,11 @@ import msgspec
 from penstock.common.errors import CheckpointError
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import KeyedFile, Section, TableInFile
-from penstock.state.storage import StateStorage, read_section, whole_or_nothing
+from penstock.state.snapshot.storage import SnapshotStorage, read_section, whole_or_nothing
 from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places
 
 if TYPE_CHECKING:
-    from penstock.state.key_value import KeyValueStore, LinkedFiles, Stores, StoreView
+    from penstock.state.backends.rocksdb.store import EmbeddedStore, LinkedFiles, Stores, StoreView
 
 _PART_BYTES = 1 << 20
 """So much of a file is copied at once: a millisecond's work or so."""
@@ -47,14 +47,14 @@ def entry(place: Any, value: Any) -> bytes:
     return pickle.dumps((place, value), protocol=5)
 
 
-class Database:
+class TableStore:
     """The store of one operator's subtask, and the names of the tables in it by their numbers."""
 
     def __init__(self, stores: Stores) -> None:
-        self.store: KeyValueStore = stores.open({})
+        self.store: EmbeddedStore = stores.open({})
         self.tables: list[str] = []
         self._stores = stores
-        self._holding: set[FrozenDatabase] = set()
+        self._holding: set[FrozenStore] = set()
 
     def add_table(self, name: str) -> bytes:
         """The prefix of a table. One that the database began with keeps its own."""
@@ -79,21 +79,21 @@ class Database:
         """Whether nothing may be written now, since files are about to be linked."""
         return bool(self._holding)
 
-    def freeze(self, above: dict[str, FrozenTable]) -> FrozenDatabase:
+    def freeze(self, above: dict[str, FrozenTable]) -> FrozenStore:
         """The store as it is now; `above`: what each table has in memory. It is held until its files are linked."""
-        frozen = FrozenDatabase(self, above)
+        frozen = FrozenStore(self, above)
         self._holding.add(frozen)
         return frozen
 
-    def let_go(self, frozen: FrozenDatabase) -> None:
+    def release(self, frozen: FrozenStore) -> None:
         """Its files are linked, or will not be."""
         self._holding.discard(frozen)
 
 
-class FrozenDatabase:
+class FrozenStore:
     """A database at one moment."""
 
-    def __init__(self, database: Database, above: dict[str, FrozenTable]) -> None:
+    def __init__(self, database: TableStore, above: dict[str, FrozenTable]) -> None:
         self.tables = list(database.tables)
         self.above = above
         self._database = database
@@ -105,18 +105,18 @@ class FrozenDatabase:
             try:
                 self._linked = self._database.store.link()
             finally:
-                self._database.let_go(self)
+                self._database.release(self)
         return self._linked
 
     def release(self) -> None:
         """Nobody asks for the files any more."""
-        self._database.let_go(self)
+        self._database.release(self)
         if self._linked is not None:
             self._linked.release()
 
 
-def write_database(
-    storage: StateStorage, name: str, frozen: FrozenDatabase, kept: Mapping[str, KeyedFile]
+def write_store_files(
+    storage: SnapshotStorage, name: str, frozen: FrozenStore, kept: Mapping[str, KeyedFile]
 ) -> Generator[None, None, list[KeyedFile]]:
     """Copy a database's files, but for those that are `kept` from earlier snapshots (by their names in the store).
 
@@ -135,7 +135,7 @@ def write_database(
 
 
 def _copy(
-    storage: StateStorage, name: str, linked: LinkedFiles, file: str, tables: list[TableInFile]
+    storage: SnapshotStorage, name: str, linked: LinkedFiles, file: str, tables: list[TableInFile]
 ) -> Generator[None, None, KeyedFile]:
     sections: list[Section] = []
     size = linked.sizes[file]
@@ -147,33 +147,33 @@ def _copy(
             sections.append(Section(0, begin, len(data), zlib.crc32(data)))
             whole = zlib.crc32(data, whole)
             yield
-    return KeyedFile(writer.path, size, tables, sections, database=file, crc=whole)
+    return KeyedFile(writer.path, size, tables, sections, store_file=file, crc=whole)
 
 
-def contents_of(storage: StateStorage, files: list[KeyedFile]) -> dict[str, Iterator[bytes]]:
+def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, Iterator[bytes]]:
     """A database's files by the names that they have in the store. Reading one raises CheckpointError."""
 
     def parts(file: KeyedFile) -> Iterator[bytes]:
         return (read_section(storage, file.path, section) for section in file.sections)
 
-    return {file.database: parts(file) for file in files}
+    return {file.store_file: parts(file) for file in files}
 
 
-class Databases:
+class StoreReader:
     """Opens the files of databases, to be read. The last one stays open, since key groups are asked for bit by bit."""
 
     def __init__(self, stores: Callable[[], Stores | None] = lambda: None) -> None:
         self._stores = stores
-        self._opened: tuple[list[KeyedFile], KeyValueStore] | None = None
+        self._opened: tuple[list[KeyedFile], EmbeddedStore] | None = None
 
-    def view(self, storage: StateStorage, files: list[KeyedFile]) -> StoreView:
+    def view(self, storage: SnapshotStorage, files: list[KeyedFile]) -> StoreView:
         """What these files hold. Raises CheckpointError, also if there are no stores that could read them."""
         if self._opened is None or self._opened[0] != files:
             self.close()
             self._opened = files, self._open(contents_of(storage, files), files[0].path)
         return self._opened[1].view()
 
-    def _open(self, contents: Mapping[str, Iterator[bytes]], path: str) -> KeyValueStore:
+    def _open(self, contents: Mapping[str, Iterator[bytes]], path: str) -> EmbeddedStore:
         stores = self._stores()
         if stores is None:
             raise CheckpointError(
@@ -189,11 +189,11 @@ class Databases:
             self._opened = None
 
 
-def read_database(
-    storage: StateStorage, files: list[KeyedFile], groups: range, wanted: Container[str], databases: Databases
+def read_store_files(
+    storage: SnapshotStorage, files: list[KeyedFile], groups: range, wanted: Container[str], store_reader: StoreReader
 ) -> Iterator[tuple[str, Places, Entries, int]]:
     """What a database's files hold of the `wanted` tables: table, places, values, how many bytes these are."""
-    view = databases.view(storage, files)
+    view = store_reader.view(storage, files)
     for number, table in enumerate(files[0].tables):
         for group in groups if table.name in wanted else ():
             entries = view.items(group_prefix(table_prefix(number), group))

@@ -34,7 +34,7 @@ class LinkedFiles(Protocol):
         """Nobody reads them any more."""
 
 
-class KeyValueStore(Protocol):
+class EmbeddedStore(Protocol):
     """Bytes by bytes, on local disk. It lives as long as its operator: what is to last is in snapshots."""
 
     def get(self, key: bytes) -> bytes | None:
@@ -59,6 +59,6 @@ class KeyValueStore(Protocol):
 class Stores(msgspec.Struct, frozen=True):
     """How a host hands stores to its tasks. `cached_entries`: so many changed entries of a state are held in memory."""
 
-    open: Callable[[Mapping[str, Iterable[bytes]]], KeyValueStore]
+    open: Callable[[Mapping[str, Iterable[bytes]]], EmbeddedStore]
     """Given the files with which the store begins, by name, in parts; with none it is empty."""
     cached_entries: int

@@ -60,7 +60,7 @@ class ColumnWriter(Protocol):
         """Remove it."""
 
 
-class StateStorage(Protocol):
+class SnapshotStorage(Protocol):
     """Where snapshots are kept: what a host hands to its tasks. Raises OSError where the store fails."""
 
     def create(self, name: str, shared: bool) -> StateWriter:
@@ -81,7 +81,7 @@ class StateStorage(Protocol):
         """The rows of these key groups, some at a time, and how many bytes were read for them."""
 
 
-def read_section(storage: StateStorage, path: str, section: Section) -> bytes:
+def read_section(storage: SnapshotStorage, path: str, section: Section) -> bytes:
     """The bytes of a section, checked. Raises CheckpointError naming the file; Damaged… if it is not as it was."""
     try:
         data = storage.read(path, section.offset, section.length)

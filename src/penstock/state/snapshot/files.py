@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from penstock.common.errors import CheckpointError
-from penstock.state.database import Databases, read_database
+from penstock.state.backends.rocksdb.store_files import StoreReader, read_store_files
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import (
     KeyedFile,
@@ -25,15 +25,15 @@ from penstock.state.handles import (
     Redistribution,
     Section,
     TableInFile,
-    database_of,
+    store_files_of,
 )
 from penstock.state.key_groups import KeyGroups
 from penstock.state.operator_state import NamedList
 from penstock.state.schema import TableSchema, element_schema
-from penstock.state.storage import (
+from penstock.state.snapshot.storage import (
     ColumnWriter,
     NotTypedError,
-    StateStorage,
+    SnapshotStorage,
     StateWriter,
     read_section,
     whole_or_nothing,
@@ -41,13 +41,13 @@ from penstock.state.storage import (
 from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places, Table
 
 _ROWS_AT_ONCE = 2_048
-_NO_DATABASES = Databases()
+_NO_STORE_READER = StoreReader()
 T = TypeVar("T")
 _Piece = tuple[int, list[Any], list[Any]]
 
 
 def write_keyed(
-    storage: StateStorage,
+    storage: SnapshotStorage,
     name: str,
     tables: dict[str, FrozenTable],
     key_groups: KeyGroups,
@@ -78,7 +78,7 @@ def write_keyed(
 
 
 def write_columns(
-    storage: StateStorage,
+    storage: SnapshotStorage,
     name: str,
     table: tuple[str, FrozenTable],
     key_groups: KeyGroups,
@@ -181,7 +181,7 @@ def _by_group(tables: list[FrozenTable], key_groups: KeyGroups) -> Generator[Non
 
 
 def write_lists(
-    storage: StateStorage, name: str, lists: Iterable[NamedList], columns: bool = False
+    storage: SnapshotStorage, name: str, lists: Iterable[NamedList], columns: bool = False
 ) -> Generator[None, None, ListsFile]:
     """Write operator state, each item as a section of its own.
 
@@ -218,7 +218,7 @@ def write_lists(
     return ListsFile(writer.path, position + of_columns, handles, whole)
 
 
-def _write_list_columns(storage: StateStorage, name: str, one: NamedList) -> Generator[None, None, ListInFile]:
+def _write_list_columns(storage: SnapshotStorage, name: str, one: NamedList) -> Generator[None, None, ListInFile]:
     """As a table: of broadcast state by its keys, of a list by the positions in it."""
     assert one.schema is not None
     pairs = one.redistribution is Redistribution.BROADCAST
@@ -244,42 +244,42 @@ def _write_list_columns(storage: StateStorage, name: str, one: NamedList) -> Gen
 
 
 def restore_keyed(
-    storage: StateStorage,
+    storage: SnapshotStorage,
     chain: list[KeyedFile],
     groups: range,
     tables: dict[str, Table],
-    databases: Databases = _NO_DATABASES,
+    store_reader: StoreReader = _NO_STORE_READER,
 ) -> int:
     """Fill `tables` from a chain of files, as far as key groups are among `groups`. Returns how many bytes that were.
 
     Raises CheckpointError if a file is missing or damaged. Tables of which nobody asks are passed over by the caller.
     """
     read = 0
-    for name, places, values, size in read_keyed(storage, chain, groups, tables, databases):
+    for name, places, values, size in read_keyed(storage, chain, groups, tables, store_reader):
         tables[name].restore(places, values)
         read += size
     return read
 
 
 def read_keyed(
-    storage: StateStorage,
+    storage: SnapshotStorage,
     chain: list[KeyedFile],
     groups: range,
     wanted: Container[str],
-    databases: Databases = _NO_DATABASES,
+    store_reader: StoreReader = _NO_STORE_READER,
 ) -> Iterator[tuple[str, Places, Entries, int]]:
     """What a chain of files holds of the `wanted` tables, oldest first: table, places, values, how many bytes.
 
-    A later value replaces an earlier one of its place, None says that it is gone. `databases`: for chains that begin
+    A later value replaces an earlier one of its place, None says that it is gone. `store_reader`: for chains that begin
     with the files of a store. Raises CheckpointError.
     """
     for file in chain:
         _check_units(file)
-    if database := database_of(chain):
-        yield from read_database(storage, database, groups, wanted, databases)
+    if of_store := store_files_of(chain):
+        yield from read_store_files(storage, of_store, groups, wanted, store_reader)
     last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
     for index, file in enumerate(chain):
-        if file.database:
+        if file.store_file:
             continue
         if file.columns:
             if (name := file.tables[0].name) in wanted:
@@ -310,7 +310,7 @@ def _check_units(file: KeyedFile) -> None:
         )
 
 
-def read_items(storage: StateStorage, path: str, part: ListInFile) -> list[Any]:
+def read_items(storage: SnapshotStorage, path: str, part: ListInFile) -> list[Any]:
     """The items of a list. Raises CheckpointError if the file is missing or damaged."""
     if part.columns is None:
         return [StateUnpickler(io.BytesIO(read_section(storage, path, item))).load_complete() for item in part.items]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
-from penstock.state.stored_table import StoredTable
+from penstock.state.backends.rocksdb.table import RocksDBTable
 from penstock.state.tables import PIECE_ENTRIES
 
 Place = tuple[Any, int]
@@ -47,21 +47,21 @@ class LayerOfSlices(MutableMapping[Place, Any]):
         return sum(map(len, self._slices.values()))
 
 
-class StoredSlices:
+class RocksDBSlices:
     """Slices of a table whose layers are `LayerOfSlices`. One that is dropped leaves marks, which go to the store."""
 
     __slots__ = ("_table",)
 
-    def __init__(self, table: StoredTable) -> None:
+    def __init__(self, table: RocksDBTable) -> None:
         self._table = table
 
-    def at(self, start: int) -> StoredSlice:
+    def at(self, start: int) -> RocksDBSlice:
         """The slice that begins there, to be written to until the call ends."""
-        return StoredSlice(self._table, start)
+        return RocksDBSlice(self._table, start)
 
     def reader(self, start: int) -> Callable[[Any], Any]:
         """What gives the contents of a key in that slice, or None. Only the store knows whether there is anything."""
-        return StoredSlice(self._table, start).get
+        return RocksDBSlice(self._table, start).get
 
     def drop(self, start: int, keys: Iterable[Any]) -> Iterator[None]:
         """The slice is over; only these keys may be in it. Done when what is returned has been gone through."""
@@ -74,12 +74,12 @@ class StoredSlices:
                 yield
 
 
-class StoredSlice:
+class RocksDBSlice:
     """Contents of one slice, by key."""
 
     __slots__ = ("_start", "_table", "current")
 
-    def __init__(self, table: StoredTable, start: int) -> None:
+    def __init__(self, table: RocksDBTable, start: int) -> None:
         self._table = table
         self._start = start
         layer = table.current

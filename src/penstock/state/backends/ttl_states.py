@@ -1,4 +1,4 @@
-"""States whose contents expire, on the heap. What is stored carries the time of its last use, in milliseconds.
+"""Keyed states whose contents expire. What is stored carries the time of its last use, in milliseconds.
 
     value, reducing, aggregating   (used, value)
     list                           [(used, element), ...]
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from penstock.state.backends.key_context import KeyContext
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -26,16 +27,11 @@ from penstock.state.interfaces import AggregatingState, ListState, MapState, Red
 from penstock.state.layers import LayeredTable
 from penstock.state.ttl import StateTtlConfig
 
-if TYPE_CHECKING:
-    from penstock.state.heap import HeapKeyedBackend
-
 
 class _TtlState(State):
     """What all have in common. `expiry` None: nothing is cleaned up but what is read."""
 
-    def __init__(
-        self, backend: HeapKeyedBackend, table: LayeredTable, descriptor: StateDescriptor, namespaced: bool
-    ) -> None:
+    def __init__(self, backend: KeyContext, table: LayeredTable, descriptor: StateDescriptor, namespaced: bool) -> None:
         config = descriptor.ttl_config
         assert config is not None
         self._backend = backend
@@ -121,7 +117,7 @@ class TtlReducingState(_TtlSingle, ReducingState[Any]):
     """Values reduced to one; the time is that of the last one added."""
 
     def __init__(
-        self, backend: HeapKeyedBackend, table: LayeredTable, descriptor: ReducingStateDescriptor, namespaced: bool
+        self, backend: KeyContext, table: LayeredTable, descriptor: ReducingStateDescriptor, namespaced: bool
     ) -> None:
         super().__init__(backend, table, descriptor, namespaced)
         self._reduce: Callable[[Any, Any], Any] = descriptor.get_reduce_function().reduce
@@ -138,7 +134,7 @@ class TtlAggregatingState(_TtlSingle, AggregatingState[Any, Any]):
     """An accumulator; the time is that of the last value added."""
 
     def __init__(
-        self, backend: HeapKeyedBackend, table: LayeredTable, descriptor: AggregatingStateDescriptor, namespaced: bool
+        self, backend: KeyContext, table: LayeredTable, descriptor: AggregatingStateDescriptor, namespaced: bool
     ) -> None:
         super().__init__(backend, table, descriptor, namespaced)
         self._function = descriptor.get_agg_function()

@@ -9,6 +9,7 @@ import pytest
 from penstock.common.errors import CheckpointError
 from penstock.common.time import Duration
 from penstock.common.typeinfo import Types
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -16,7 +17,6 @@ from penstock.state.descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.state.heap import HeapKeyedBackend
 from penstock.state.ttl import StateTtlConfig
 
 TTL = 80
@@ -41,7 +41,7 @@ class Clock:
     now: int = 1_000
 
 
-class Backend(HeapKeyedBackend):
+class Backend(HashMapKeyedStateBackend):
     def __init__(self) -> None:
         self.clock = Clock()
         super().__init__(lambda: self.clock.now)
@@ -147,11 +147,11 @@ def test_memory_is_freed_though_nobody_reads() -> None:
     backend.key = 0
     backend.clock.now += 20
     states[0].update(2)
-    assert backend.housekeeping_at_ms() is not None
+    assert backend.expire_at_ms() is not None
     rounds = 0
-    while (at := backend.housekeeping_at_ms()) is not None:
+    while (at := backend.expire_at_ms()) is not None:
         backend.clock.now = max(at, backend.clock.now)
-        backend.keep_house(50)
+        backend.expire_state(50)
         rounds += 1
         assert not backend.tables["v"] or backend.clock.now < 1_000 + 30 + TTL * 2
     assert rounds > 1_000 // 50, "a little at a time"
@@ -163,7 +163,7 @@ def test_no_clean_up_where_none_is_wanted() -> None:
     backend = Backend()
     state = backend.state(value(lambda builder: builder.disable_cleanup_in_background()))
     state.update(1)
-    assert backend.housekeeping_at_ms() is None
+    assert backend.expire_at_ms() is None
     backend.clock.now += TTL
     assert state.value() is None
 
@@ -181,9 +181,9 @@ def test_expiry_goes_on_after_a_restore() -> None:
     state = again.state(value())
     assert state.value() == 7
     again.clock.now += TTL // 2
-    while (at := again.housekeeping_at_ms()) is not None and at <= again.clock.now + TTL:
+    while (at := again.expire_at_ms()) is not None and at <= again.clock.now + TTL:
         again.clock.now = max(at, again.clock.now)
-        again.keep_house(10)
+        again.expire_state(10)
     assert not again.tables["v"]
 
 

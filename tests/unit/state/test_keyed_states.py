@@ -6,6 +6,8 @@ import pytest
 
 from penstock.common import Types
 from penstock.common.errors import ProgramError
+from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -13,7 +15,6 @@ from penstock.state.descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.state.heap import HeapKeyedBackend
 
 ANY = Types.PICKLED_BYTE_ARRAY()
 VALUE = ValueStateDescriptor("value", ANY)
@@ -37,13 +38,13 @@ class Mean:
 
 
 @pytest.fixture
-def backend() -> HeapKeyedBackend:
-    backend = HeapKeyedBackend()
+def backend() -> KeyedStateBackend:
+    backend = HashMapKeyedStateBackend()
     backend.key = "a"
     return backend
 
 
-def stored(backend: HeapKeyedBackend) -> bool:
+def stored(backend: KeyedStateBackend) -> bool:
     return any(backend.tables.values())
 
 

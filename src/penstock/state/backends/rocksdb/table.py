@@ -17,9 +17,9 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from penstock.state.database import Database, entry, group_prefix
+from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView
+from penstock.state.backends.rocksdb.store_files import TableStore, entry, group_prefix
 from penstock.state.key_groups import KeyGroups
-from penstock.state.key_value import KeyValueStore, StoreView
 from penstock.state.keys import KeyTypeError, encode_key
 from penstock.state.layers import LayeredTable, unshared, visible
 from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Layer, Places, pieces_of
@@ -29,14 +29,14 @@ _REMEMBERED_MAX = 1_000_000
 _LAYERS_MAX = 3
 
 
-class StoredTable(LayeredTable):
+class RocksDBTable(LayeredTable):
     """The table `name` of a database. `current_max`: so many entries are held in memory before a spill."""
 
-    __slots__ = ("_changed", "_current_max", "_database", "_folding", "_forgot", "_key_groups", "_prefix")
+    __slots__ = ("_changed", "_compacting", "_current_max", "_database", "_forgot", "_key_groups", "_prefix")
 
     def __init__(
         self,
-        database: Database,
+        database: TableStore,
         name: str,
         key_groups: KeyGroups,
         current_max: int,
@@ -48,7 +48,7 @@ class StoredTable(LayeredTable):
         self._prefix = database.add_table(name)
         self._key_groups = key_groups
         self._current_max = current_max
-        self._folding: Iterator[tuple[Any, Any]] | None = None
+        self._compacting: Iterator[tuple[Any, Any]] | None = None
         self._changed: dict[Any, None] = {}
         """Places that were spilled since the last freeze."""
         self._forgot = False
@@ -61,7 +61,7 @@ class StoredTable(LayeredTable):
         # What comes from the store is a copy by itself.
         return self._stored(self._database.store, place) if value is _ABSENT else unshared(value)
 
-    def _stored(self, store: KeyValueStore | StoreView, place: Any) -> Any:
+    def _stored(self, store: EmbeddedStore | StoreView, place: Any) -> Any:
         data = store.get(self._key(place))
         return None if data is None else pickle.loads(data)[1]
 
@@ -89,7 +89,7 @@ class StoredTable(LayeredTable):
 
     def clear(self) -> None:
         super().clear()
-        self._folding = None
+        self._compacting = None
         self._changed.clear()
         self._database.store.remove_all(self._prefix)
 
@@ -104,10 +104,10 @@ class StoredTable(LayeredTable):
         """Do some of the work of bringing into the store what is in memory."""
         if len(self.current) > self._current_max:
             self._remember(self.set_aside())
-        self.fold(entries_max)
+        self.compact(entries_max)
         while len(self._frozen) > _LAYERS_MAX and not self._database.is_held:
             # The store is slower than what changes: from here on, changes wait for it.
-            self.fold(entries_max)
+            self.compact(entries_max)
 
     def _remember(self, changed: Layer) -> None:
         if not self._forgot:
@@ -116,18 +116,18 @@ class StoredTable(LayeredTable):
                 self._forgot = True
                 self._changed = {}
 
-    def fold(self, entries_max: int) -> int:
+    def compact(self, entries_max: int) -> int:
         """Write on at the oldest layer; a snapshot that is being written has its own view of it and of the store."""
         if not self._frozen or self._database.is_held:
             return 0
-        if self._folding is None:
-            self._folding = iter(self._frozen[0].items())
-        done = list(itertools.islice(self._folding, entries_max))
+        if self._compacting is None:
+            self._compacting = iter(self._frozen[0].items())
+        done = list(itertools.islice(self._compacting, entries_max))
         self._write(done)
         if len(done) < entries_max:
             # All of it is in the store: it is read there from here on.
             self._frozen.popleft()
-            self._folding = None
+            self._compacting = None
         return len(done) or 1
 
     def _write(self, entries: Iterable[tuple[Any, Any]]) -> None:

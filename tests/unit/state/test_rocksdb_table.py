@@ -12,12 +12,12 @@ from penstock.common.errors import ConfigurationError
 from penstock.runtime.task.vertex import StoredState
 from penstock.runtime.windows.window import TimeWindow
 from penstock.simulator.stores import MemoryStore
-from penstock.state.database import Database
+from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.rocksdb.store_files import TableStore
+from penstock.state.backends.rocksdb.table import RocksDBTable
 from penstock.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.state.key_groups import KeyGroups
-from penstock.state.key_value import Stores
-from penstock.state.stored import StoredKeyedBackend
-from penstock.state.stored_table import StoredTable
 from penstock.state.tables import FrozenTable
 
 GROUPS = KeyGroups(8)
@@ -34,8 +34,8 @@ STEPS = st.lists(
 )
 
 
-def table_of(cached: int = 1) -> StoredTable:
-    return StoredTable(Database(Stores(MemoryStore, cached)), "table", GROUPS, cached)
+def table_of(cached: int = 1) -> RocksDBTable:
+    return RocksDBTable(TableStore(Stores(MemoryStore, cached)), "table", GROUPS, cached)
 
 
 def entries(frozen: FrozenTable) -> dict:
@@ -84,7 +84,7 @@ def test_it_is_a_dict_and_its_snapshots_give_it_back(steps) -> None:
             case ("spill", most):
                 table.spill(most)
             case ("fold", most):
-                table.fold(most)
+                table.compact(most)
         assert dict(table.items()) == model
         assert all(table.get(key) == model.get(key) for key in "abcd")
     for frozen, held in chain:
@@ -93,20 +93,20 @@ def test_it_is_a_dict_and_its_snapshots_give_it_back(steps) -> None:
 
 def test_a_slice_that_is_over_leaves_nothing_in_the_store() -> None:
     """Windows that have long fired would fill the disk."""
-    backend = StoredKeyedBackend(lambda: 0, Stores(MemoryStore, 1), GROUPS)
+    backend = RocksDBKeyedStateBackend(lambda: 0, Stores(MemoryStore, 1), GROUPS)
     slices = backend.slices("slices")
     for start in (0, 10):
         for key in "abc":
             slices.at(start).put(key, start)
-    while backend.housekeeping_at_ms() == 0:
-        backend.keep_house(2)
+    while backend.expire_at_ms() == 0:
+        backend.expire_state(2)
     assert slices.at(0).current.get("a") is None and slices.at(0).get("a") == 0
     for _ in slices.drop(0, "abc"):
         pass
-    while backend.housekeeping_at_ms() == 0:
-        backend.keep_house(2)
+    while backend.expire_at_ms() == 0:
+        backend.expire_state(2)
     assert dict(backend.layered("slices").items()) == {("a", 10): 10, ("b", 10): 10, ("c", 10): 10}
-    assert len(list(backend.database.store.view().items(b""))) == 3
+    assert len(list(backend.embedded.store.view().items(b""))) == 3
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def rocks(tmp_path) -> Iterator[Stores]:
 
 def test_far_more_state_than_is_in_memory(rocks: Stores, tmp_path) -> None:
     """The one reason to use this backend: a job would run out of memory."""
-    backend = StoredKeyedBackend(lambda: 0, rocks, GROUPS)
+    backend = RocksDBKeyedStateBackend(lambda: 0, rocks, GROUPS)
     count = backend.state(ValueStateDescriptor("count"))
     names = backend.state(MapStateDescriptor("names"))
     last = backend.state(ListStateDescriptor("last"))
@@ -128,10 +128,10 @@ def test_far_more_state_than_is_in_memory(rocks: Stores, tmp_path) -> None:
             count.update((count.value() or 0) + key)
             names.put(turn, key)
             last.add(turn)
-            if key % 50 == 0 and backend.housekeeping_at_ms() == 0:
-                backend.keep_house(1_000)
+            if key % 50 == 0 and backend.expire_at_ms() == 0:
+                backend.expire_state(1_000)
                 table = backend.tables["count"]
-                assert isinstance(table, StoredTable)
+                assert isinstance(table, RocksDBTable)
                 assert len(table.current) < 200
     for key in range(0, 2_000, 7):
         backend.key = f"key {key}"
@@ -144,8 +144,8 @@ def test_far_more_state_than_is_in_memory(rocks: Stores, tmp_path) -> None:
     for key in range(100, 400):
         backend.key = f"key {key}"
         count.update(-1)
-    while backend.housekeeping_at_ms() == 0:
-        backend.keep_house(1_000)
+    while backend.expire_at_ms() == 0:
+        backend.expire_state(1_000)
     assert by_group(frozen) == {f"key {key}": 3 * key for key in range(2_000)}
     assert [*(tmp_path / "rocks").iterdir()]
     backend.close()
@@ -167,15 +167,15 @@ def test_a_view_does_not_see_what_is_written_later(rocks: Stores) -> None:
 
 def test_state_of_windows(rocks: Stores) -> None:
     """Two windows of one key, or one window of two keys, would share their state."""
-    backend = StoredKeyedBackend(lambda: 0, rocks, GROUPS)
+    backend = RocksDBKeyedStateBackend(lambda: 0, rocks, GROUPS)
     state = backend.state(ValueStateDescriptor("v"), namespaced=True)
     places = [(key, TimeWindow(start, start + 10)) for key in (1, (1, 2), "x") for start in (0, 10)]
     for number, (backend.key, backend.namespace) in enumerate(places):
         state.update(number + 1)
     table = backend.tables["window/v"]
-    assert isinstance(table, StoredTable)
+    assert isinstance(table, RocksDBTable)
     table._current_max = 0
-    backend.keep_house(100)
+    backend.expire_state(100)
     for number, (backend.key, backend.namespace) in enumerate(places):
         assert state.value() == number + 1
     backend.close()
