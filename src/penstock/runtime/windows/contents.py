@@ -1,6 +1,6 @@
-"""What is kept of the records of a window: all of them, their reduction, or an accumulator.
+"""What a window keeps of its records: all of them, their reduction, or an accumulator.
 
-`add_records` is where windows spend their time. Per record: one lookup, the user's function, one store.
+`add_records` is the hot path of windows. Per record: one dict lookup, one call of the user's function, one assignment.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Contents(ABC):
     """Declared type of what is kept: of a record, of the reduced value, of the accumulator."""
 
     def open(self, context: OperatorContext) -> None:
-        """The place of the user's own `open`."""
+        """Calls the user's `open`."""
 
     def close(self, context: OperatorContext) -> None:
-        """The place of the user's own `close`."""
+        """Calls the user's `close`."""
 
     @abstractmethod
     def first(self, value: Any) -> Any:
@@ -43,11 +43,11 @@ class Contents(ABC):
 
     @abstractmethod
     def merge(self, contents: Any, others: Any) -> Any:
-        """The contents of two windows that have become one; both may be used up."""
+        """The contents of two windows that have merged. Either argument may be changed or returned."""
 
     @abstractmethod
     def result(self, contents: Any) -> Any:
-        """What comes out of a window that has no window function."""
+        """The result of a window without a window function."""
 
     @abstractmethod
     def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
@@ -62,7 +62,7 @@ class Contents(ABC):
 
     @abstractmethod
     def elements(self, contents: Any) -> list[Any]:
-        """What the window function is given."""
+        """The elements that the window function is called with."""
 
 
 class AllRecords(Contents):
@@ -100,7 +100,7 @@ class AllRecords(Contents):
                 before.append(value)
 
     def elements(self, contents: list[Any]) -> list[Any]:
-        # A copy: the window may fire again, and who is given a list may sort or empty it.
+        # A copy: the window may fire again, and the function may change the list that it is called with.
         return contents[:]
 
 

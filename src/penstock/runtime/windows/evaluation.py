@@ -1,4 +1,4 @@
-"""What a firing window does with its contents: hand them on, or call the user's window function."""
+"""What a window does with its contents when it fires: emit them, or call the user's window function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Evaluation:
-    """Hands the contents on as they are: the result of reduce or aggregate without a window function."""
+    """Emits the contents: the result of reduce or aggregate without a window function."""
 
     method = "window"
     passes_on = True
@@ -28,10 +28,10 @@ class Evaluation:
         """Called once, before `open`."""
 
     def open(self, context: OperatorContext) -> None:
-        """The place of the user's own `open`."""
+        """Calls the user's `open`."""
 
     def close(self, context: OperatorContext) -> None:
-        """The place of the user's own `close`."""
+        """Calls the user's `close`."""
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
         """The results of a window. The key and namespace of the backend are set."""
@@ -81,7 +81,7 @@ class Process(_UserEvaluation):
         self._clear = getattr(self.function.instance, "clear", None)
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
-        # One object a firing: a generator may ask for its window after another window has begun to fire.
+        # One object for each firing: a generator may use its context after another window has begun to fire.
         return self._call(key, self._context.of(window), elements)
 
     def _call(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:
@@ -135,9 +135,9 @@ class WindowContext:
         return self._timers.watermark
 
     def window_state(self) -> KeyedStateStore:
-        """States of this key in this window. What is stored there must be removed in `clear`.
+        """States of this key in this window. Remove it in `clear`.
 
-        Raises ProgramError for windows that merge: nobody could say how such state merges.
+        Raises ProgramError for windows that merge, because it is undefined how such state merges.
         """
         if self._merging:
             raise ProgramError("windows that merge, such as sessions, have no state of their own: use global_state()")

@@ -1,8 +1,8 @@
 """Snapshot files: keyed state by key group, operator state item by item, written in small steps.
 
-Writing is a generator that yields after a millisecond's work or so: whoever runs it, on a thread of its own, lets go of
-the interpreter there. Within a file, the section of a key group is a sequence of pickles (number of the table, places,
-values); the section of a list item is one pickle. Every section has a checksum in its handle.
+Writing is a generator that yields after about a millisecond of work. The thread that runs it releases the interpreter
+there, so that the task is not delayed. Within a file, the section of a key group is a sequence of pickles (number of the
+table, places, values); the section of a list item is one pickle. Every section has a checksum in its handle.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def write_keyed(
                     yield
             if position > begin:
                 sections.append(Section(group, begin, position - begin, crc))
-            # Millions of entries let go at once would hold the interpreter for a long moment.
+            # Releasing millions of entries at once would hold the interpreter for a long time.
             groups.forget(group)
     named = [TableInFile(name, table.full, (schemas or {}).get(name, "")) for name, table in tables.items()]
     return KeyedFile(writer.path, position, named, sections, crc=whole)
@@ -96,7 +96,7 @@ def write_columns(
 
 
 def _as_far_as_typed(write: Callable[[set[str]], Generator[None, None, T]]) -> Generator[None, None, T]:
-    """Write columns; `write` is told which are to be pickled, since they have turned out not to be of one type."""
+    """Write columns. `write` is called with the columns to be pickled, those whose values were not of one type."""
     pickled: set[str] = set()
     while True:
         try:
@@ -134,7 +134,7 @@ def _write_rows(create: Callable[[], ColumnWriter], groups: _ByGroup) -> Generat
 
 
 class _ByGroup:
-    """Entries of tables by key group: gathered, or asked of a table that is too large for that."""
+    """Entries of tables by key group: collected in memory, or read from a table that is too large for that."""
 
     def __init__(
         self, gathered: dict[int, list[_Piece]], asked: list[tuple[int, FrozenTable]], groups_max: int
@@ -144,7 +144,7 @@ class _ByGroup:
         self._asked = asked
 
     def forget(self, group: int) -> None:
-        """Nobody asks for this group any more."""
+        """Release the entries of this group: it has been written."""
         self._gathered.pop(group, None)
 
     def of_group(self, group: int) -> Iterator[_Piece]:
@@ -250,9 +250,9 @@ def restore_keyed(
     tables: dict[str, Table],
     store_reader: StoreReader = _NO_STORE_READER,
 ) -> int:
-    """Fill `tables` from a chain of files, as far as key groups are among `groups`. Returns how many bytes that were.
+    """Fill `tables` from a chain of files, as far as key groups are among `groups`. Returns the number of bytes read.
 
-    Raises CheckpointError if a file is missing or damaged. Tables of which nobody asks are passed over by the caller.
+    Raises CheckpointError if a file is missing or damaged. Tables that are not in `tables` are skipped.
     """
     read = 0
     for name, places, values, size in read_keyed(storage, chain, groups, tables, store_reader):

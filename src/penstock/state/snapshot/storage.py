@@ -1,4 +1,4 @@
-"""Where snapshots are kept, as tasks see it: files by name, parts of them, Parquet files of tables. Hosts give it."""
+"""Where tasks write and read snapshots: files by name, parts of files, Parquet files of tables. Hosts provide it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.state.tables import Entries, Places
 
 
 class StateWriter(Protocol):
-    """A file that is being written. What was written is safe, and has its name, once `close` has returned."""
+    """A file that is being written. It is durable and visible under its name when `close` has returned."""
 
     path: str
 
@@ -30,7 +30,7 @@ class StateWriter(Protocol):
 
 @contextlib.contextmanager
 def whole_or_nothing(writer: StateWriter) -> Iterator[StateWriter]:
-    """Close the file when all has been written, or remove it when that fails."""
+    """Close the file at the end of the block; abort it if the block raises."""
     try:
         yield writer
         writer.close()
@@ -40,7 +40,7 @@ def whole_or_nothing(writer: StateWriter) -> Iterator[StateWriter]:
 
 
 class NotTypedError(Exception):
-    """A column can't hold a value as its type says. Caught by whoever writes: the column is pickled then."""
+    """A value does not fit the type of its column. The writer catches it and pickles the column."""
 
     def __init__(self, column: str) -> None:
         super().__init__(column)

@@ -1,4 +1,4 @@
-"""Contents of windows in a key-value store: a table like any other, of (key, start of slice), seen slice by slice."""
+"""Contents of windows in RocksDB: a table by (key, start of slice), with a view for each slice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Place = tuple[Any, int]
 
 
 class LayerOfSlices(MutableMapping[Place, Any]):
-    """(key, start of slice) -> value, as a dict for each slice: so that its hot loops have one."""
+    """(key, start of slice) -> value, as one dict for each slice, which is what hot loops access."""
 
     __slots__ = ("_slices",)
 

@@ -1,4 +1,4 @@
-"""What a backend needs of an embedded key-value store. The host hands one in: RocksDB, or the simulator's dict."""
+"""What the RocksDB backend needs of an embedded store. The host provides one: RocksDB, or a dict in the simulator."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ class StoreView(Protocol):
         """The value of a key."""
 
     def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose keys begin so, by key."""
+        """All entries whose keys begin with `prefix`, in the order of keys."""
 
 
 class LinkedFiles(Protocol):
-    """A store's files at one moment. The store goes on without touching them."""
+    """A store's files at one moment. Later writes to the store do not change them."""
 
     sizes: dict[str, int]
     """name -> bytes"""
 
     def is_lasting(self, name: str) -> bool:
-        """Whether a file of that name will always have this content, in this store and in those that begin with it."""
+        """Whether this name always means this content, in this store and in stores that are opened with its files."""
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """A part of a file."""
 
     def release(self) -> None:
-        """Nobody reads them any more."""
+        """Remove the links."""
 
 
 class EmbeddedStore(Protocol):
-    """Bytes by bytes, on local disk. It lives as long as its operator: what is to last is in snapshots."""
+    """Maps bytes to bytes, on local disk. It lives as long as its operator; only snapshots are durable."""
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key."""
@@ -47,18 +47,18 @@ class EmbeddedStore(Protocol):
         """The store as it is now."""
 
     def link(self) -> LinkedFiles:
-        """Its files, with all that has been written until now. May be called in another thread, and take a while."""
+        """Its files, with everything written so far. May be called in another thread, and may take some time."""
 
     def remove_all(self, prefix: bytes) -> None:
-        """Remove all entries whose keys begin so."""
+        """Remove all entries whose keys begin with `prefix`."""
 
     def close(self) -> None:
         """Remove the store."""
 
 
 class Stores(msgspec.Struct, frozen=True):
-    """How a host hands stores to its tasks. `cached_entries`: so many changed entries of a state are held in memory."""
+    """Opens the stores of a host's tasks. `cached_entries`: how many changed entries of a state are held in memory."""
 
     open: Callable[[Mapping[str, Iterable[bytes]]], EmbeddedStore]
-    """Given the files with which the store begins, by name, in parts; with none it is empty."""
+    """Called with the files that the store is opened with: name -> parts. Without files it is empty."""
     cached_entries: int

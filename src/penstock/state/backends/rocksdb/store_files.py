@@ -1,9 +1,9 @@
-"""A backend's key-value store, and the store's own files as the base of snapshots.
+"""The store of an operator's subtask, and its own files as the base of snapshots.
 
-A snapshot of all that a store holds need not read it: its files are linked, which is quick, and those that no earlier
-snapshot has are copied to the checkpoint storage as they are. What is still in memory when the snapshot is frozen goes
-into the snapshot's own file, above them. Until the files are linked nothing is written to the store, so that they hold
-the state of that moment. Source: Flink docs, "State Backends", Incremental Checkpoints.
+A full snapshot does not read the store: its files are hard-linked, which is quick, and those that no earlier snapshot
+has copied are copied to the checkpoint storage unchanged. Entries that are still in memory when the snapshot is frozen
+are written to a file of the snapshot, which is applied after them. Nothing is written to the store between freezing and
+linking, so the files hold the state of that moment. Source: Flink docs, "State Backends", Incremental Checkpoints.
 
 An entry's key begins with four bytes for the number of its table and two for its key group.
 """
@@ -48,7 +48,7 @@ def entry(place: Any, value: Any) -> bytes:
 
 
 class TableStore:
-    """The store of one operator's subtask, and the names of the tables in it by their numbers."""
+    """The store of one operator's subtask, and the names of its tables in the order of their numbers."""
 
     def __init__(self, stores: Stores) -> None:
         self.store: EmbeddedStore = stores.open({})
@@ -57,15 +57,15 @@ class TableStore:
         self._holding: set[FrozenStore] = set()
 
     def add_table(self, name: str) -> bytes:
-        """The prefix of a table. One that the database began with keeps its own."""
+        """The prefix of a table. A table that was restored with the files keeps its prefix."""
         if name not in self.tables:
             self.tables.append(name)
         return table_prefix(self.tables.index(name))
 
     def begin_with(self, tables: list[str], files: Mapping[str, Iterator[bytes]]) -> bool:
-        """Put the files of a snapshot in the place of the store. False: its tables have other numbers there.
+        """Replace the empty store by the files of a snapshot. False: its tables have other numbers there.
 
-        Nothing may have been stored yet. Raises what reading the files raises: then all is as it was.
+        Raises what reading the files raises, and then changes nothing.
         """
         if self.tables != tables[: len(self.tables)]:
             return False
@@ -76,41 +76,41 @@ class TableStore:
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing may be written now, since files are about to be linked."""
+        """Whether nothing may be written now, because a snapshot has not linked the files yet."""
         return bool(self._holding)
 
     def freeze(self, above: dict[str, FrozenTable]) -> FrozenStore:
-        """The store as it is now; `above`: what each table has in memory. It is held until its files are linked."""
+        """The store as it is now; `above`: what each table has in memory. Blocks writes until its files are linked."""
         frozen = FrozenStore(self, above)
         self._holding.add(frozen)
         return frozen
 
     def release(self, frozen: FrozenStore) -> None:
-        """Its files are linked, or will not be."""
+        """The snapshot has linked its files, or was aborted: writes may continue."""
         self._holding.discard(frozen)
 
 
 class FrozenStore:
-    """A database at one moment."""
+    """A store at one moment."""
 
-    def __init__(self, database: TableStore, above: dict[str, FrozenTable]) -> None:
-        self.tables = list(database.tables)
+    def __init__(self, store: TableStore, above: dict[str, FrozenTable]) -> None:
+        self.tables = list(store.tables)
         self.above = above
-        self._database = database
+        self._store = store
         self._linked: LinkedFiles | None = None
 
     def link(self) -> LinkedFiles:
-        """The files of that moment. The store goes on after the first call."""
+        """The files of that moment. The store accepts writes after the first call."""
         if self._linked is None:
             try:
-                self._linked = self._database.store.link()
+                self._linked = self._store.store.link()
             finally:
-                self._database.release(self)
+                self._store.release(self)
         return self._linked
 
     def release(self) -> None:
-        """Nobody asks for the files any more."""
-        self._database.release(self)
+        """Remove the links. The snapshot has copied the files, or was aborted."""
+        self._store.release(self)
         if self._linked is not None:
             self._linked.release()
 
@@ -118,9 +118,9 @@ class FrozenStore:
 def write_store_files(
     storage: SnapshotStorage, name: str, frozen: FrozenStore, kept: Mapping[str, KeyedFile]
 ) -> Generator[None, None, list[KeyedFile]]:
-    """Copy a database's files, but for those that are `kept` from earlier snapshots (by their names in the store).
+    """Copy a store's files, except those that are `kept` from earlier snapshots (by their names in the store).
 
-    What the generator returns are the handles of all its files. Raises OSError if one can't be written.
+    The generator returns the handles of all its files. Raises OSError if one can't be written.
     """
     linked = frozen.link()
     yield
@@ -151,7 +151,7 @@ def _copy(
 
 
 def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, Iterator[bytes]]:
-    """A database's files by the names that they have in the store. Reading one raises CheckpointError."""
+    """A store's files by the names that they have in the store. Reading one raises CheckpointError."""
 
     def parts(file: KeyedFile) -> Iterator[bytes]:
         return (read_section(storage, file.path, section) for section in file.sections)
@@ -160,14 +160,14 @@ def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, I
 
 
 class StoreReader:
-    """Opens the files of databases, to be read. The last one stays open, since key groups are asked for bit by bit."""
+    """Opens the files of stores for reading. The last one stays open: key groups are read one at a time."""
 
     def __init__(self, stores: Callable[[], Stores | None] = lambda: None) -> None:
         self._stores = stores
         self._opened: tuple[list[KeyedFile], EmbeddedStore] | None = None
 
     def view(self, storage: SnapshotStorage, files: list[KeyedFile]) -> StoreView:
-        """What these files hold. Raises CheckpointError, also if there are no stores that could read them."""
+        """A view of these files. Raises CheckpointError if they can't be read, or there is no store to read them."""
         if self._opened is None or self._opened[0] != files:
             self.close()
             self._opened = files, self._open(contents_of(storage, files), files[0].path)
@@ -183,7 +183,7 @@ class StoreReader:
         return stores.open(contents)
 
     def close(self) -> None:
-        """Remove what was opened."""
+        """Close and remove the store that was opened."""
         if self._opened is not None:
             self._opened[1].close()
             self._opened = None
@@ -192,7 +192,7 @@ class StoreReader:
 def read_store_files(
     storage: SnapshotStorage, files: list[KeyedFile], groups: range, wanted: Container[str], store_reader: StoreReader
 ) -> Iterator[tuple[str, Places, Entries, int]]:
-    """What a database's files hold of the `wanted` tables: table, places, values, how many bytes these are."""
+    """The entries of the `wanted` tables in a store's files: table, places, values, size in bytes."""
     view = store_reader.view(storage, files)
     for number, table in enumerate(files[0].tables):
         for group in groups if table.name in wanted else ():

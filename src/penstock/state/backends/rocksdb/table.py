@@ -1,13 +1,13 @@
-"""A table whose older part is in a key-value store: state may be larger than memory.
+"""A table whose older layers are in RocksDB: state may be larger than memory.
 
-    current        what has changed since the last spill or freeze: the one dict that is written to
-    waiting        layers on their way into the store, oldest first: read before it, written to it in order
-    store          all that is older: prefix of the table, key group, canonical bytes of the place -> place and value
+    current        changes since the last spill or freeze: the one dict that is written to
+    frozen         layers that are being written to the store, oldest first; reads look here before the store
+    store          everything older: prefix of the table, key group, canonical bytes of the place -> place and value
 
-When `current` grows large it joins those that wait. What has changed since the last freeze is what is in `current`, and
-what is at places that have been spilled since; their values are read from a view of the store. If these places become
-too many to remember, the next snapshot is a full one. A full checkpoint has the store's own files (`database.py`) and,
-above them, what is in memory; a savepoint has all entries, read from a view.
+When `current` grows large it becomes a frozen layer (a spill). The changes since the last freeze are the entries of
+`current` and those at places that were spilled since, whose values are read from a view of the store. If there are too
+many such places to remember, the next snapshot is full. A full checkpoint consists of the store's own files
+(`store_files.py`) and of what is in memory; a savepoint holds all entries, read from a view.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _LAYERS_MAX = 3
 
 
 class RocksDBTable(LayeredTable):
-    """The table `name` of a database. `current_max`: so many entries are held in memory before a spill."""
+    """The table `name` of a store. `current_max`: how many entries are held in memory before a spill."""
 
-    __slots__ = ("_changed", "_compacting", "_current_max", "_database", "_forgot", "_key_groups", "_prefix")
+    __slots__ = ("_changed", "_compacting", "_current_max", "_forgot", "_key_groups", "_prefix", "_table_store")
 
     def __init__(
         self,
-        database: TableStore,
+        store: TableStore,
         name: str,
         key_groups: KeyGroups,
         current_max: int,
@@ -44,8 +44,8 @@ class RocksDBTable(LayeredTable):
         new_layer: Callable[[], Layer] = dict,
     ) -> None:
         super().__init__(namespaced, new_layer)
-        self._database = database
-        self._prefix = database.add_table(name)
+        self._table_store = store
+        self._prefix = store.add_table(name)
         self._key_groups = key_groups
         self._current_max = current_max
         self._compacting: Iterator[tuple[Any, Any]] | None = None
@@ -59,7 +59,7 @@ class RocksDBTable(LayeredTable):
     def older(self, place: Any) -> Any:
         value = _in_layers(self._frozen, place)
         # What comes from the store is a copy by itself.
-        return self._stored(self._database.store, place) if value is _ABSENT else unshared(value)
+        return self._stored(self._table_store.store, place) if value is _ABSENT else unshared(value)
 
     def _stored(self, store: EmbeddedStore | StoreView, place: Any) -> Any:
         data = store.get(self._key(place))
@@ -68,10 +68,10 @@ class RocksDBTable(LayeredTable):
     def holds(self, place: Any) -> bool:
         """Whether there is a value, which is not looked at."""
         value = _in_layers([*self._frozen, self.current], place)
-        return self._database.store.get(self._key(place)) is not None if value is _ABSENT else value is not None
+        return self._table_store.store.get(self._key(place)) is not None if value is _ABSENT else value is not None
 
     def discard(self, place: Any) -> None:
-        # It may be in the store or in a snapshot: only a mark tells that it is gone.
+        # It may be in the store or in an earlier snapshot: only a tombstone says that it was removed.
         self.current[place] = None
 
     def reader(self) -> Callable[[Any], Any]:
@@ -79,7 +79,7 @@ class RocksDBTable(LayeredTable):
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         layers = [*self._frozen, self.current]
-        for place, value in _decoded(self._database.store.view().items(self._prefix)):
+        for place, value in _decoded(self._table_store.store.view().items(self._prefix)):
             if not any(place in layer for layer in layers):
                 yield place, value
         yield from visible(layers)
@@ -91,22 +91,22 @@ class RocksDBTable(LayeredTable):
         super().clear()
         self._compacting = None
         self._changed.clear()
-        self._database.store.remove_all(self._prefix)
+        self._table_store.store.remove_all(self._prefix)
 
     # Spilling.
 
     @property
     def has_to_spill(self) -> bool:
-        """Whether more is in memory than should be."""
+        """Whether memory holds more entries than it should."""
         return len(self.current) > self._current_max or len(self._frozen) > 0
 
     def spill(self, entries_max: int) -> None:
-        """Do some of the work of bringing into the store what is in memory."""
+        """Write at most `entries_max` entries from memory to the store, or more if too many layers wait."""
         if len(self.current) > self._current_max:
             self._remember(self.set_aside())
         self.compact(entries_max)
-        while len(self._frozen) > _LAYERS_MAX and not self._database.is_held:
-            # The store is slower than what changes: from here on, changes wait for it.
+        while len(self._frozen) > _LAYERS_MAX and not self._table_store.is_held:
+            # State changes faster than the store takes it: block here, or memory would grow without bound.
             self.compact(entries_max)
 
     def _remember(self, changed: Layer) -> None:
@@ -117,22 +117,22 @@ class RocksDBTable(LayeredTable):
                 self._changed = {}
 
     def compact(self, entries_max: int) -> int:
-        """Write on at the oldest layer; a snapshot that is being written has its own view of it and of the store."""
-        if not self._frozen or self._database.is_held:
+        """Write more of the oldest frozen layer to the store. A snapshot under way has its own view of both."""
+        if not self._frozen or self._table_store.is_held:
             return 0
         if self._compacting is None:
             self._compacting = iter(self._frozen[0].items())
         done = list(itertools.islice(self._compacting, entries_max))
         self._write(done)
         if len(done) < entries_max:
-            # All of it is in the store: it is read there from here on.
+            # The whole layer is in the store now, so reads find it there.
             self._frozen.popleft()
             self._compacting = None
         return len(done) or 1
 
     def _write(self, entries: Iterable[tuple[Any, Any]]) -> None:
         key = self._key
-        self._database.store.write(
+        self._table_store.store.write(
             (key(place), None if value is None else entry(place, value)) for place, value in entries
         )
 
@@ -140,11 +140,11 @@ class RocksDBTable(LayeredTable):
 
     @property
     def forgot_changes(self) -> bool:
-        """Whether only a full snapshot would have all that has changed since the last one."""
+        """Whether only a full snapshot would hold everything that has changed since the last one."""
         return self._forgot
 
     def freeze_in_memory(self) -> FrozenTable:
-        """Set aside what there is, for a snapshot that has the store's files: what they lack."""
+        """Freeze the entries that are not in the store yet, for a snapshot that has the store's files."""
         self._changed, self._forgot = {}, False
         self.set_aside()
         layers = list(self._frozen)
@@ -154,7 +154,7 @@ class RocksDBTable(LayeredTable):
         full = full or self._forgot
         changed, self._changed, self._forgot = self._changed, {}, False
         newest = self.set_aside()
-        view = self._database.store.view()
+        view = self._table_store.store.view()
         layers = list(self._frozen)
         if full:
             whole = _Whole(view, self._prefix, layers)
