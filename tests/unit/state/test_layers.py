@@ -128,7 +128,7 @@ STEPS = st.lists(
         st.tuples(st.just("put"), KEYS, st.integers(0, 9)),
         st.tuples(st.just("remove"), KEYS),
         st.tuples(st.just("freeze"), st.booleans()),
-        st.tuples(st.just("fold"), st.integers(1, 3)),
+        st.tuples(st.just("compact"), st.integers(1, 3)),
         st.tuples(st.just("release")),
     ),
     max_size=40,
@@ -157,7 +157,7 @@ def test_a_chain_of_snapshots_gives_the_table_back(steps) -> None:
                     for places, values in part.pieces():
                         restored.restore(places, values)
                 assert dict(restored.items()) == model
-            case ("fold", most):
+            case ("compact", most):
                 table.compact(most)
             case ("release",) if under_way:
                 frozen, at_first = under_way.pop(0)

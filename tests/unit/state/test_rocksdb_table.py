@@ -28,7 +28,7 @@ STEPS = st.lists(
         st.tuples(st.just("remove"), KEYS),
         st.tuples(st.just("freeze"), st.booleans()),
         st.tuples(st.just("spill"), st.integers(1, 3)),
-        st.tuples(st.just("fold"), st.integers(1, 3)),
+        st.tuples(st.just("compact"), st.integers(1, 3)),
     ),
     max_size=40,
 )
@@ -83,7 +83,7 @@ def test_it_is_a_dict_and_its_snapshots_give_it_back(steps) -> None:
                 assert dict(restored.items()) == model
             case ("spill", most):
                 table.spill(most)
-            case ("fold", most):
+            case ("compact", most):
                 table.compact(most)
         assert dict(table.items()) == model
         assert all(table.get(key) == model.get(key) for key in "abcd")

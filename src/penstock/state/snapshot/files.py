@@ -1,8 +1,8 @@
 """Snapshot files: keyed state by key group, operator state item by item, written in small steps.
 
 Writing is a generator that yields after about a millisecond of work. The thread that runs it releases the interpreter
-there, so that the task is not delayed. Within a file, the section of a key group is a sequence of pickles (number of the
-table, places, values); the section of a list item is one pickle. Every section has a checksum in its handle.
+there, so that the task is not delayed. Within a file, the section of a key group is a sequence of pickles (number of
+the table, places, values); the section of a list item is one pickle. Every section has a checksum in its handle.
 """
 
 from __future__ import annotations
