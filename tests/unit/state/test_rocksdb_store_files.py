@@ -55,8 +55,8 @@ class Keeper:
         self.last.update(f"{key}: {count}")
 
     def spill_all(self) -> None:
-        while self.backend.expire_at_ms() == 0 and not self.backend.embedded.is_held:
-            self.backend.expire_state(100)
+        while self.backend.maintenance_due_ms() == 0 and not self.backend.embedded.is_held:
+            self.backend.maintain(100)
 
     def freeze(self) -> Callable[[], list[KeyedFile]]:
         """Freeze now; what is returned writes it."""
@@ -107,7 +107,7 @@ def test_it_holds_the_moment_of_the_freeze(stores: Stores, storage: MemoryStorag
     write = keeper.freeze()
     for key in range(0, 60):
         keeper.store(key, 3)
-        keeper.backend.expire_state(100)
+        keeper.backend.maintain(100)
     chain = write()
     assert held(storage, chain, stores) == {key: 2 if key < 5 else 1 for key in range(40)}
     keeper.spill_all()
@@ -121,7 +121,7 @@ def test_changes_wait_in_memory_until_the_files_are_linked(stores: Stores, stora
     write = keeper.freeze()
     for key in range(100):
         keeper.store(key, 1)
-        keeper.backend.expire_state(1_000)
+        keeper.backend.maintain(1_000)
     assert keeper.backend.embedded.is_held
     assert not list(keeper.backend.embedded.store.view().items(b""))
     write()

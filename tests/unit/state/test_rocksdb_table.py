@@ -98,13 +98,13 @@ def test_a_slice_that_is_over_leaves_nothing_in_the_store() -> None:
     for start in (0, 10):
         for key in "abc":
             slices.at(start).put(key, start)
-    while backend.expire_at_ms() == 0:
-        backend.expire_state(2)
+    while backend.maintenance_due_ms() == 0:
+        backend.maintain(2)
     assert slices.at(0).current.get("a") is None and slices.at(0).get("a") == 0
     for _ in slices.drop(0, "abc"):
         pass
-    while backend.expire_at_ms() == 0:
-        backend.expire_state(2)
+    while backend.maintenance_due_ms() == 0:
+        backend.maintain(2)
     assert dict(backend.layered("slices").items()) == {("a", 10): 10, ("b", 10): 10, ("c", 10): 10}
     assert len(list(backend.embedded.store.view().items(b""))) == 3
 
@@ -128,8 +128,8 @@ def test_far_more_state_than_is_in_memory(rocks: Stores, tmp_path) -> None:
             count.update((count.value() or 0) + key)
             names.put(turn, key)
             last.add(turn)
-            if key % 50 == 0 and backend.expire_at_ms() == 0:
-                backend.expire_state(1_000)
+            if key % 50 == 0 and backend.maintenance_due_ms() == 0:
+                backend.maintain(1_000)
                 table = backend.tables["count"]
                 assert isinstance(table, RocksDBTable)
                 assert len(table.current) < 200
@@ -144,8 +144,8 @@ def test_far_more_state_than_is_in_memory(rocks: Stores, tmp_path) -> None:
     for key in range(100, 400):
         backend.key = f"key {key}"
         count.update(-1)
-    while backend.expire_at_ms() == 0:
-        backend.expire_state(1_000)
+    while backend.maintenance_due_ms() == 0:
+        backend.maintain(1_000)
     assert by_group(frozen) == {f"key {key}": 3 * key for key in range(2_000)}
     assert [*(tmp_path / "rocks").iterdir()]
     backend.close()
@@ -175,7 +175,7 @@ def test_state_of_windows(rocks: Stores) -> None:
     table = backend.tables["window/v"]
     assert isinstance(table, RocksDBTable)
     table._current_max = 0
-    backend.expire_state(100)
+    backend.maintain(100)
     for number, (backend.key, backend.namespace) in enumerate(places):
         assert state.value() == number + 1
     backend.close()

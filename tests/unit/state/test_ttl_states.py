@@ -147,11 +147,11 @@ def test_memory_is_freed_though_nobody_reads() -> None:
     backend.key = 0
     backend.clock.now += 20
     states[0].update(2)
-    assert backend.expire_at_ms() is not None
+    assert backend.maintenance_due_ms() is not None
     rounds = 0
-    while (at := backend.expire_at_ms()) is not None:
+    while (at := backend.maintenance_due_ms()) is not None:
         backend.clock.now = max(at, backend.clock.now)
-        backend.expire_state(50)
+        backend.maintain(50)
         rounds += 1
         assert not backend.tables["v"] or backend.clock.now < 1_000 + 30 + TTL * 2
     assert rounds > 1_000 // 50, "a little at a time"
@@ -163,7 +163,7 @@ def test_no_clean_up_where_none_is_wanted() -> None:
     backend = Backend()
     state = backend.state(value(lambda builder: builder.disable_cleanup_in_background()))
     state.update(1)
-    assert backend.expire_at_ms() is None
+    assert backend.maintenance_due_ms() is None
     backend.clock.now += TTL
     assert state.value() is None
 
@@ -181,9 +181,9 @@ def test_expiry_goes_on_after_a_restore() -> None:
     state = again.state(value())
     assert state.value() == 7
     again.clock.now += TTL // 2
-    while (at := again.expire_at_ms()) is not None and at <= again.clock.now + TTL:
+    while (at := again.maintenance_due_ms()) is not None and at <= again.clock.now + TTL:
         again.clock.now = max(at, again.clock.now)
-        again.expire_state(10)
+        again.maintain(10)
     assert not again.tables["v"]
 
 

@@ -40,7 +40,7 @@ def checkpoint(tmp_path: Path) -> Iterator[Path]:
         for backend.key in COUNTS:
             if subtask_of(GROUPS[backend.key], MAX_PARALLELISM, 2) == subtask:
                 count.update(COUNTS[backend.key])
-                backend.expire_state(20)
+                backend.maintain(20)
         frozen = backend.freeze_store()
         assert frozen is not None
         files = finished(write_store_files(storage, f"1-0-{subtask}-0", frozen, {}))

@@ -129,7 +129,7 @@ class Driver:
         while self.operator.paused:
             self.pauses += 1
             self.operator.resume()
-        self.operator.backend.expire_state(3)
+        self.operator.backend.maintain(3)
 
 
 class Drive:

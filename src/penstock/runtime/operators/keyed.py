@@ -69,15 +69,15 @@ class KeyedOperator(Operator):
         return self._fire_until([(TimeDomain.EVENT_TIME, timestamp)], lambda: self.output.watermark(timestamp))
 
     def wake_at_ms(self) -> int | None:
-        return self.or_expiry(self.timers.processing_time.next_timestamp())
+        return self.or_maintenance(self.timers.processing_time.next_timestamp())
 
-    def or_expiry(self, at_ms: int | None) -> int | None:
-        """That moment, or an earlier one at which there is state to free."""
-        house_ms = self.backend.expire_at_ms()
-        return at_ms if house_ms is None else house_ms if at_ms is None else min(at_ms, house_ms)
+    def or_maintenance(self, at_ms: int | None) -> int | None:
+        """That moment, or an earlier one at which the backend has maintenance to do."""
+        due_ms = self.backend.maintenance_due_ms()
+        return at_ms if due_ms is None else due_ms if at_ms is None else min(at_ms, due_ms)
 
     def processing_time(self, now_ms: int) -> bool:
-        self.backend.expire_state(FREED_ENTRIES)
+        self.backend.maintain(FREED_ENTRIES)
         return self._fire_until([(TimeDomain.PROCESSING_TIME, now_ms)], lambda: True)
 
     def end_key_group(self) -> bool:

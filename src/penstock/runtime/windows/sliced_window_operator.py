@@ -247,7 +247,9 @@ class SlicedWindowOperator(WindowingOperator):
 
     def wake_at_ms(self) -> int | None:
         # A millisecond after the last of the window: records that come in this very one still belong to it.
-        return self.or_expiry(None if self.event_time or not self._waiting_heap else self._waiting_heap[0] + self._size)
+        return self.or_maintenance(
+            None if self.event_time or not self._waiting_heap else self._waiting_heap[0] + self._size
+        )
 
     def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
         if domain is not self._domain:

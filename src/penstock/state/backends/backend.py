@@ -129,13 +129,13 @@ class KeyedStateBackend(ABC):
         """The states as users' functions ask for them."""
         return BackendStateStore(self, namespaced)
 
-    def expire_at_ms(self) -> int | None:
-        """When the time to live of some state may end (processing time in milliseconds), or None."""
+    def maintenance_due_ms(self) -> int | None:
+        """When `maintain` has something to do (processing time in milliseconds), or None."""
         if not self._expiries:
             return None
         return min((at for expiry in self._expiries if (at := expiry.next_ms) is not None), default=None)
 
-    def expire_state(self, entries_max: int) -> None:
+    def maintain(self, entries_max: int) -> None:
         """Free state whose time to live is over. Examines at most `entries_max` entries of each state."""
         now_ms = self.now_ms()
         for expiry in self._expiries:

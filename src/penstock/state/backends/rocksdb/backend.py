@@ -61,15 +61,15 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         """Replace the empty store by files that hold these tables. False: the tables are numbered otherwise here."""
         return self.embedded.begin_with(tables, files)
 
-    def expire_at_ms(self) -> int | None:
+    def maintenance_due_ms(self) -> int | None:
         if not self.embedded.is_held and any(table.has_to_spill for table in self._tables_of_store.values()):
             return 0
-        return super().expire_at_ms()
+        return super().maintenance_due_ms()
 
-    def expire_state(self, entries_max: int) -> None:
+    def maintain(self, entries_max: int) -> None:
         for table in self._tables_of_store.values():
             table.spill(entries_max)
-        super().expire_state(entries_max)
+        super().maintain(entries_max)
 
     def close(self) -> None:
         self.embedded.store.close()
