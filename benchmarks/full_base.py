@@ -24,9 +24,9 @@ import psutil  # type: ignore[import-untyped]
 
 from benchmarks.measurement import tell
 from penstock.checkpoint.storage import DirectoryStorage
-from penstock.state.files import write_keyed
 from penstock.state.key_groups import KeyGroups
 from penstock.state.layers import LayeredTable
+from penstock.state.snapshot.files import write_keyed
 from penstock.state.tables import FrozenTable
 
 # As in Spark's workers (spark/worker/pipelined_stage.py).
@@ -60,7 +60,7 @@ class Loop:
         self._next += _TURN_RECORDS
         self.records += _TURN_RECORDS
         self.longest_s = max(self.longest_s, time.perf_counter() - began)
-        table.fold(_FOLDED)
+        table.compact(_FOLDED)
 
     def run(self, until: Callable[[], bool]) -> float:
         """Run turns until the condition holds; return records per second."""

@@ -39,9 +39,9 @@ from penstock.simulator import Circumstances, SimulationError, run_program, run_
 from penstock.simulator.generation import generate
 from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, Network
-from penstock.state.database import Database
+from penstock.state.backends.rocksdb.store_files import TableStore
+from penstock.state.backends.rocksdb.table import RocksDBTable
 from penstock.state.layers import LayeredTable
-from penstock.state.stored_table import StoredTable
 from penstock.state.tables import FrozenTable
 
 pytestmark = pytest.mark.simulation
@@ -152,7 +152,7 @@ def committed_too_early(patch: pytest.MonkeyPatch) -> None:
 
 def only_the_first_layer(patch: pytest.MonkeyPatch) -> None:
     """A snapshot of what has changed has nothing in it."""
-    for kind in (LayeredTable, StoredTable):
+    for kind in (LayeredTable, RocksDBTable):
         freeze = kind.freeze
 
         def nothing(self: LayeredTable, full: bool, freeze: Any = freeze) -> FrozenTable:
@@ -164,13 +164,13 @@ def only_the_first_layer(patch: pytest.MonkeyPatch) -> None:
 
 def a_store_that_goes_on(patch: pytest.MonkeyPatch) -> None:
     """A store is written to between the freeze and the moment in which its files are linked."""
-    patch.setattr(Database, "is_held", False)
+    patch.setattr(TableStore, "is_held", False)
 
 
 def what_is_in_memory_left_out(patch: pytest.MonkeyPatch) -> None:
     """A full checkpoint has a store's files, and not what has not come to the store yet."""
     nothing = lambda self: FrozenTable(lambda: iter(()), False, self._namespaced)  # noqa: E731
-    patch.setattr(StoredTable, "freeze_in_memory", nothing)
+    patch.setattr(RocksDBTable, "freeze_in_memory", nothing)
 
 
 def timers_left_out(patch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,6 @@ ALLOWED: list[set[str]] = [
     },
     # spark/driver: being removed.
     {"penstock.spark.driver.class_archive", "penstock.spark.driver.pipelined_query", "penstock.spark.driver.session"},
-    # state: being removed.
-    {"penstock.state.heap", "penstock.state.heap_ttl"},
 ]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.checkpoint.type_encoding import decode_type, encode_type
 from penstock.common.typeinfo import (
     ListTypeInfo,
     MapTypeInfo,
@@ -25,10 +26,11 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import Row
+from penstock.state.former_names import found_by_former_name
 from penstock.state.gained_fields import StateUnpickler
 
 TYPE_KEY = b"penstock.type"
-"""In the metadata of a field: the type of its values. Without it, they are pickles."""
+"""In the metadata of a field: the type of its values, as `type_encoding` writes it. Without it, they are pickles."""
 
 _PLAIN: dict[type, TypeInformation] = {
     str: Types.STRING(),
@@ -56,9 +58,12 @@ def field_for(name: str, declared: TypeInformation | None, values: Sequence[Any]
     if arrow is None:
         type_ = inferred(values)
         arrow = type_.to_arrow() if type_ is not None else None
-    if arrow is None:
+    if type_ is None or arrow is None:
         return pickled_field(name)
-    text = base64.b64encode(pickle.dumps(type_, protocol=5))
+    try:
+        text = encode_type(type_)
+    except TypeError:
+        return pickled_field(name)
     return pa.field(name, _replaced(arrow, _WIDER), metadata={TYPE_KEY: text})
 
 
@@ -92,6 +97,9 @@ def type_of(field: pa.Field) -> TypeInformation | None:
     text = (field.metadata or {}).get(TYPE_KEY)
     if text is None:
         return None
+    if text.startswith(b"["):
+        return decode_type(text)
+    # Of manifest version 1.
     type_: TypeInformation = _TypeUnpickler(io.BytesIO(base64.b64decode(text))).load()
     return type_
 
@@ -171,6 +179,8 @@ class _TypeUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         try:
+            if (found := found_by_former_name(module, name)) is not None:
+                return found
             importlib.import_module(module)
             return super().find_class(module, name)
         except (ImportError, AttributeError):

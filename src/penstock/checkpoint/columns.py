@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -20,7 +21,7 @@ from penstock.checkpoint.column_types import field_for, from_column, pickled_fie
 from penstock.common.errors import CheckpointError
 from penstock.state.handles import KeyedFile, Section, TableInFile
 from penstock.state.schema import TableSchema
-from penstock.state.storage import NotTypedError, StateWriter
+from penstock.state.snapshot.storage import NotTypedError, StateWriter
 from penstock.state.tables import Entries, Places
 
 _ROW_GROUP_ROWS = 32_768
@@ -104,11 +105,11 @@ class ParquetColumnWriter:
         self._writer.close()
         sections = [Section(group, row_group, rows, 0) for (group, row_group), rows in sorted(self._sections.items())]
         table = TableInFile(self._table, True, self._schema_text)
-        return KeyedFile(self._writer.path, self._sink.size, [table], sections, True)
+        return KeyedFile(self._writer.path, self._sink.size, [table], sections, True, crc=self._sink.crc)
 
     def abort(self) -> None:
         """Remove it."""
-        self._sink.is_given_up = True
+        self._sink.is_aborted = True
         if self._parquet is not None:
             # Or it would write its footer when it is forgotten, to a file that is gone.
             self._parquet.close()
@@ -197,14 +198,17 @@ class _Sink(io.RawIOBase):
     def __init__(self, writer: StateWriter) -> None:
         self._writer = writer
         self.size = 0
-        self.is_given_up = False
+        self.crc = 0
+        self.is_aborted = False
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        if not self.is_given_up:
-            self._writer.write(bytes(data))
+        if not self.is_aborted:
+            data = bytes(data)
+            self.crc = zlib.crc32(data, self.crc)
+            self._writer.write(data)
         self.size += len(data)
         return len(data)
 

@@ -1,23 +1,37 @@
 """The manifest of a checkpoint: the only truth about what it consists of. JSON, written last and in one piece.
 
-Operators are named by their uid, or by what is derived from their place in the program, so a manifest means the same
+Operators are named by their uid, or by an id derived from their position in the program, so a manifest means the same
 to a job that has been changed. What is arbitrary in it (the state of an enumerator, what a sink has to commit) is
-pickled and in base64.
+pickled, in base64. The last field is a checksum of the whole text. docs/formats.md describes the versions.
 """
 
 from __future__ import annotations
 
 import base64
+import io
 import pickle
+import zlib
 from typing import Any
 
 import msgspec
 
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.file_systems import is_url
-from penstock.state.handles import KeyedFile, ListsFile, OperatorState, SnapshotFigures, database_of, files_of
+from penstock.state.gained_fields import StateUnpickler
+from penstock.state.handles import (
+    KeyedFile,
+    ListsFile,
+    OperatorState,
+    Section,
+    SnapshotFigures,
+    files_of,
+    store_files_of,
+)
 
-VERSION = 1
+VERSION = 2
+"""Of what this penstock writes. It reads all versions up to this one."""
+_NO_CHECKSUM = "00000000"
+_CHECKSUM = b'"checksum": "'
 
 
 class SubtaskPart(msgspec.Struct, frozen=True):
@@ -37,6 +51,15 @@ class OperatorPart(msgspec.Struct, frozen=True):
     subtasks: list[SubtaskPart] = []
 
 
+class ChannelState(msgspec.Struct, frozen=True):
+    """Buffers that one sender had sent to a subtask on one edge and that were not processed. Reserved."""
+
+    edge: int
+    sender: int
+    path: str
+    sections: list[Section]
+
+
 class SubtaskReport(msgspec.Struct, frozen=True):
     """How it went in one subtask of a vertex."""
 
@@ -44,6 +67,8 @@ class SubtaskReport(msgspec.Struct, frozen=True):
     subtask: int
     ended: bool
     figures: SnapshotFigures
+    channels: list[ChannelState] = []
+    """Buffers in flight that belong to the checkpoint. Reserved for unaligned checkpoints: empty so far."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -63,15 +88,21 @@ class Manifest(msgspec.Struct, frozen=True):
     """state id of a sink -> (subtask, committables), each for itself."""
     version: int = VERSION
     savepoint: bool = False
+    oldest_reader: int = 2
+    """The lowest version that a penstock must know to read this. Below `version` if only optional fields were added."""
+    epoch: int = 0
+    """Number of the job master's leadership, by which a storage can fence off a former leader. Reserved: 0 so far."""
+    checksum: str = _NO_CHECKSUM
+    """CRC-32 of the text, in hexadecimal, computed with zeros in this place. The last field."""
 
     def files(self) -> set[str]:
         """The paths of all files that hold its state."""
         return files_of([part.state for operator in self.operators for part in operator.subtasks])
 
-    def has_databases(self) -> bool:
+    def has_store_files(self) -> bool:
         """Whether state is in the own files of key-value stores."""
         states = [part.state for operator in self.operators for part in operator.subtasks]
-        return any(database_of(state.keyed) for state in states)
+        return any(store_files_of(state.keyed) for state in states)
 
     def operator(self, state_id: str) -> OperatorPart | None:
         """The operator of that name."""
@@ -110,29 +141,50 @@ def located(manifest: Manifest, directory: str) -> Manifest:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """As JSON that people can read."""
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+    """As JSON that people can read, with its checksum."""
+    blank = msgspec.structs.replace(manifest, checksum=_NO_CHECKSUM)
+    data = msgspec.json.format(msgspec.json.encode(blank), indent=1)
+    return _with_checksum(data, f"{zlib.crc32(data):08x}")
 
 
 def decode(data: bytes, path: str) -> Manifest:
-    """A manifest from JSON. Raises CheckpointError naming `path` if it is none."""
+    """A manifest of any version up to VERSION. Errors name `path`.
+
+    Raises DamagedCheckpointError if it is not as it was written, CheckpointError if only a newer penstock can read it.
+    """
     try:
-        manifest = msgspec.json.decode(data, type=Manifest)
+        head = msgspec.json.decode(data, type=_Head)
+        needed = head.oldest_reader or head.version
+        if needed > VERSION:
+            raise CheckpointError(
+                f"the manifest {path} has version {head.version}, this penstock reads up to {VERSION}: it was written "
+                "by a newer one"
+            )
+        if head.version > 1 and head.checksum != f"{zlib.crc32(_with_checksum(data, _NO_CHECKSUM)):08x}":
+            raise DamagedCheckpointError(f"the manifest {path} is damaged: its checksum is wrong")
+        return msgspec.structs.replace(msgspec.json.decode(data, type=Manifest), checksum=_NO_CHECKSUM)
     except msgspec.DecodeError as error:
         raise DamagedCheckpointError(f"the manifest {path} is damaged: {error}") from error
-    if manifest.version > VERSION:
-        raise CheckpointError(
-            f"the manifest {path} has version {manifest.version}, this penstock reads up to {VERSION}: it was written "
-            "by a newer one"
-        )
-    return manifest
+
+
+class _Head(msgspec.Struct):
+    """What has to be known before the rest of a manifest can be read."""
+
+    version: int
+    oldest_reader: int = 0
+    checksum: str = _NO_CHECKSUM
+
+
+def _with_checksum(data: bytes, checksum: str) -> bytes:
+    begin = data.rfind(_CHECKSUM) + len(_CHECKSUM)
+    return data[:begin] + checksum.encode() + data[begin + len(checksum) :]
 
 
 def packed(value: Any) -> str:
-    """An arbitrary value as text."""
+    """An arbitrary value as text: of a manifest's field that holds what sources or sinks keep."""
     return base64.b64encode(pickle.dumps(value, protocol=5)).decode("ascii")
 
 
 def unpacked(text: str) -> Any:
     """The value again. Only for manifests from the job's own checkpoint storage."""
-    return pickle.loads(base64.b64decode(text))
+    return StateUnpickler(io.BytesIO(base64.b64decode(text))).load_complete()

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, unpacked
+from penstock.checkpoint.manifest import VERSION, Manifest, OperatorPart, SubtaskPart, unpacked
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
 from penstock.state.handles import KeyedFile, ListInFile, Redistribution, RestoredOperator, Section
@@ -30,6 +30,13 @@ def assign(
     Raises CheckpointError if the maximum parallelism of an operator has changed, or if an operator with state is not in
     the program any more and `allow_non_restored` is not set.
     """
+    if any(report.channels for report in manifest.subtasks):
+        raise CheckpointError(
+            f"checkpoint {manifest.checkpoint_id} holds buffers in flight (it is unaligned), which this penstock can't "
+            "restore: it was written by a newer one"
+        )
+    # Files of an older format are read, but nothing is appended to them: the next checkpoint is a full one.
+    own = own and manifest.version == VERSION
     restored: Restored = {}
     found = set()
     for vertex in vertices:

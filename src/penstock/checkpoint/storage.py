@@ -91,7 +91,7 @@ class SavepointStorage(StateFiles):
         return self.directory
 
     def remove(self) -> None:
-        """The savepoint was given up."""
+        """Remove the directory: the savepoint was aborted."""
         with contextlib.suppress(OSError):
             self._system.delete_dir(self._root)
 
@@ -110,7 +110,7 @@ class DirectoryStorage(StateFiles):
         return f"{self.directory}/{directory}"
 
     def discard(self, manifest: Manifest) -> None:
-        """Remove a manifest: the checkpoint is no more. Its files are removed by name."""
+        """Remove the manifest of a subsumed checkpoint. `remove` removes its files."""
         path = self._path(f"chk-{manifest.checkpoint_id}/{METADATA}")
         with contextlib.suppress(FileNotFoundError):
             self._system.delete_file(path)
@@ -127,10 +127,10 @@ class DirectoryStorage(StateFiles):
             self._remove_if_empty(directory)
 
     def sweep(self, checkpoints: Iterable[Manifest]) -> None:
-        """Remove all that these checkpoints do not need. Nobody may be writing."""
+        """Remove all files that these checkpoints do not need. No checkpoint may be in progress."""
         kept = [path for manifest in checkpoints for path in manifest.files() if is_relative(path)]
         kept += [f"chk-{manifest.checkpoint_id}/{METADATA}" for manifest in checkpoints]
-        # Some file systems tell paths with a slash before them, though they were asked without.
+        # Some file systems return paths with a leading slash.
         needed = {self._path(path).strip("/") for path in kept}
         used = {path.rpartition("/")[0] for path in needed}
         found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True, recursive=True))
@@ -140,7 +140,7 @@ class DirectoryStorage(StateFiles):
                     self._system.delete_file(entry.path)
         for entry in found:
             if entry.type is fs.FileType.Directory and entry.path.strip("/") not in used:
-                # Where directories are parts of names only, this one went with its last file.
+                # In an object store a directory disappears with its last file.
                 with contextlib.suppress(FileNotFoundError):
                     self._system.delete_dir(entry.path)
         self._made.clear()
@@ -241,10 +241,10 @@ def latest_of(base: str, job_name: str) -> str:
 
 
 def _like(base: str, root: str, path: str) -> str:
-    """A path below `root` that a file system has told, as a URL if `base` is one. It names `root` as `base`."""
+    """A path below `root` that a file system has returned, below `base`, which names `root` and may be a URL."""
     if "://" not in base:
         return path
-    # Some file systems tell paths with a slash before them.
+    # Some file systems return paths with a leading slash.
     inside = path.strip("/").removeprefix(root.strip("/")).strip("/")
     return f"{base.rstrip('/')}/{inside}"
 

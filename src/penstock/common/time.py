@@ -61,6 +61,9 @@ class Duration:
     def __hash__(self) -> int:
         return hash(self._nanos)
 
+    def __reduce__(self) -> tuple[type[Duration], tuple[int]]:
+        return Duration, (self._nanos,)
+
     def __repr__(self) -> str:
         millis, rest = divmod(self._nanos, _NANOS_PER_MILLI)
         return f"Duration<{self._nanos} ns>" if rest else f"Duration<{millis} ms>"
@@ -92,6 +95,9 @@ class Instant:
 
     def __hash__(self) -> int:
         return hash((self.seconds, self.nanos))
+
+    def __reduce__(self) -> tuple[type[Instant], tuple[int, int]]:
+        return Instant, (self.seconds, self.nanos)
 
     def __repr__(self) -> str:
         return f"Instant<{self.seconds}, {self.nanos}>"
@@ -139,6 +145,9 @@ class Time:
 
     def __hash__(self) -> int:
         return hash(self._milliseconds)
+
+    def __reduce__(self) -> tuple[type[Time], tuple[int]]:
+        return Time, (self._milliseconds,)
 
     def __str__(self) -> str:
         return f"{self._milliseconds} ms"

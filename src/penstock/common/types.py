@@ -197,8 +197,8 @@ class Row:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._row_kind is _INSERT:
-            return _restore, (self.__class__, self._values, self._fields)
-        return _restore, (self.__class__, self._values, self._fields, self._row_kind.value)
+            return restored_row, (self.__class__, self._values, self._fields)
+        return restored_row, (self.__class__, self._values, self._fields, self._row_kind.value)
 
 
 def row_identity(row: Row) -> tuple[tuple[str, ...] | None, tuple[Any, ...], int]:
@@ -218,7 +218,8 @@ def _values_by_name(row: Row) -> tuple[Any, ...]:
     return tuple([values[position] for position in positions])
 
 
-def _restore(row_class: type[Row], values: list[Any], fields: tuple[str, ...] | None, kind: int = 0) -> Row:
+def restored_row(row_class: type[Row], values: list[Any], fields: tuple[str, ...] | None, kind: int = 0) -> Row:
+    """What pickles of a Row call; `penstock.common.types.restored_row` stands in snapshots, so it stays here."""
     # Copy the list: `copy.copy` passes the list of the original row.
     row = row_class.__new__(row_class)
     row._fields = None if fields is None else _names(fields)

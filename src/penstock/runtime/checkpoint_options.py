@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.common.stored import stored_as
 
+
+@stored_as("checkpoint-options")
 class CheckpointOptions(msgspec.Struct, frozen=True, gc=False):
     """The default is a periodic checkpoint: incremental where the backend can, and the job goes on."""
 

@@ -33,8 +33,8 @@ from penstock.simulator.clock import Clock
 from penstock.simulator.network import SlotId
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.stores import MemorySpill, MemoryStore
-from penstock.state.key_value import Stores
-from penstock.state.storage import StateStorage
+from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.snapshot.storage import SnapshotStorage
 
 
 class World(Protocol):
@@ -216,7 +216,7 @@ class SlotHost:
                 assert isinstance(effect, ControlEffect)
                 self._world.report(self.id, self.attempt, effect)
 
-    def _storage_of(self, savepoint: str) -> StateStorage:
+    def _storage_of(self, savepoint: str) -> SnapshotStorage:
         return self._storage.savepoint(savepoint) if savepoint else self._storage
 
     def _guarded(self, do: Callable[[], None]) -> None:

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any, BinaryIO
 
 from penstock.common.errors import CheckpointError
+from penstock.state.former_names import found_by_former_name
 
 STAND_IN: ContextVar[Callable[[str, str], Any] | None] = ContextVar("STAND_IN", default=None)
 """What gives a class for one (its module, its name) that can't be imported; None: the error of the import is raised."""
@@ -27,7 +28,7 @@ class StateUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Called by pickle for each class that it meets."""
         try:
-            found = super().find_class(module, name)
+            found = found_by_former_name(module, name) or super().find_class(module, name)
         except (ImportError, AttributeError):
             stand_in = STAND_IN.get()
             if stand_in is None:

@@ -30,9 +30,12 @@ class TableInFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
     full: bool
     schema: str = ""
     """Kind and type of the state, for tables that users' functions have named."""
+    unit: str = "key"
+    """What an entry is. "key": all that a key (and namespace) has in the state. Reserved for maps and lists that are
+    stored entry by entry; a reader refuses a unit that it does not know."""
 
 
-class KeyedFile(msgspec.Struct, frozen=True):
+class KeyedFile(msgspec.Struct, frozen=True, rename={"store_file": "database"}):
     """A file of keyed state. `path` is relative to the directory of the job's checkpoints, or absolute."""
 
     path: str
@@ -41,8 +44,10 @@ class KeyedFile(msgspec.Struct, frozen=True):
     sections: list[Section]
     columns: bool = False
     """Whether it is a Parquet file of one table: then a section's offset is a row group, its length counts rows."""
-    database: str = ""
+    store_file: str = ""
     """Its name in a store's directory, if it is one of a store's own files: then sections are parts of any groups."""
+    crc: int | None = None
+    """CRC-32 of the whole file. None: it was written in manifest version 1."""
 
 
 class Redistribution(enum.Enum):
@@ -79,6 +84,8 @@ class ListsFile(msgspec.Struct, frozen=True):
     path: str
     bytes: int
     lists: list[ListInFile]
+    crc: int | None = None
+    """CRC-32 of the whole file. None: it was written in manifest version 1, or there is none."""
 
 
 class OperatorState(msgspec.Struct, frozen=True):
@@ -118,9 +125,9 @@ class SubtaskState(msgspec.Struct, frozen=True):
     """Whether the data of the subtask had ended."""
 
 
-def database_of(chain: list[KeyedFile]) -> list[KeyedFile]:
+def store_files_of(chain: list[KeyedFile]) -> list[KeyedFile]:
     """Those files of a chain that are a store's own."""
-    return [file for file in chain if file.database]
+    return [file for file in chain if file.store_file]
 
 
 def files_of(states: Collection[OperatorState]) -> set[str]:

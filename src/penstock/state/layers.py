@@ -6,7 +6,7 @@
 
 `freeze` puts an empty dict in the place of `current`, whatever the size of the state. What was frozen is what an
 incremental snapshot has to write; base and frozen layers together are what a full one has to. While either is written
-nothing changes in them; afterwards frozen layers are folded into the base, a few entries at a time. A job without
+nothing changes in them; afterwards frozen layers are merged into the base, a few entries at a time. A job without
 checkpoints never freezes: it has one dict.
 
 None is no value: in a layer it says that the entry is gone, whatever older layers hold.
@@ -173,8 +173,8 @@ class LayeredTable(Table):
             else:
                 base[place] = value
 
-    def fold(self, entries_max: int) -> int:
-        """Fold at most so many entries of the oldest frozen layer into the base."""
+    def compact(self, entries_max: int) -> int:
+        """Merge at most `entries_max` entries of the oldest frozen layer into the base."""
         if self._readers or not self._frozen:
             return 0
         base, oldest = self._base, self._frozen[0]

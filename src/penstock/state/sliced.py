@@ -100,10 +100,10 @@ class SlicedTable(Table):
             if value is None and not table.has_older:
                 del self.slices[start]
 
-    def fold(self, entries_max: int) -> int:
+    def compact(self, entries_max: int) -> int:
         done = 0
         for table in self.slices.values():
-            done += table.fold(entries_max - done)
+            done += table.compact(entries_max - done)
             if done >= entries_max:
                 break
         return done

@@ -71,8 +71,8 @@ class Table(ABC):
     def __bool__(self) -> bool:
         """Whether there is any entry."""
 
-    def fold(self, entries_max: int) -> int:
-        """Do some of the work that a freeze has left behind; returns how much was done, 0 if there is none."""
+    def compact(self, entries_max: int) -> int:
+        """Merge at most `entries_max` frozen entries into the layers below. Returns how many; 0: nothing is left."""
         return 0
 
 

@@ -7,7 +7,6 @@ written as state again.
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import pickle
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +18,7 @@ import pyarrow as pa
 from penstock.checkpoint.column_types import TYPE_KEY, field_for, from_column, pickled_field, to_column, type_of
 from penstock.checkpoint.columns import read_schema, read_tables
 from penstock.checkpoint.storage import SavepointStorage
+from penstock.checkpoint.type_encoding import encode_type
 from penstock.common.errors import ProgramError
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
 from penstock.plan.pickling import dump_main_classes, load_main_classes
@@ -131,7 +131,7 @@ def _field_of(name: str, values: list[Any]) -> pa.Field:
 def _agreed(name: str, fields: list[pa.Field]) -> pa.Field:
     """Return the common field if all fields have one type that Spark supports too, else a binary field."""
     if not fields:
-        return pa.field(name, pa.string(), metadata={TYPE_KEY: _packed(Types.STRING())})
+        return pa.field(name, pa.string(), metadata={TYPE_KEY: encode_type(Types.STRING())})
     first = fields[0]
     alike = all(field.type == first.type and type_of(field) == type_of(first) for field in fields)
     return first if alike and type_of(first) is not None and _is_sparks(first) else pa.field(name, pa.binary())
@@ -203,19 +203,15 @@ def _field_of_frame(frame: DataFrame, name: str, declared: TypeInformation | Non
     if _TYPE in metadata:
         return pa.field(name, pa.null(), metadata={TYPE_KEY: metadata[_TYPE]})
     if declared is not None and declared.to_arrow() is not None:
-        return pa.field(name, pa.null(), metadata={TYPE_KEY: _packed(declared)})
+        return pa.field(name, pa.null(), metadata={TYPE_KEY: encode_type(declared)})
     from pyspark.sql.pandas.types import to_arrow_type
 
     type_ = _type_of_arrow(to_arrow_type(frame.schema[name].dataType))
-    return None if type_ is None else pa.field(name, pa.null(), metadata={TYPE_KEY: _packed(type_)})
+    return None if type_ is None else pa.field(name, pa.null(), metadata={TYPE_KEY: encode_type(type_)})
 
 
 def _as_is(field: pa.Field, arrow: pa.DataType) -> pa.Field:
     return pa.field(field.name, arrow, metadata=field.metadata)
-
-
-def _packed(type_: TypeInformation) -> bytes:
-    return base64.b64encode(pickle.dumps(type_, protocol=5))
 
 
 def _type_of_arrow(arrow: pa.DataType) -> TypeInformation | None:

@@ -19,10 +19,10 @@ from penstock.common.errors import StateNotFoundError
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
 from penstock.runtime.windows.sliced_window_operator import ENDED_TABLE, SLICES_TABLE, WAITING_TABLE
 from penstock.runtime.windows.window_operator import CONTENTS_TABLE
-from penstock.state.files import read_keyed
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import key_group_of, key_group_range
 from penstock.state.layers import LayeredTable
+from penstock.state.snapshot.files import read_keyed
 from penstock.state.tables import PIECE_ENTRIES, Entries, Places
 from penstock.state_processor.missing_classes import classes_found
 from penstock.state_processor.snapshot_files import SnapshotFiles
@@ -113,7 +113,7 @@ class KeyedTable:
     def pieces(self, chain: list[KeyedFile], groups: range) -> Iterator[tuple[Places, Entries]]:
         """Yield positions and values of some key groups of a chain, in parts that fit into memory."""
         if all(file.columns for file in chain):
-            read = read_keyed(self._files, chain, groups, {self.name}, self._files.databases)
+            read = read_keyed(self._files, chain, groups, {self.name}, self._files.store_reader)
             while True:
                 with classes_found(self._allow_missing):
                     piece = next(read, None)
@@ -147,7 +147,7 @@ class KeyedTable:
         table, size = LayeredTable(), 0
         with classes_found(self._allow_missing):
             for _, places, values, piece_bytes in read_keyed(
-                self._files, chain, groups, {self.name}, self._files.databases
+                self._files, chain, groups, {self.name}, self._files.store_reader
             ):
                 table.restore(places, values)
                 size += piece_bytes
@@ -167,8 +167,8 @@ def spans_of(chain: Sequence[KeyedFile], groups: range) -> Iterator[range]:
     """Yield ranges of key groups whose estimated size fits into memory."""
     sizes: Counter[int] = Counter()
     for file in chain:
-        if file.database:
-            # A database has no size per key group: assume a uniform distribution.
+        if file.store_file:
+            # A store has no size per key group: assume a uniform distribution.
             sizes.update(dict.fromkeys(groups, file.bytes // len(groups)))
             continue
         for section in file.sections:

@@ -10,10 +10,10 @@ from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import PenstockError, ProgramError, UserFunctionError
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.runtime.task.context import shortened, user_traceback
-from penstock.state.files import write_columns
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import KeyGroups, key_group_of, subtask_of
 from penstock.state.schema import TableSchema, schema_of
+from penstock.state.snapshot.files import write_columns
 from penstock.state.tables import FrozenTable, pieces_of
 from penstock.state_processor.keyed_table import TIMERS, place_columns, row_columns
 

@@ -11,12 +11,12 @@ import msgspec
 from penstock.checkpoint.manifest import OperatorPart, SubtaskPart
 from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import CheckpointError, StateNotFoundError
-from penstock.state.files import read_items, write_lists
 from penstock.state.handles import KeyedFile, ListsFile, OperatorState, Redistribution
 from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.operator_state import NamedList
 from penstock.state.schema import TableSchema
-from penstock.state.storage import whole_or_nothing
+from penstock.state.snapshot.files import read_items, write_lists
+from penstock.state.snapshot.storage import whole_or_nothing
 from penstock.state_processor.keyed_table import KeyedTable, tables_of
 from penstock.state_processor.missing_classes import classes_found
 from penstock.state_processor.new_tables import NewTable, as_before, changed, finished, write_entries

@@ -17,11 +17,11 @@ from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIME
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
-from penstock.state.files import restore_keyed
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.handles import KeyedFile
-from penstock.state.heap import HeapKeyedBackend
 from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.layers import LayeredTable
+from penstock.state.snapshot.files import restore_keyed
 from penstock.state_processor.keyed_table import TIMERS, place_columns, spans_of, tables_of
 from penstock.state_processor.missing_classes import classes_found
 from penstock.state_processor.snapshot_files import SnapshotFiles
@@ -69,7 +69,7 @@ class KeyReading(_ReaderContext):
         self._files = files
         self._part = part
         self._function = UserFunction(function, "read_key")
-        self._backend = HeapKeyedBackend(lambda: manifest.triggered_ms)
+        self._backend = HashMapKeyedStateBackend(lambda: manifest.triggered_ms)
         self._timers: dict[str, dict[Any, set[int]]] = {}
         info = SubtaskInfo(manifest.job_id, 0, part.name, 0, 1, part.max_parallelism)
         self._context = OperatorContext(
@@ -116,7 +116,7 @@ class KeyReading(_ReaderContext):
         self._timers.clear()
         requested = {name: table for name, table in backend.tables.items() if name in tables or name in TIMERS}
         with classes_found(False):
-            restore_keyed(self._files, chain, span, requested, self._files.databases)
+            restore_keyed(self._files, chain, span, requested, self._files.store_reader)
         keys: dict[Any, None] = {}
         for name in tables:
             namespaced = len(place_columns(name)) > 1

@@ -10,8 +10,8 @@ from penstock.checkpoint.storage import SavepointStorage
 from penstock.common.errors import CheckpointError
 from penstock.common.options import ROCKSDB_CACHED_ENTRIES, ROCKSDB_MEMORY
 from penstock.runtime.task.vertex import StoredState
-from penstock.state.database import Databases
-from penstock.state.key_value import Stores
+from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.rocksdb.store_files import StoreReader
 
 
 class SnapshotFiles(SavepointStorage):
@@ -19,9 +19,9 @@ class SnapshotFiles(SavepointStorage):
 
     def __init__(self, directory: str) -> None:
         super().__init__(directory)
-        self.databases = Databases(_stores)
-        # Databases are opened from a copy on local disk.
-        weakref.finalize(self, self.databases.close)
+        self.store_reader = StoreReader(_stores)
+        # Stores are opened from a copy on local disk.
+        weakref.finalize(self, self.store_reader.close)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Open handles are not valid in another process.

@@ -15,7 +15,7 @@ from penstock.api.state.descriptors import StateDescriptor
 from penstock.api.state.state import ListState, MapState, ReducingState, ValueState
 from penstock.common.errors import PenstockError
 from penstock.runtime.task.context import shortened
-from penstock.state.heap import HeapKeyedBackend
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 
 _IMMUTABLE = (type(None), bool, int, float, complex, str, bytes)
 _EMITTED_KEPT = 1000
@@ -86,7 +86,7 @@ def _equal(value: Any, before: Any) -> bool:
         return False
 
 
-class WatchedBackend(HeapKeyedBackend):
+class WatchedBackend(HashMapKeyedStateBackend):
     """Keyed state that detects values changed in place."""
 
     __slots__ = ("declared", "watch")

@@ -5,7 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, decode, encode
+from penstock.checkpoint.manifest import (
+    ChannelState,
+    Manifest,
+    OperatorPart,
+    SubtaskPart,
+    SubtaskReport,
+    decode,
+    encode,
+)
 from penstock.checkpoint.restore import assign
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
@@ -16,6 +24,7 @@ from penstock.state.handles import (
     OperatorState,
     Redistribution,
     Section,
+    SnapshotFigures,
 )
 
 
@@ -109,8 +118,37 @@ def test_a_manifest_survives_as_json() -> None:
     assert decode(encode(was), "x") == was
     with pytest.raises(CheckpointError, match="here is damaged"):
         decode(encode(was)[:-20], "here")
-    with pytest.raises(CheckpointError, match="here has version 9"):
-        decode(encode(was).replace(b'"version": 1', b'"version": 9'), "here")
+
+
+def test_a_manifest_that_was_changed_is_refused() -> None:
+    """A disk that flips a bit would move a source's position, or leave out what is to be committed."""
+    data = encode(manifest(2))
+    for position in range(0, len(data), 7):
+        flipped = data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+        with pytest.raises(CheckpointError, match="here"):
+            decode(flipped, "here")
+
+
+def test_what_a_newer_penstock_wrote_is_read_if_it_says_so() -> None:
+    """After a rollback of penstock a job would be started from what it misunderstands, or not at all without need."""
+    was = msgspec.structs.replace(manifest(2), version=9)
+    assert decode(encode(was), "here") == was
+    with pytest.raises(CheckpointError, match=r"here has version 9.*by a newer one"):
+        decode(encode(msgspec.structs.replace(was, oldest_reader=9)), "here")
+
+
+def test_buffers_in_flight_are_not_dropped() -> None:
+    """Restored from an unaligned checkpoint of a newer penstock, a job would lose records without a word."""
+    channel = ChannelState(0, 0, "file", [])
+    report = SubtaskReport("v", 0, False, SnapshotFigures(), [channel])
+    with pytest.raises(CheckpointError, match="buffers in flight"):
+        assign(msgspec.structs.replace(manifest(2), subtasks=[report]), outline(2), own=True, allow_non_restored=False)
+
+
+def test_nothing_is_appended_to_files_of_an_older_format() -> None:
+    """A chain of files of two formats could be read by no version of penstock."""
+    old = msgspec.structs.replace(manifest(2), version=1)
+    assert not assign(old, outline(2), own=True, allow_non_restored=False)[5, 0]["op"].goes_on
 
 
 def test_results_of_a_sink_that_is_gone_are_an_error_unless_allowed() -> None:

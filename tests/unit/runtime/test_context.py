@@ -58,7 +58,7 @@ def test_the_users_line_is_there_when_it_failed_inside_of_ours(rig) -> None:
 
     text = failure(rig, KeyedProcessOperator("sum", lambda v: 0, UserFunction(Adds(), "process_element")), 1)
     assert 'self.sum.add("text")' in text
-    assert text.index("in process_element") < text.index("heap.py") < text.index("in <lambda>")
+    assert text.index("in process_element") < text.index("states.py") < text.index("in <lambda>")
     assert "operators/process.py" not in text.replace("\\", "/")
 
 

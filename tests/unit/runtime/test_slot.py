@@ -31,9 +31,9 @@ from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
 from penstock.simulator.storage import MemoryStorage
 from penstock.spark.worker.reports import reports_of
-from penstock.state.files import write_lists
 from penstock.state.handles import Redistribution, RestoredOperator
 from penstock.state.operator_state import NamedList
+from penstock.state.snapshot.files import write_lists
 
 WIDTHS = (2, 3, 2, 4)
 

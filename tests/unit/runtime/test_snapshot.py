@@ -12,8 +12,8 @@ from penstock.runtime.operators.sink import SinkOperator
 from penstock.runtime.task.context import SubtaskInfo
 from penstock.runtime.task.snapshot import KeyedChain, OperatorSnapshot, Snapshots, TaskSnapshot, restore_operator
 from penstock.simulator.storage import MemoryStorage
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.handles import RestoredOperator, SubtaskState
-from penstock.state.heap import HeapKeyedBackend
 from penstock.state.key_groups import KeyGroups
 from penstock.state_processor.new_tables import finished
 
@@ -25,7 +25,7 @@ class Counts(Operator):
 
     def __init__(self) -> None:
         super().__init__("counts")
-        self.backend = HeapKeyedBackend()
+        self.backend = HashMapKeyedStateBackend()
         self.table = self.backend.layered("t")
 
     def keyed_tables(self):

@@ -140,7 +140,7 @@ def test_random_actions_are_those_of_a_sorted_set(actions) -> None:
         assert {(t, k) for t, k, _ in queue} == model
 
 
-SNAPSHOTS = st.tuples(st.sampled_from(["freeze", "fold", "release"]), st.integers(0, 3), st.booleans())
+SNAPSHOTS = st.tuples(st.sampled_from(["freeze", "compact", "release"]), st.integers(0, 3), st.booleans())
 
 
 @given(st.lists(ACTIONS | SNAPSHOTS, max_size=60))
@@ -155,8 +155,8 @@ def test_a_chain_of_snapshots_gives_the_timers_back(actions) -> None:
                 queue.delete(number, other)
             case "fire":
                 drained(queue, number)
-            case "fold":
-                queue.fold(number)
+            case "compact":
+                queue.compact(number)
             case "release" if under_way:
                 under_way.pop(0).release()
             case "freeze":

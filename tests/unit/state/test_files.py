@@ -13,12 +13,12 @@ from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescript
 from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import Types
 from penstock.simulator.storage import MemoryStorage
-from penstock.state.files import read_items, restore_keyed, write_keyed, write_lists
 from penstock.state.handles import KeyedFile, Redistribution
 from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.layers import LayeredTable
 from penstock.state.operator_state import NamedList
 from penstock.state.schema import schema_of
+from penstock.state.snapshot.files import read_items, restore_keyed, write_keyed, write_lists
 
 GROUPS = KeyGroups(128)
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.DOUBLE())

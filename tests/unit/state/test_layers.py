@@ -78,13 +78,13 @@ def test_nothing_is_folded_while_a_snapshot_is_written() -> None:
     table = LayeredTable()
     table.put("a", 1)
     table.freeze(full=False).release()
-    assert table.fold(100) and not table.fold(100)
+    assert table.compact(100) and not table.compact(100)
     table.put("a", 2)
     full = table.freeze(full=True)
-    assert table.fold(100) == 0
+    assert table.compact(100) == 0
     assert entries(full) == {"a": 2}
     full.release()
-    assert table.fold(100) == 1
+    assert table.compact(100) == 1
     assert table.get("a") == 2
 
 
@@ -93,12 +93,12 @@ def test_folding_takes_no_more_than_it_is_told() -> None:
     table = LayeredTable()
     table.put("base", 0)
     table.freeze(full=False).release()
-    table.fold(1)
+    table.compact(1)
     for n in range(10):
         table.put(n, n)
     table.freeze(full=False).release()
     steps = 0
-    while table.fold(3):
+    while table.compact(3):
         steps += 1
         assert dict(table.items()) == {"base": 0, **{n: n for n in range(10)}}
     assert steps == 4
@@ -128,7 +128,7 @@ STEPS = st.lists(
         st.tuples(st.just("put"), KEYS, st.integers(0, 9)),
         st.tuples(st.just("remove"), KEYS),
         st.tuples(st.just("freeze"), st.booleans()),
-        st.tuples(st.just("fold"), st.integers(1, 3)),
+        st.tuples(st.just("compact"), st.integers(1, 3)),
         st.tuples(st.just("release")),
     ),
     max_size=40,
@@ -157,8 +157,8 @@ def test_a_chain_of_snapshots_gives_the_table_back(steps) -> None:
                     for places, values in part.pieces():
                         restored.restore(places, values)
                 assert dict(restored.items()) == model
-            case ("fold", most):
-                table.fold(most)
+            case ("compact", most):
+                table.compact(most)
             case ("release",) if under_way:
                 frozen, at_first = under_way.pop(0)
                 assert entries(frozen) == at_first
@@ -223,7 +223,7 @@ def test_what_is_gone_is_in_no_later_layer() -> None:
     table = LayeredTable()
     table.put("a", 1)
     table.freeze(full=False).release()
-    while table.fold(10):
+    while table.compact(10):
         pass
     table.put("c", 0)
     under_way = table.freeze(full=False)
@@ -234,14 +234,14 @@ def test_what_is_gone_is_in_no_later_layer() -> None:
     table.discard("c")
     table.freeze(full=False).release()
     under_way.release()
-    while table.fold(10):
+    while table.compact(10):
         pass
     table.put("c", 1)
     for _ in range(2):
         table.freeze(full=False).release()
         table.discard("c")
     table.freeze(full=False).release()
-    while table.fold(1):
+    while table.compact(1):
         pass
     assert entries(table.freeze(full=True)) == {}
 

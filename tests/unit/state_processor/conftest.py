@@ -21,12 +21,13 @@ from penstock.checkpoint.storage import DirectoryStorage, SavepointStorage, Stat
 from penstock.common.typeinfo import Types
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE
 from penstock.runtime.time.timers import TimerQueue
-from penstock.state.files import write_columns, write_keyed, write_lists
+from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.handles import KeyedFile, OperatorState, Redistribution
-from penstock.state.heap import HeapKeyedBackend
 from penstock.state.key_groups import KeyGroups, subtask_of
 from penstock.state.operator_state import NamedList
 from penstock.state.schema import schema_of
+from penstock.state.snapshot.files import write_columns, write_keyed, write_lists
 from penstock.state_processor.new_tables import finished
 
 MAX_PARALLELISM = 128
@@ -45,13 +46,13 @@ COMPLETED_MS = 1_700_000_000_000
 class Backend:
     """The keyed state of one subtask."""
 
-    backend: HeapKeyedBackend
+    backend: KeyedStateBackend
     timers: TimerQueue
 
 
 def backend_of(keys: Iterable[Any]) -> Backend:
     """For key n: count n², names "n0".., totals, state of a window, and a timer at n ms."""
-    backend, timers = HeapKeyedBackend(), TimerQueue()
+    backend, timers = HashMapKeyedStateBackend(), TimerQueue()
     backend.tables[EVENT_TIMERS_TABLE] = timers
     count, names, totals = map(backend.state, STATES)
     seen = backend.state(PER_WINDOW, namespaced=True)

@@ -15,11 +15,11 @@ from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.errors import CheckpointError
 from penstock.runtime.task.vertex import StoredState
 from penstock.spark.worker.rocksdb import rocksdb_stores
-from penstock.state.database import write_database
-from penstock.state.files import write_keyed
-from penstock.state.handles import OperatorState, database_of
+from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.backends.rocksdb.store_files import write_store_files
+from penstock.state.handles import OperatorState, store_files_of
 from penstock.state.key_groups import subtask_of
-from penstock.state.stored import StoredKeyedBackend
+from penstock.state.snapshot.files import write_keyed
 from penstock.state_processor import SavepointReader, SavepointWriter, snapshot_files
 from penstock.state_processor.keyed_table import KeyedTable
 from penstock.state_processor.new_tables import finished
@@ -35,15 +35,15 @@ def checkpoint(tmp_path: Path) -> Iterator[Path]:
     storage = DirectoryStorage(str(tmp_path / "job"))
     subtasks = []
     for subtask in range(2):
-        backend = StoredKeyedBackend(lambda: 0, stores, GROUPS)
+        backend = RocksDBKeyedStateBackend(lambda: 0, stores, GROUPS)
         count = backend.state(COUNT)
         for backend.key in COUNTS:
             if subtask_of(GROUPS[backend.key], MAX_PARALLELISM, 2) == subtask:
                 count.update(COUNTS[backend.key])
-                backend.keep_house(20)
-        frozen = backend.freeze_database()
+                backend.maintain(20)
+        frozen = backend.freeze_store()
         assert frozen is not None
-        files = finished(write_database(storage, f"1-0-{subtask}-0", frozen, {}))
+        files = finished(write_store_files(storage, f"1-0-{subtask}-0", frozen, {}))
         schemas = {name: str(schema) for name, schema in backend.schemas.items()}
         files.append(finished(write_keyed(storage, f"1-0-{subtask}-0-keyed", frozen.above, GROUPS, schemas)))
         subtasks.append(SubtaskPart(subtask, OperatorState(files)))
@@ -68,13 +68,13 @@ def test_its_files_are_opened_once(checkpoint: Path, tmp_path: Path) -> None:
     snapshot = SnapshotOnDisk(checkpoint)
     table = KeyedTable(snapshot.files, snapshot.part("count"), "count")
     ((chain, groups), _) = table.chains()
-    opened = [snapshot.files.databases.view(snapshot.files, database_of(chain))]
-    first = snapshot.files.databases._opened
+    opened = [snapshot.files.store_reader.view(snapshot.files, store_files_of(chain))]
+    first = snapshot.files.store_reader._opened
     assert len(list(table.rows_of_chain(chain, groups))) == sum(
         subtask_of(GROUPS[key], MAX_PARALLELISM, 2) == 0 for key in COUNTS
     )
-    assert opened and snapshot.files.databases._opened is first
-    snapshot.files.databases.close()
+    assert opened and snapshot.files.store_reader._opened is first
+    snapshot.files.store_reader.close()
 
 
 def test_it_is_sent_to_other_processes(checkpoint: Path) -> None:

@@ -19,16 +19,16 @@ from penstock.api.state.descriptors import (
     ValueStateDescriptor,
 )
 from penstock.api.windows.window import TimeWindow
-from penstock.checkpoint.coordinator import VertexOutline
 from penstock.checkpoint.manifest import located
 from penstock.checkpoint.restore import assign, enumerator_states
 from penstock.checkpoint.storage import SavepointStorage, read_manifest
+from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError, UserFunctionError
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
-from penstock.state.files import read_items, restore_keyed
-from penstock.state.heap import HeapKeyedBackend
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.key_groups import key_group_of, key_group_range
+from penstock.state.snapshot.files import read_items, restore_keyed
 from penstock.state_processor import SavepointReader, SavepointWriter
 
 BUFFER = ListStateDescriptor("buffer", Types.STRING())
@@ -37,12 +37,12 @@ BUFFER = ListStateDescriptor("buffer", Types.STRING())
 def restored(path: str, uid: str, descriptor: StateDescriptor, keys: Any, parallelism: int) -> dict[Any, Any]:
     """Return what the subtasks of a job restored from it receive."""
     manifest = located(read_manifest(path), path)
-    outline = VertexOutline(1, uid, parallelism, MAX_PARALLELISM, [(uid, uid)], False)
+    outline = CheckpointVertex(1, uid, parallelism, MAX_PARALLELISM, [(uid, uid)], False)
     given = assign(manifest, [outline], own=False, allow_non_restored=True)
     storage = SavepointStorage(path)
     found = {}
     for subtask in range(parallelism):
-        backend, groups = HeapKeyedBackend(), key_group_range(subtask, MAX_PARALLELISM, parallelism)
+        backend, groups = HashMapKeyedStateBackend(), key_group_range(subtask, MAX_PARALLELISM, parallelism)
         for chain in given[1, subtask][uid].chains:
             tables = {t.name: backend.restored_table(t.name, t.schema) for file in chain for t in file.tables}
             restore_keyed(storage, chain, groups, tables)
@@ -125,7 +125,7 @@ def test_new_lists_are_dealt_out_like_old_ones(snapshots: Snapshots, tmp_path: P
     writer.with_union_list_state("count", "offsets", [4, 5]).with_broadcast_state("count", "rules", [("a", 1)])
     path = writer.write(tmp_path / "changed")
     for parallelism in (1, 2, 3):
-        outline = VertexOutline(1, "count", parallelism, MAX_PARALLELISM, [("count", "count")], False)
+        outline = CheckpointVertex(1, "count", parallelism, MAX_PARALLELISM, [("count", "count")], False)
         given = assign(read_manifest(path), [outline], own=False, allow_non_restored=True)
         found: dict[str, list[list[Any]]] = {"buffer": [], "offsets": [], "rules": []}
         for subtask in range(parallelism):

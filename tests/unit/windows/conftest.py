@@ -20,9 +20,9 @@ from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, 
 from penstock.runtime.windows.evaluation import Apply, Evaluation, Process
 from penstock.runtime.windows.window_operator import WindowOperator
 from penstock.simulator.stores import MemoryStore
+from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.key_groups import KeyGroups
-from penstock.state.key_value import Stores
-from penstock.state.stored import StoredKeyedBackend
 
 
 class Driver:
@@ -52,7 +52,7 @@ class Driver:
             info, "window", "", lambda: self.now_ms, budget, self.counters, KeyGroups(128), stores=stores
         )
         operator.setup(self.context, self)
-        assert isinstance(operator.backend, StoredKeyedBackend) is (stores is not None and not batched)
+        assert isinstance(operator.backend, RocksDBKeyedStateBackend) is (stores is not None and not batched)
         operator.open()
 
     # What the operator emits into.
@@ -129,7 +129,7 @@ class Driver:
         while self.operator.paused:
             self.pauses += 1
             self.operator.resume()
-        self.operator.backend.keep_house(3)
+        self.operator.backend.maintain(3)
 
 
 class Drive:

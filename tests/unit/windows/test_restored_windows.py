@@ -50,7 +50,7 @@ def test_a_clock_that_was_set_back_opens_the_window_anew(drive: Any) -> None:
     job.untimed(("k", 1))
     for table in job.operator.backend.tables.values():
         table.freeze(False).release()
-    while job.operator.backend.fold(10):
+    while job.operator.backend.compact(10):
         pass
     assert job.clock(11).taken() == [("k", 1)]
     job.now_ms = 8

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Generic, TypeVar
 
 from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.stored import stored_as
 
 
 class Window(ABC):
@@ -31,6 +32,7 @@ class MergeCallback(ABC, Generic[W]):
         """`to_be_merged` become `merge_result`."""
 
 
+@stored_as("time-window", fields=tuple)
 class TimeWindow(tuple[int, int], Window):
     """The time from `start` to before `end`, in milliseconds. Ordered by start, then by end.
 
@@ -90,6 +92,7 @@ class TimeWindow(tuple[int, int], Window):
             callback.merge(group, cover)
 
 
+@stored_as("count-window", fields=lambda window: (window.id,))
 class CountWindow(Window):
     """A window of a number of records. `id` counts the windows of a key, from 0."""
 
@@ -112,6 +115,7 @@ class CountWindow(Window):
         return f"CountWindow(id={self.id})"
 
 
+@stored_as("global-window", fields=lambda window: ())
 class GlobalWindow(Window):
     """The one window of all records of a key."""
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.common.stored import stored_as
 
+
+@stored_as("range-split")
 class RangeSplit(msgspec.Struct, frozen=True, gc=False):
     """The numbers `position`, `position + step`, … below `end`; without an upper bound if `end` is None.
 

@@ -18,6 +18,7 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
+from penstock.common.stored import stored_as
 from penstock.connectors.base.function_sink import FunctionSinkContext
 
 T = TypeVar("T")
@@ -94,6 +95,7 @@ class TwoPhaseCommitSink(Sink[T], Generic[T, Transaction]):
         return _TransactionCommitter(self)
 
 
+@stored_as("prepared-transaction")
 class Prepared(msgspec.Struct, frozen=True):
     """A committable: a transaction and its sequence number within its writer."""
 

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from penstock.api.sink import Sink, SinkContext, SinkWriter
+from penstock.common.stored import stored_as
 
 T = TypeVar("T")
 
@@ -81,6 +82,7 @@ class WriteAheadSink(Sink[T], Generic[T]):
         return _LogWriter(self, context, state)
 
 
+@stored_as("batch-to-send")
 class Batch(msgspec.Struct, frozen=True):
     """The values of one writer that belong to one checkpoint."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.common.stored import stored_as
+
 DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
 
 
@@ -14,6 +16,7 @@ class FoundFile(msgspec.Struct, frozen=True, gc=False):
     size: int
 
 
+@stored_as("file-split")
 class FileSplit(msgspec.Struct, frozen=True, gc=False):
     """Bytes `start` … `end - 1` of a file (to its end if `end` is None), and the read position.
 

@@ -9,6 +9,7 @@ import msgspec
 
 from penstock.api.source import END_OF_INPUT, EndOfInput, Nothing, ReaderContext, Records, SourceReader
 from penstock.common.errors import SourceError
+from penstock.common.stored import stored_as
 from penstock.connectors.socket.connection import Connection
 from penstock.connectors.socket.delimited_text import DelimitedText
 from penstock.connectors.socket.write_ahead_log import WriteAheadLog
@@ -31,6 +32,7 @@ class Address(msgspec.Struct, frozen=True):
         return f"{self.host}:{self.port}"
 
 
+@stored_as("socket-split")
 class SocketSplit(msgspec.Struct, frozen=True):
     """The only split: the log, number of failed connections, whether one ever succeeded, whether the stream ended."""
 

@@ -10,8 +10,9 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.time.timers import Timers
-from penstock.state.heap import HeapKeyedBackend
-from penstock.state.stored import StoredKeyedBackend
+from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
+from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
@@ -28,7 +29,7 @@ FREED_ENTRIES = 2_000
 class KeyedOperator(Operator):
     """Base of keyed operators. Subclasses give `process` and `fire`."""
 
-    backend_type: Callable[[Callable[[], int]], HeapKeyedBackend] = HeapKeyedBackend
+    backend_type: Callable[[Callable[[], int]], KeyedStateBackend] = HashMapKeyedStateBackend
     """Makes the backend of the operator's state."""
     timer_method = "on_timer"
     """How errors name the user's method that a timer calls."""
@@ -42,7 +43,7 @@ class KeyedOperator(Operator):
         if context.stores is None or context.info.batched:
             self.backend = self.backend_type(context.now_ms)
         else:
-            self.backend = StoredKeyedBackend(context.now_ms, context.stores, context.key_groups)
+            self.backend = RocksDBKeyedStateBackend(context.now_ms, context.stores, context.key_groups)
         self.timers = Timers()
         self.backend.tables[EVENT_TIMERS_TABLE] = self.timers.event_time
         self.backend.tables[PROCESSING_TIMERS_TABLE] = self.timers.processing_time
@@ -72,15 +73,15 @@ class KeyedOperator(Operator):
         return self._fire_until([(TimeDomain.EVENT_TIME, timestamp)], lambda: self.output.watermark(timestamp))
 
     def wake_at_ms(self) -> int | None:
-        return self.or_housekeeping(self.timers.processing_time.next_timestamp())
+        return self.or_maintenance(self.timers.processing_time.next_timestamp())
 
-    def or_housekeeping(self, at_ms: int | None) -> int | None:
-        """That time (ms), or an earlier one at which expired state is to be freed."""
-        house_ms = self.backend.housekeeping_at_ms()
-        return at_ms if house_ms is None else house_ms if at_ms is None else min(at_ms, house_ms)
+    def or_maintenance(self, at_ms: int | None) -> int | None:
+        """That time (ms), or an earlier one at which the backend has maintenance to do."""
+        due_ms = self.backend.maintenance_due_ms()
+        return at_ms if due_ms is None else due_ms if at_ms is None else min(at_ms, due_ms)
 
     def processing_time(self, now_ms: int) -> bool:
-        self.backend.keep_house(FREED_ENTRIES)
+        self.backend.maintain(FREED_ENTRIES)
         return self._fire_until([(TimeDomain.PROCESSING_TIME, now_ms)], lambda: True)
 
     def end_key_group(self) -> bool:
@@ -105,7 +106,7 @@ class KeyedOperator(Operator):
     def keyed_schemas(self) -> dict[str, TableSchema]:
         return self.backend.schemas
 
-    def keyed_backend(self) -> HeapKeyedBackend:
+    def keyed_backend(self) -> KeyedStateBackend:
         return self.backend
 
     def restored_table(self, name: str, schema: str) -> Table:
@@ -115,7 +116,7 @@ class KeyedOperator(Operator):
         self.backend.close()
 
     def compact(self) -> bool:
-        return self.backend.fold(FREED_ENTRIES)
+        return self.backend.compact(FREED_ENTRIES)
 
     def resume(self) -> bool:
         self.paused = False

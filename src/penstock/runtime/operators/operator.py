@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from penstock.api.output_tag import OutputTag
     from penstock.runtime.task.context import OperatorContext
-    from penstock.state.heap import HeapKeyedBackend
+    from penstock.state.backends.backend import KeyedStateBackend
     from penstock.state.operator_state import NamedList
     from penstock.state.schema import TableSchema
     from penstock.state.tables import Table
@@ -129,7 +129,7 @@ class Operator:
         """The table into which keyed state of that name is restored, before `open`; None: there is none."""
         return None
 
-    def keyed_backend(self) -> HeapKeyedBackend | None:
+    def keyed_backend(self) -> KeyedStateBackend | None:
         """The backend of its keyed state; None: it has none."""
         return None
 

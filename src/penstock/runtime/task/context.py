@@ -21,8 +21,8 @@ from penstock.api.state.state import AggregatingState, KeyedStateStore, ListStat
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.counters import OperatorCounters
+from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.key_groups import KeyGroups
-from penstock.state.key_value import Stores
 from penstock.state.operator_state import HeapOperatorStates
 
 _SHOWN_CHARACTERS = 200

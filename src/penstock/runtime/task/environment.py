@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.runtime.network.output import Outbox
 from penstock.runtime.network.set_aside import SpillFile
 from penstock.runtime.task.budget import Budget
-from penstock.state.key_value import Stores
+from penstock.state.backends.rocksdb.store import Stores
 
 
 class Environment:

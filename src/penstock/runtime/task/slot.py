@@ -11,7 +11,7 @@ from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded, Result
 from penstock.runtime.task.task import Task, TaskState
 from penstock.runtime.task.vertex import LevelSpec
-from penstock.state.storage import StateStorage
+from penstock.state.snapshot.storage import SnapshotStorage
 
 
 class Slot:
@@ -30,7 +30,7 @@ class Slot:
         self._edges = level.edges
         self._results_sent = 0
 
-    def restore(self, storage: StateStorage) -> int:
+    def restore(self, storage: SnapshotStorage) -> int:
         """Restore the state that the level brings for this slot's tasks. Returns how many bytes were read."""
         restored = self.level.restore
         for task in self.tasks.values():

@@ -2,7 +2,7 @@
 
 The task freezes its operators between two work items. What it froze is a `TaskSnapshot`; its `write` is a generator
 that touches nothing but frozen state and the storage it is given. The task hears of the outcome by an event, and only
-then lets the frozen layers be folded.
+then lets the frozen layers be compacted.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import msgspec
 
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
-from penstock.state.database import Databases, contents_of, write_database
-from penstock.state.files import read_items, restore_keyed, write_columns, write_keyed, write_lists
+from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.backends.rocksdb.store_files import StoreReader, contents_of, write_store_files
 from penstock.state.handles import (
     KeyedFile,
     ListsFile,
@@ -23,16 +23,16 @@ from penstock.state.handles import (
     RestoredOperator,
     SnapshotFigures,
     SubtaskState,
-    database_of,
+    store_files_of,
 )
 from penstock.state.key_groups import KeyGroups, key_group_range
-from penstock.state.storage import StateStorage
+from penstock.state.snapshot.files import read_items, restore_keyed, write_columns, write_keyed, write_lists
+from penstock.state.snapshot.storage import SnapshotStorage
 from penstock.state.tables import FrozenTable
 
 if TYPE_CHECKING:
     from penstock.runtime.task.chain import Chain
     from penstock.runtime.task.context import SubtaskInfo
-    from penstock.state.heap import HeapKeyedBackend
 
 _CHAIN_FILES_MAX = 40
 
@@ -45,22 +45,22 @@ class KeyedChain:
 
     def __init__(self) -> None:
         self.files: list[KeyedFile] = []
-        self.database: dict[str, KeyedFile] = {}
+        self.store_files: dict[str, KeyedFile] = {}
         """Those of the operator's own store, as it was then: what it still has of them need not be copied again."""
-        self.broken_off = False
+        self.has_gap = False
         """Whether changes have gone into a savepoint, and so into none of the files."""
         self.failures = 0
         """How many snapshots could not be written: changes that were frozen before, and come later, lack theirs."""
-        self.databases_under_way = 0
+        self.store_snapshots_under_way = 0
         """How many snapshots with the files of the store are frozen and not yet written."""
 
     @property
     def next_is_full(self) -> bool:
         """Whether it is time to write all: the changes since have become as much as the state, or too many files."""
-        own = [file for file in self.files if not file.database]
-        if self.broken_off or not own or len(own) >= _CHAIN_FILES_MAX:
+        own = [file for file in self.files if not file.store_file]
+        if self.has_gap or not own or len(own) >= _CHAIN_FILES_MAX:
             return True
-        full = own[0].bytes + sum(file.bytes for file in database_of(self.files))
+        full = own[0].bytes + sum(file.bytes for file in store_files_of(self.files))
         return sum(file.bytes for file in own[1:]) > full * self.growth_max
 
 
@@ -70,16 +70,16 @@ class OperatorSnapshot:
     def __init__(self, state_id: str, operator: Operator, chain: KeyedChain, full: bool, savepoint: bool) -> None:
         self.state_id = state_id
         self.chain = chain
-        backend = operator.keyed_backend()
-        self.full = full or savepoint or chain.next_is_full or (backend is not None and backend.has_to_be_full())
+        backend = _with_store(operator)
+        self.full = full or savepoint or chain.next_is_full or (backend is not None and backend.needs_full_snapshot())
         if self.full:
-            chain.broken_off = savepoint
-        self.database = backend.freeze_database() if backend is not None and self.full and not savepoint else None
+            chain.has_gap = savepoint
+        self.store = backend.freeze_store() if backend is not None and self.full and not savepoint else None
         self._failures = chain.failures
         # One that is under way takes the place of what is known now, whose files may then be removed.
-        self.kept = {} if chain.databases_under_way else dict(chain.database)
-        chain.databases_under_way += self.database is not None
-        above = self.database.above if self.database is not None else {}
+        self.kept = {} if chain.store_snapshots_under_way else dict(chain.store_files)
+        chain.store_snapshots_under_way += self.store is not None
+        above = self.store.above if self.store is not None else {}
         self.tables: dict[str, FrozenTable] = {
             name: above[name] if name in above else table.freeze(self.full)
             for name, table in operator.keyed_tables().items()
@@ -87,18 +87,18 @@ class OperatorSnapshot:
         self.schemas = operator.keyed_schemas()
         self.lists = operator.lists()
 
-    def write(self, name: str, storage: StateStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
+    def write(self, name: str, storage: SnapshotStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
         """As a checkpoint holds it: what has changed, or all, in one file; below it those of a store."""
         keyed: list[KeyedFile] = []
-        if self.database is not None:
-            keyed = yield from write_database(storage, name, self.database, self.kept)
+        if self.store is not None:
+            keyed = yield from write_store_files(storage, name, self.store, self.kept)
         if self.tables:
             schemas = {table: str(schema) for table, schema in self.schemas.items()}
             keyed.append((yield from write_keyed(storage, f"{name}-keyed", self.tables, key_groups, schemas)))
         return OperatorState(keyed, (yield from self._write_lists(name, storage, columns=False)))
 
     def write_savepoint(
-        self, name: str, storage: StateStorage, key_groups: KeyGroups
+        self, name: str, storage: SnapshotStorage, key_groups: KeyGroups
     ) -> Generator[None, None, OperatorState]:
         """As a savepoint holds it: each table for itself, as Parquet."""
         keyed = []
@@ -111,16 +111,18 @@ class OperatorSnapshot:
                 keyed.append(file)
         return OperatorState(keyed, (yield from self._write_lists(name, storage, columns=True)))
 
-    def _write_lists(self, name: str, storage: StateStorage, columns: bool) -> Generator[None, None, ListsFile | None]:
+    def _write_lists(
+        self, name: str, storage: SnapshotStorage, columns: bool
+    ) -> Generator[None, None, ListsFile | None]:
         return (yield from write_lists(storage, f"{name}-lists", self.lists, columns)) if self.lists else None
 
     def release(self) -> None:
         """What was frozen is not read any more."""
         for table in self.tables.values():
             table.release()
-        if self.database is not None:
-            self.database.release()
-            self.chain.databases_under_way -= 1
+        if self.store is not None:
+            self.store.release()
+            self.chain.store_snapshots_under_way -= 1
 
     def written(self, keyed: list[KeyedFile]) -> list[KeyedFile] | None:
         """Its files are safe. Returns all of which its state now consists; None if an earlier one is missing."""
@@ -128,8 +130,8 @@ class OperatorSnapshot:
         if not self.full and (not chain.files or chain.failures != self._failures):
             return None
         chain.files = keyed if self.full else [*chain.files, *keyed]
-        if self.database is not None:
-            chain.database = {file.database: file for file in database_of(keyed)}
+        if self.store is not None:
+            chain.store_files = {file.store_file: file for file in store_files_of(keyed)}
         return chain.files
 
     def kept_bytes(self, keyed: list[KeyedFile]) -> int:
@@ -153,12 +155,12 @@ class TaskSnapshot:
         # Of its own: the task's is in use, and forgets.
         self._key_groups = KeyGroups(key_groups.max_parallelism)
 
-    def write(self, storage: StateStorage) -> Generator[None, None, SubtaskState]:
+    def write(self, storage: SnapshotStorage) -> Generator[None, None, SubtaskState]:
         """Write it, a millisecond's work at a time. Returns the files written, without those of earlier snapshots."""
         for operator in self._operators:
-            if operator.database is not None:
+            if operator.store is not None:
                 # All of them before anything is written: until then their stores wait.
-                operator.database.link()
+                operator.store.link()
                 yield
         states: dict[str, OperatorState] = {}
         for index, operator in enumerate(self._operators):
@@ -191,7 +193,7 @@ class TaskSnapshot:
         """In the task's thread: nothing of it counts. What was frozen is in no file, so the next one writes all."""
         for operator in self._operators:
             operator.release()
-            operator.chain.broken_off = True
+            operator.chain.has_gap = True
             operator.chain.failures += 1
 
 
@@ -200,25 +202,25 @@ def _bytes_of(state: OperatorState) -> int:
 
 
 def restore_operator(
-    operator: Operator, restored: RestoredOperator, chain: KeyedChain, groups: range, storage: StateStorage
+    operator: Operator, restored: RestoredOperator, chain: KeyedChain, groups: range, storage: SnapshotStorage
 ) -> int:
     """Put state back, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
     read = 0
-    backend = operator.keyed_backend()
-    databases = backend.databases() if backend is not None else Databases()
+    backend = _with_store(operator)
+    reader = backend.store_reader() if backend is not None else StoreReader()
     goes_on = restored.goes_on and len(restored.chains) == 1
     for files in restored.chains:
-        if goes_on and backend is not None and (database := database_of(files)):
-            read += _begin_with(backend, database, chain, storage)
+        if goes_on and backend is not None and (of_store := store_files_of(files)):
+            read += _begin_with(backend, of_store, chain, storage)
         schemas = {table.name: table.schema for file in files for table in file.tables}
         tables = {
             name: table
             for name, schema in schemas.items()
             if (table := operator.restored_table(name, schema)) is not None
         }
-        own = [file for file in files if file.database not in chain.database]
-        read += restore_keyed(storage, own, groups, tables, databases)
-        databases.close()
+        own = [file for file in files if file.store_file not in chain.store_files]
+        read += restore_keyed(storage, own, groups, tables, reader)
+        reader.close()
     if goes_on:
         chain.files = restored.chains[0]
     lists: dict[str, list[Any]] = {}
@@ -230,13 +232,21 @@ def restore_operator(
     return read
 
 
-def _begin_with(backend: HeapKeyedBackend, database: list[KeyedFile], chain: KeyedChain, storage: StateStorage) -> int:
+def _with_store(operator: Operator) -> RocksDBKeyedStateBackend | None:
+    """The operator's backend, if it keeps state in a store that has files of its own."""
+    backend = operator.keyed_backend()
+    return backend if isinstance(backend, RocksDBKeyedStateBackend) else None
+
+
+def _begin_with(
+    backend: RocksDBKeyedStateBackend, files: list[KeyedFile], chain: KeyedChain, storage: SnapshotStorage
+) -> int:
     """Put the files of a store where the backend has its own, if it can. Returns how many bytes were read."""
-    tables = [table.name for table in database[0].tables]
-    if not backend.begin_with(tables, contents_of(storage, database)):
+    tables = [table.name for table in files[0].tables]
+    if not backend.begin_with(tables, contents_of(storage, files)):
         return 0
-    chain.database = {file.database: file for file in database}
-    return sum(file.bytes for file in database)
+    chain.store_files = {file.store_file: file for file in files}
+    return sum(file.bytes for file in files)
 
 
 Commits = list[tuple[int, list[Any]]]
@@ -254,7 +264,7 @@ class Snapshots:
         self._under_way: dict[int, tuple[TaskSnapshot, Commits]] = {}
         self._prepared: Commits = []
 
-    def restore(self, state: dict[str, RestoredOperator], storage: StateStorage) -> int:
+    def restore(self, state: dict[str, RestoredOperator], storage: SnapshotStorage) -> int:
         """Put state back, before the operators are opened. Returns how many bytes were read; raises CheckpointError."""
         info = self._info
         groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)

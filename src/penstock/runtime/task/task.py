@@ -62,7 +62,7 @@ from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.runtime.task.wiring import output_edges, wired_chain
 from penstock.state.handles import RestoredOperator
 from penstock.state.key_groups import KeyGroups
-from penstock.state.storage import StateStorage
+from penstock.state.snapshot.storage import SnapshotStorage
 
 
 class TaskState(enum.Enum):
@@ -153,7 +153,7 @@ class Task:
         """Its snapshots, and the files that make up the last one."""
         return self._checkpoints.snapshots
 
-    def restore(self, state: dict[str, RestoredOperator], storage: StateStorage) -> int:
+    def restore(self, state: dict[str, RestoredOperator], storage: SnapshotStorage) -> int:
         """Restore state, before `open`. Returns how many bytes were read; raises CheckpointError."""
         return self.snapshots.restore(state, storage)
 

@@ -114,8 +114,8 @@ class TimerQueue(Table):
             else:
                 waiting[place] = None
 
-    def fold(self, entries_max: int) -> int:
-        return self._kept.fold(entries_max)
+    def compact(self, entries_max: int) -> int:
+        return self._kept.compact(entries_max)
 
     def clear(self) -> None:
         """Forget all timers."""

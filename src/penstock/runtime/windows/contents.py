@@ -1,6 +1,6 @@
-"""What is kept of the records of a window: all of them, their reduction, or an accumulator.
+"""What a window keeps of its records: all of them, their reduction, or an accumulator.
 
-`fold` is where windows spend their time. Per record: one lookup, the user's function, one store.
+`add_records` is the hot path of windows. Per record: one dict lookup, one call of the user's function, one assignment.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Contents(ABC):
     """Declared type of what is kept: of a record, of the reduced value, of the accumulator."""
 
     def open(self, context: OperatorContext) -> None:
-        """The place of the user's own `open`."""
+        """Calls the user's `open`."""
 
     def close(self, context: OperatorContext) -> None:
-        """The place of the user's own `close`."""
+        """Calls the user's `close`."""
 
     @abstractmethod
     def first(self, value: Any) -> Any:
@@ -43,14 +43,14 @@ class Contents(ABC):
 
     @abstractmethod
     def merge(self, contents: Any, others: Any) -> Any:
-        """The contents of two windows that have become one; both may be used up."""
+        """The contents of two windows that have merged. Either argument may be changed or returned."""
 
     @abstractmethod
     def result(self, contents: Any) -> Any:
-        """What comes out of a window that has no window function."""
+        """The result of a window without a window function."""
 
     @abstractmethod
-    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         """Add each value to the contents of its key in `table`; keys that are new there go into all `newcomers`."""
 
     def can_share(self) -> bool:
@@ -62,7 +62,7 @@ class Contents(ABC):
 
     @abstractmethod
     def elements(self, contents: Any) -> list[Any]:
-        """What the window function is given."""
+        """The elements that the window function is called with."""
 
 
 class AllRecords(Contents):
@@ -86,7 +86,7 @@ class AllRecords(Contents):
     def result(self, contents: list[Any]) -> list[Any]:
         return contents[:]
 
-    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         get, own, put = table.current.get, table.own, table.put
         for key, value in zip(keys, values):  # noqa: B905
             before = get(key)
@@ -100,7 +100,7 @@ class AllRecords(Contents):
                 before.append(value)
 
     def elements(self, contents: list[Any]) -> list[Any]:
-        # A copy: the window may fire again, and who is given a list may sort or empty it.
+        # A copy: the window may fire again, and the function may change the list that it is called with.
         return contents[:]
 
 
@@ -130,7 +130,7 @@ class Reduced(Contents):
     def result(self, contents: Any) -> Any:
         return contents
 
-    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         layer, older, reduce = table.current, table.older, self.function.call
         get = layer.get
         for key, value in zip(keys, values):  # noqa: B905
@@ -178,7 +178,7 @@ class Aggregated(Contents):
     def result(self, contents: Any) -> Any:
         return self.instance.get_result(contents)
 
-    def fold(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
+    def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         layer, older = table.current, table.older
         get, add, create = layer.get, self.instance.add, self.instance.create_accumulator
         for key, value in zip(keys, values):  # noqa: B905

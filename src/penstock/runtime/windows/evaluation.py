@@ -1,4 +1,4 @@
-"""What a firing window does with its contents: hand them on, or call the user's window function."""
+"""What a window does with its contents when it fires: emit them, or call the user's window function."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from penstock.api.windows.window import Window
     from penstock.runtime.task.context import OperatorContext
     from penstock.runtime.time.timers import Timers
-    from penstock.state.heap import HeapKeyedBackend
+    from penstock.state.backends.backend import KeyedStateBackend
 
 
 class Evaluation:
-    """Hands the contents on as they are: the result of reduce or aggregate without a window function."""
+    """Emits the contents: the result of reduce or aggregate without a window function."""
 
     method = "window"
     passes_on = True
 
-    def setup(self, context: OperatorContext, backend: HeapKeyedBackend, timers: Timers, merging: bool) -> None:
+    def setup(self, context: OperatorContext, backend: KeyedStateBackend, timers: Timers, merging: bool) -> None:
         """Called once, before `open`."""
 
     def open(self, context: OperatorContext) -> None:
-        """The place of the user's own `open`."""
+        """Calls the user's `open`."""
 
     def close(self, context: OperatorContext) -> None:
-        """The place of the user's own `close`."""
+        """Calls the user's `close`."""
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
         """The results of a window. The key and namespace of the backend are set."""
@@ -48,7 +48,7 @@ class _UserEvaluation(Evaluation):
         self.function = function
         self.method = function.method
 
-    def setup(self, context: OperatorContext, backend: HeapKeyedBackend, timers: Timers, merging: bool) -> None:
+    def setup(self, context: OperatorContext, backend: KeyedStateBackend, timers: Timers, merging: bool) -> None:
         self._backend = backend
 
     def open(self, context: OperatorContext) -> None:
@@ -75,13 +75,13 @@ class ApplyToAll(_UserEvaluation):
 class Process(_UserEvaluation):
     """Calls `process(key, context, elements)`, and `clear(context)` when a window is over."""
 
-    def setup(self, context: OperatorContext, backend: HeapKeyedBackend, timers: Timers, merging: bool) -> None:
+    def setup(self, context: OperatorContext, backend: KeyedStateBackend, timers: Timers, merging: bool) -> None:
         super().setup(context, backend, timers, merging)
         self._context = WindowContext(backend, timers, context.now_ms, merging)
         self._clear = getattr(self.function.instance, "clear", None)
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
-        # One object a firing: a generator may ask for its window after another window has begun to fire.
+        # One object for each firing: a generator may use its context after another window has begun to fire.
         return self._call(key, self._context.of(window), elements)
 
     def _call(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:
@@ -106,7 +106,7 @@ class WindowContext:
 
     def __init__(
         self,
-        backend: HeapKeyedBackend,
+        backend: KeyedStateBackend,
         timers: Timers,
         now_ms: Callable[[], int],
         merging: bool,
@@ -135,9 +135,9 @@ class WindowContext:
         return self._timers.watermark
 
     def window_state(self) -> KeyedStateStore:
-        """States of this key in this window. What is stored there must be removed in `clear`.
+        """States of this key in this window. Remove it in `clear`.
 
-        Raises ProgramError for windows that merge: nobody could say how such state merges.
+        Raises ProgramError for windows that merge, because it is undefined how such state merges.
         """
         if self._merging:
             raise ProgramError("windows that merge, such as sessions, have no state of their own: use global_state()")

@@ -199,7 +199,7 @@ class SlicedWindowOperator(WindowingOperator):
                 waiting.update(dict.fromkeys(keys, True))
         rest = iter(values)
         try:
-            self.contents.fold(keys, rest, self._slices.at(start), newcomers)
+            self.contents.add_records(keys, rest, self._slices.at(start), newcomers)
         except Exception as error:
             at = positions_taken(values, rest)
             raise self.context.user_error(error, self.contents.method, values[at], keys[at]) from error
@@ -247,7 +247,7 @@ class SlicedWindowOperator(WindowingOperator):
 
     def wake_at_ms(self) -> int | None:
         # A millisecond after the last of the window: records that come in this very one still belong to it.
-        return self.or_housekeeping(
+        return self.or_maintenance(
             None if self.event_time or not self._waiting_heap else self._waiting_heap[0] + self._size
         )
 

@@ -87,10 +87,10 @@ class WindowingOperator(KeyedOperator):
     def wake_at_ms(self) -> int | None:
         # A millisecond after the last of the window: records that come in this very one still belong to it.
         at = self.timers.processing_time.next_timestamp()
-        return self.or_housekeeping(None if at is None else at + 1)
+        return self.or_maintenance(None if at is None else at + 1)
 
     def processing_time(self, now_ms: int) -> bool:
-        self.backend.keep_house(FREED_ENTRIES)
+        self.backend.maintain(FREED_ENTRIES)
         return self.do(self.fire_until(TimeDomain.PROCESSING_TIME, now_ms - 1), None)
 
     def end_key_group(self) -> bool:

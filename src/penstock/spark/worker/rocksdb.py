@@ -20,7 +20,7 @@ from typing import Any
 from rocksdict import BlockBasedOptions, Cache, Checkpoint, Options, Rdict, WriteBatch, WriteOptions
 
 from penstock.runtime.task.vertex import StoredState
-from penstock.state.key_value import Stores
+from penstock.state.backends.rocksdb.store import Stores
 
 _NAME = "penstock-rocksdb-"
 _BATCH_ENTRIES = 1_000
@@ -158,7 +158,7 @@ def rocksdb_stores(settings: StoredState) -> Stores:
 
 
 def _remove_orphans(directory: Path) -> None:
-    """Databases of workers that were killed."""
+    """StoreReader of workers that were killed."""
     for path in directory.glob(f"{_NAME}*"):
         pid = path.name.removeprefix(_NAME).partition("-")[0]
         with contextlib.suppress(OSError):

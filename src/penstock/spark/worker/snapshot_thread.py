@@ -15,7 +15,7 @@ from collections.abc import Callable
 from penstock.checkpoint.storage import SavepointStorage
 from penstock.runtime.task.events import SnapshotFailed, SnapshotWritten
 from penstock.runtime.task.snapshot import TaskSnapshot
-from penstock.state.storage import StateStorage
+from penstock.state.snapshot.storage import SnapshotStorage
 
 Answer = tuple[int, SnapshotWritten | SnapshotFailed]
 
@@ -23,7 +23,7 @@ Answer = tuple[int, SnapshotWritten | SnapshotFailed]
 class SnapshotThread:
     """Answers gather in `answers`, as (vertex, event); `ring` is called for each."""
 
-    def __init__(self, storage: StateStorage, ring: Callable[[], None]) -> None:
+    def __init__(self, storage: SnapshotStorage, ring: Callable[[], None]) -> None:
         self.answers: deque[Answer] = deque()
         self._storage = storage
         self._ring = ring

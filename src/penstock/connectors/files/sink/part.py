@@ -7,6 +7,7 @@ import re
 import msgspec
 from pyarrow import fs
 
+from penstock.common.stored import stored_as
 from penstock.connectors.files.sink.rolling import PartInfo
 
 
@@ -58,6 +59,7 @@ class OutputFileConfigBuilder:
         return OutputFileConfig(self._part_prefix, self._part_suffix)
 
 
+@stored_as("pending-file")
 class PendingFile(msgspec.Struct, frozen=True, gc=False):
     """A committable: a complete file under its hidden name, and its final name (full paths or URLs)."""
 

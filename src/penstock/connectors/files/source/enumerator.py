@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import msgspec
 
 from penstock.api.source import EnumeratorContext
+from penstock.common.stored import stored_as
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.source.listing import list_files
 from penstock.connectors.files.split import FileSplit, cut, whole
 
 
+@stored_as("file-enumerator")
 class FileEnumeratorState(msgspec.Struct, frozen=True):
     """Splits not yet assigned, and the paths of all files ever discovered (used only in continuous mode)."""
 

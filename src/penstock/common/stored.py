@@ -1,0 +1,107 @@
+"""Names under which values of penstock's own are stored, so that no module path of ours is in a snapshot.
+
+A value of a type that is declared with `stored_as` is pickled as a call of `value(name, version, *fields)`. The name,
+the version and the fields are the format, wherever the class is defined and whatever it is called. The only path of
+penstock in such a pickle is `penstock.common.stored.value`, which therefore must not move. docs/formats.md lists the
+names and states how a format may be changed. Values of users' own classes are pickled by the path of their class.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from penstock.common.errors import CheckpointError
+
+T = TypeVar("T")
+
+MODULES = {
+    "barrier": "penstock.runtime.network.elements",
+    "batch-to-send": "penstock.connectors.base.write_ahead_sink",
+    "checkpoint-options": "penstock.runtime.checkpoint_options",
+    "count-window": "penstock.api.windows.window",
+    "end-of-data": "penstock.runtime.network.elements",
+    "end-of-input": "penstock.runtime.network.elements",
+    "file-enumerator": "penstock.connectors.files.source.enumerator",
+    "file-split": "penstock.connectors.files.split",
+    "global-window": "penstock.api.windows.window",
+    "latency-marker": "penstock.runtime.network.elements",
+    "pending-file": "penstock.connectors.files.sink.part",
+    "prepared-transaction": "penstock.connectors.base.two_phase_commit_sink",
+    "range-split": "penstock.connectors.base.ranges",
+    "socket-split": "penstock.connectors.socket.reader",
+    "time-window": "penstock.api.windows.window",
+    "watermark": "penstock.runtime.network.elements",
+    "watermark-status": "penstock.runtime.network.elements",
+}
+"""name -> the module that declares it at present. The one place that knows; importing the module fills `_TYPES`."""
+
+
+class _StoredType(msgspec.Struct, frozen=True):
+    kind: type[Any]
+    version: int
+    restore: Callable[..., Any]
+
+
+_TYPES: dict[str, _StoredType] = {}
+_NAMES: dict[type, str] = {}
+
+
+def stored_as(
+    name: str, version: int = 1, fields: Callable[[Any], tuple[Any, ...]] | None = None
+) -> Callable[[type[T]], type[T]]:
+    """Declares a class whose instances are stored as `name`, `version` and fields, by which the class is called again.
+
+    `fields` gives them; of a msgspec struct they are its own, in order. A field with a default may be added at the end.
+    For any other change, raise `version` and give the class a static method `of_version(version, *fields)`, which makes
+    an instance from the fields of an earlier one. Instances of subclasses are pickled as usual.
+    """
+
+    def declare(kind: type[T]) -> type[T]:
+        fields_of: Callable[[Any], tuple[Any, ...]] = fields or msgspec.structs.astuple
+        usual = kind.__reduce__
+
+        def reduce(self: Any) -> Any:
+            return (value, (name, version, *fields_of(self))) if type(self) is kind else usual(self)
+
+        kind.__reduce__ = reduce  # type: ignore[method-assign]
+        _TYPES[name] = _StoredType(kind, version, kind)
+        _NAMES[kind] = name
+        return kind
+
+    return declare
+
+
+def value(name: str, version: int, *fields: Any) -> Any:
+    """The value that was stored. Raises CheckpointError if a newer penstock has stored it."""
+    stored = _TYPES.get(name) or _declared(name)
+    if version == stored.version:
+        return stored.restore(*fields)
+    if version > stored.version:
+        raise CheckpointError(
+            f"the snapshot holds a '{name}' of version {version}, this penstock reads up to {stored.version}: it was "
+            "written by a newer one"
+        )
+    return stored.kind.of_version(version, *fields)
+
+
+def stored_name_of(kind: type) -> str | None:
+    """The name under which values of this class are stored, if it has been declared."""
+    return _NAMES.get(kind)
+
+
+def type_stored_as(name: str) -> type[Any]:
+    """The class whose values are stored under this name. Raises CheckpointError if there is none."""
+    return (_TYPES.get(name) or _declared(name)).kind
+
+
+def _declared(name: str) -> _StoredType:
+    if name not in MODULES:
+        raise CheckpointError(
+            f"the snapshot holds a '{name}', which this penstock does not know: it was written by a newer one"
+        )
+    importlib.import_module(MODULES[name])
+    return _TYPES[name]

@@ -1,0 +1,182 @@
+"""What all backends of keyed state have in common: tables by name, states by descriptor, the current key.
+
+The table of a state is flat, key -> value; the key group is computed only where groups matter. State of a window is
+kept under (key, window). Tables have layers (`state/layers.py`), so that a snapshot freezes them at once and writes
+only what has changed. A backend decides where the older layers of a table are: on the heap (`hashmap/`), or in RocksDB.
+Source: Flink docs, "State Backends".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from penstock.api.state.descriptors import (
+    WINDOW_PREFIX,
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock.api.state.state import (
+    AggregatingState,
+    KeyedStateStore,
+    ListState,
+    MapState,
+    ReducingState,
+    State,
+    ValueState,
+)
+from penstock.common.errors import ProgramError
+from penstock.state.backends.states import KINDS
+from penstock.state.backends.ttl_states import TTL_KINDS
+from penstock.state.expiry import Expiry
+from penstock.state.layers import LayeredTable
+from penstock.state.schema import TableSchema, check_schema, schema_of
+from penstock.state.sliced import Slices
+from penstock.state.tables import Table
+
+NO_NAMESPACE: Any = None
+T = TypeVar("T", bound=Table)
+
+
+class KeyedStateBackend(ABC):
+    """All keyed state of one operator in one subtask. `key` (and `namespace`) say whose state is meant."""
+
+    __slots__ = (
+        "_descriptors",
+        "_expiries",
+        "_restored_schemas",
+        "_states",
+        "key",
+        "namespace",
+        "now_ms",
+        "schemas",
+        "tables",
+    )
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+        self.now_ms = now_ms
+        self._expiries: list[Expiry] = []
+        self.key: Any = None
+        self.namespace: Any = NO_NAMESPACE
+        self.tables: dict[str, Table] = {}
+        self.schemas: dict[str, TableSchema] = {}
+        """Kinds and types of the tables that users' functions have named."""
+        self._restored_schemas: dict[str, str] = {}
+        self._descriptors: dict[str, StateDescriptor] = {}
+        self._states: dict[tuple[str, bool], State] = {}
+
+    def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
+        """The state that `descriptor` names, of the current key, and of the current namespace too if `namespaced`.
+
+        Raises ProgramError if the name is in use for a state of another kind, CheckpointError if what was restored is
+        of another kind or type.
+        """
+        name = descriptor.get_name()
+        known = self._descriptors.setdefault(name, descriptor)
+        if type(known) is not type(descriptor):
+            raise ProgramError(
+                f"the state '{name}' is declared as {type(known).__name__} and as {type(descriptor).__name__}: "
+                "give them different names"
+            )
+        state = self._states.get((name, namespaced))
+        if state is None:
+            table_name = f"{WINDOW_PREFIX}{name}" if namespaced else name
+            schema = self.schemas[table_name] = schema_of(descriptor)
+            check_schema(name, self._restored_schemas.get(table_name, ""), schema)
+            table = self.layered(table_name, namespaced)
+            kinds = KINDS if descriptor.ttl_config is None else TTL_KINDS
+            state = self._states[name, namespaced] = kinds[type(descriptor)](self, table, descriptor, namespaced)
+            expiry = getattr(state, "expiry", None)
+            if expiry is not None:
+                self._expiries.append(expiry)
+        return state
+
+    def layered(self, name: str, namespaced: bool = False) -> LayeredTable:
+        """The table of that name, made if it is not there. `namespaced`: it is kept by (key, namespace)."""
+        table = self.tables.get(name)
+        if table is None:
+            table = self.tables[name] = self.make_layered(name, namespaced)
+        assert isinstance(table, LayeredTable)
+        return table
+
+    @abstractmethod
+    def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
+        """A new table."""
+
+    @abstractmethod
+    def slices(self, name: str) -> Slices:
+        """Contents of windows, in the table of that name."""
+
+    def restored_table(self, name: str, schema: str) -> Table:
+        """The table of that name, for what a snapshot has of it, and as what: `state` refuses to give it as another."""
+        self._restored_schemas[name] = schema
+        table = self.tables.get(name)
+        return table if table is not None else self.layered(name, name.startswith(WINDOW_PREFIX))
+
+    def table(self, name: str, make: Callable[[], T]) -> T:
+        """A table of another kind, made if it is not there."""
+        table = self.tables.get(name)
+        if table is None:
+            table = self.tables[name] = make()
+        return cast("T", table)
+
+    def store(self, namespaced: bool = False) -> KeyedStateStore:
+        """The states as users' functions ask for them."""
+        return BackendStateStore(self, namespaced)
+
+    def maintenance_due_ms(self) -> int | None:
+        """When `maintain` has something to do (processing time in milliseconds), or None."""
+        if not self._expiries:
+            return None
+        return min((at for expiry in self._expiries if (at := expiry.next_ms) is not None), default=None)
+
+    def maintain(self, entries_max: int) -> None:
+        """Free state whose time to live is over. Examines at most `entries_max` entries of each state."""
+        now_ms = self.now_ms()
+        for expiry in self._expiries:
+            expiry.expire(now_ms, entries_max)
+
+    def compact(self, entries_max: int) -> bool:
+        """Merge some entries of frozen layers into the layers below. False: nothing was left to merge."""
+        return any(table.compact(entries_max) for table in self.tables.values())
+
+    def close(self) -> None:
+        """Release what is open."""
+
+    def clear(self) -> None:
+        """Remove the state of all keys."""
+        for table in self.tables.values():
+            table.clear()
+        for expiry in self._expiries:
+            expiry.clear()
+
+
+class BackendStateStore(KeyedStateStore):
+    """Gives out the states of a backend by PyFlink's names."""
+
+    def __init__(self, backend: KeyedStateBackend, namespaced: bool) -> None:
+        self._backend = backend
+        self._namespaced = namespaced
+
+    def _get(self, descriptor: StateDescriptor) -> Any:
+        return self._backend.state(descriptor, self._namespaced)
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        return self._get(state_descriptor)  # type: ignore[no-any-return]
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._get(state_descriptor)  # type: ignore[no-any-return]
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        return self._get(state_descriptor)  # type: ignore[no-any-return]
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        return self._get(state_descriptor)  # type: ignore[no-any-return]
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return self._get(state_descriptor)  # type: ignore[no-any-return]

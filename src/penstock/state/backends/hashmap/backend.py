@@ -1,0 +1,19 @@
+"""Keyed state on the heap: Python objects in one dict for each state and subtask."""
+
+from __future__ import annotations
+
+from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.layers import LayeredTable
+from penstock.state.sliced import SlicedTable, Slices
+
+
+class HashMapKeyedStateBackend(KeyedStateBackend):
+    """`state.backend.type: hashmap`, the default. State must fit into memory."""
+
+    __slots__ = ()
+
+    def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
+        return LayeredTable(namespaced)
+
+    def slices(self, name: str) -> Slices:
+        return self.table(name, SlicedTable)

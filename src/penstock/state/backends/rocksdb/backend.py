@@ -1,0 +1,75 @@
+"""Keyed state in RocksDB on local disk: the backend for state that is larger than memory.
+
+Only recent changes are in memory, as Python objects; all else is bytes in the store. Timers, and the keys that wait for
+windows, stay on the heap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.backends.rocksdb.slices import LayerOfSlices, RocksDBSlices
+from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.rocksdb.store_files import FrozenStore, StoreReader, TableStore
+from penstock.state.backends.rocksdb.table import RocksDBTable
+from penstock.state.key_groups import KeyGroups
+from penstock.state.layers import LayeredTable
+from penstock.state.sliced import Slices
+from penstock.state.tables import Layer
+
+
+class RocksDBKeyedStateBackend(KeyedStateBackend):
+    """`state.backend.type: rocksdb`. Each operator's subtask has a store of its own, opened by its host."""
+
+    __slots__ = ("_cached_entries", "_key_groups", "_stores", "_tables_of_store", "embedded")
+
+    def __init__(self, now_ms: Callable[[], int], stores: Stores, key_groups: KeyGroups) -> None:
+        super().__init__(now_ms)
+        self._stores = stores
+        self.embedded = TableStore(stores)
+        self._key_groups = key_groups
+        self._cached_entries = stores.cached_entries
+        self._tables_of_store: dict[str, RocksDBTable] = {}
+
+    def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
+        return self._make(name, namespaced, dict)
+
+    def slices(self, name: str) -> Slices:
+        return RocksDBSlices(self.table(name, lambda: self._make(name, True, LayerOfSlices)))
+
+    def _make(self, name: str, namespaced: bool, new_layer: Callable[[], Layer]) -> RocksDBTable:
+        table = RocksDBTable(self.embedded, name, self._key_groups, self._cached_entries, namespaced, new_layer)
+        self._tables_of_store[name] = table
+        return table
+
+    def needs_full_snapshot(self) -> bool:
+        """Whether the next snapshot can't be incremental: too much has changed to be remembered."""
+        return any(table.forgot_changes for table in self._tables_of_store.values())
+
+    def freeze_store(self) -> FrozenStore | None:
+        """Freeze what the store holds, and what its tables have in memory; None: there is no table."""
+        if not self._tables_of_store:
+            return None
+        return self.embedded.freeze({name: table.freeze_in_memory() for name, table in self._tables_of_store.items()})
+
+    def store_reader(self) -> StoreReader:
+        """What reads the store's files in snapshots."""
+        return StoreReader(lambda: self._stores)
+
+    def begin_with(self, tables: list[str], files: Mapping[str, Iterator[bytes]]) -> bool:
+        """Replace the empty store by files that hold these tables. False: the tables are numbered otherwise here."""
+        return self.embedded.begin_with(tables, files)
+
+    def maintenance_due_ms(self) -> int | None:
+        if not self.embedded.is_held and any(table.has_to_spill for table in self._tables_of_store.values()):
+            return 0
+        return super().maintenance_due_ms()
+
+    def maintain(self, entries_max: int) -> None:
+        for table in self._tables_of_store.values():
+            table.spill(entries_max)
+        super().maintain(entries_max)
+
+    def close(self) -> None:
+        self.embedded.store.close()

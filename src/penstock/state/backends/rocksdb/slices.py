@@ -1,0 +1,104 @@
+"""Contents of windows in RocksDB: a table by (key, start of slice), with a view for each slice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from typing import Any
+
+from penstock.state.backends.rocksdb.table import RocksDBTable
+from penstock.state.tables import PIECE_ENTRIES
+
+Place = tuple[Any, int]
+
+
+class LayerOfSlices(MutableMapping[Place, Any]):
+    """(key, start of slice) -> value, as one dict for each slice, which is what hot loops access."""
+
+    __slots__ = ("_slices",)
+
+    def __init__(self) -> None:
+        self._slices: dict[int, dict[Any, Any]] = {}
+
+    def at(self, start: int) -> dict[Any, Any]:
+        """The slice that begins there, made if it is not there."""
+        of_slice = self._slices.get(start)
+        if of_slice is None:
+            of_slice = self._slices[start] = {}
+        return of_slice
+
+    def __getitem__(self, place: Place) -> Any:
+        return self._slices[place[1]][place[0]]
+
+    def get(self, place: Place, default: Any = None) -> Any:
+        """The value, or `default`."""
+        of_slice = self._slices.get(place[1])
+        return default if of_slice is None else of_slice.get(place[0], default)
+
+    def __setitem__(self, place: Place, value: Any) -> None:
+        self.at(place[1])[place[0]] = value
+
+    def __delitem__(self, place: Place) -> None:
+        del self._slices[place[1]][place[0]]
+
+    def __iter__(self) -> Iterator[Place]:
+        return ((key, start) for start, of_slice in self._slices.items() for key in of_slice)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._slices.values()))
+
+
+class RocksDBSlices:
+    """Slices of a table whose layers are `LayerOfSlices`. One that is dropped leaves marks, which go to the store."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: RocksDBTable) -> None:
+        self._table = table
+
+    def at(self, start: int) -> RocksDBSlice:
+        """The slice that begins there, to be written to until the call ends."""
+        return RocksDBSlice(self._table, start)
+
+    def reader(self, start: int) -> Callable[[Any], Any]:
+        """What gives the contents of a key in that slice, or None. Only the store knows whether there is anything."""
+        return RocksDBSlice(self._table, start).get
+
+    def drop(self, start: int, keys: Iterable[Any]) -> Iterator[None]:
+        """The slice is over; only these keys may be in it. Done when what is returned has been gone through."""
+        table = self._table
+        for count, key in enumerate(keys, start=1):
+            # Not one for each key of a window: a slice may have few of them.
+            if table.holds((key, start)):
+                table.discard((key, start))
+            if count % PIECE_ENTRIES == 0:
+                yield
+
+
+class RocksDBSlice:
+    """Contents of one slice, by key."""
+
+    __slots__ = ("_start", "_table", "current")
+
+    def __init__(self, table: RocksDBTable, start: int) -> None:
+        self._table = table
+        self._start = start
+        layer = table.current
+        assert isinstance(layer, LayerOfSlices)
+        self.current = layer.at(start)
+
+    def older(self, key: Any) -> Any:
+        """What `current` lacks, or None."""
+        # A mark is no value, but says that there is none.
+        return None if key in self.current else self._table.older((key, self._start))
+
+    def get(self, key: Any) -> Any:
+        """The value, or None."""
+        return self._table.get((key, self._start))
+
+    def own(self, key: Any) -> Any:
+        """The value, or None; whoever asks may change it in place."""
+        return self._table.own((key, self._start))
+
+    def put(self, key: Any, value: Any) -> None:
+        """Store a value."""
+        self.current[key] = value

@@ -1,0 +1,206 @@
+"""The store of an operator's subtask, and its own files as the base of snapshots.
+
+A full snapshot does not read the store: its files are hard-linked, which is quick, and those that no earlier snapshot
+has copied are copied to the checkpoint storage unchanged. Entries that are still in memory when the snapshot is frozen
+are written to a file of the snapshot, which is applied after them. Nothing is written to the store between freezing and
+linking, so the files hold the state of that moment. Source: Flink docs, "State Backends", Incremental Checkpoints.
+
+An entry's key begins with four bytes for the number of its table and two for its key group.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import pickle
+import zlib
+from collections.abc import Callable, Container, Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.common.errors import CheckpointError
+from penstock.state.gained_fields import StateUnpickler
+from penstock.state.handles import KeyedFile, Section, TableInFile
+from penstock.state.snapshot.storage import SnapshotStorage, read_section, whole_or_nothing
+from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places
+
+if TYPE_CHECKING:
+    from penstock.state.backends.rocksdb.store import EmbeddedStore, LinkedFiles, Stores, StoreView
+
+_PART_BYTES = 1 << 20
+"""So much of a file is copied at once: a millisecond's work or so."""
+
+
+def table_prefix(number: int) -> bytes:
+    """What the keys of a table's entries begin with."""
+    return number.to_bytes(4, "big")
+
+
+def group_prefix(table: bytes, group: int) -> bytes:
+    """What the keys of a key group's entries in a table begin with."""
+    return table + group.to_bytes(2, "big")
+
+
+def entry(place: Any, value: Any) -> bytes:
+    """An entry as the store holds it."""
+    return pickle.dumps((place, value), protocol=5)
+
+
+class TableStore:
+    """The store of one operator's subtask, and the names of its tables in the order of their numbers."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.store: EmbeddedStore = stores.open({})
+        self.tables: list[str] = []
+        self._stores = stores
+        self._holding: set[FrozenStore] = set()
+
+    def add_table(self, name: str) -> bytes:
+        """The prefix of a table. A table that was restored with the files keeps its prefix."""
+        if name not in self.tables:
+            self.tables.append(name)
+        return table_prefix(self.tables.index(name))
+
+    def begin_with(self, tables: list[str], files: Mapping[str, Iterator[bytes]]) -> bool:
+        """Replace the empty store by the files of a snapshot. False: its tables have other numbers there.
+
+        Raises what reading the files raises, and then changes nothing.
+        """
+        if self.tables != tables[: len(self.tables)]:
+            return False
+        store = self._stores.open(files)
+        self.store.close()
+        self.store, self.tables = store, tables
+        return True
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing may be written now, because a snapshot has not linked the files yet."""
+        return bool(self._holding)
+
+    def freeze(self, above: dict[str, FrozenTable]) -> FrozenStore:
+        """The store as it is now; `above`: what each table has in memory. Blocks writes until its files are linked."""
+        frozen = FrozenStore(self, above)
+        self._holding.add(frozen)
+        return frozen
+
+    def release(self, frozen: FrozenStore) -> None:
+        """The snapshot has linked its files, or was aborted: writes may continue."""
+        self._holding.discard(frozen)
+
+
+class FrozenStore:
+    """A store at one moment."""
+
+    def __init__(self, store: TableStore, above: dict[str, FrozenTable]) -> None:
+        self.tables = list(store.tables)
+        self.above = above
+        self._store = store
+        self._linked: LinkedFiles | None = None
+
+    def link(self) -> LinkedFiles:
+        """The files of that moment. The store accepts writes after the first call."""
+        if self._linked is None:
+            try:
+                self._linked = self._store.store.link()
+            finally:
+                self._store.release(self)
+        return self._linked
+
+    def release(self) -> None:
+        """Remove the links. The snapshot has copied the files, or was aborted."""
+        self._store.release(self)
+        if self._linked is not None:
+            self._linked.release()
+
+
+def write_store_files(
+    storage: SnapshotStorage, name: str, frozen: FrozenStore, kept: Mapping[str, KeyedFile]
+) -> Generator[None, None, list[KeyedFile]]:
+    """Copy a store's files, except those that are `kept` from earlier snapshots (by their names in the store).
+
+    The generator returns the handles of all its files. Raises OSError if one can't be written.
+    """
+    linked = frozen.link()
+    yield
+    tables = [TableInFile(table, full=True) for table in frozen.tables]
+    files = []
+    for file in linked.sizes:
+        if file in kept and linked.is_lasting(file):
+            files.append(msgspec.structs.replace(kept[file], tables=tables))
+        else:
+            files.append((yield from _copy(storage, f"{name}-{file}", linked, file, tables)))
+    return files
+
+
+def _copy(
+    storage: SnapshotStorage, name: str, linked: LinkedFiles, file: str, tables: list[TableInFile]
+) -> Generator[None, None, KeyedFile]:
+    sections: list[Section] = []
+    size = linked.sizes[file]
+    whole = 0
+    with whole_or_nothing(storage.create(name, shared=True)) as writer:
+        for begin in range(0, size, _PART_BYTES):
+            data = linked.read(file, begin, min(_PART_BYTES, size - begin))
+            writer.write(data)
+            sections.append(Section(0, begin, len(data), zlib.crc32(data)))
+            whole = zlib.crc32(data, whole)
+            yield
+    return KeyedFile(writer.path, size, tables, sections, store_file=file, crc=whole)
+
+
+def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, Iterator[bytes]]:
+    """A store's files by the names that they have in the store. Reading one raises CheckpointError."""
+
+    def parts(file: KeyedFile) -> Iterator[bytes]:
+        return (read_section(storage, file.path, section) for section in file.sections)
+
+    return {file.store_file: parts(file) for file in files}
+
+
+class StoreReader:
+    """Opens the files of stores for reading. The last one stays open: key groups are read one at a time."""
+
+    def __init__(self, stores: Callable[[], Stores | None] = lambda: None) -> None:
+        self._stores = stores
+        self._opened: tuple[list[KeyedFile], EmbeddedStore] | None = None
+
+    def view(self, storage: SnapshotStorage, files: list[KeyedFile]) -> StoreView:
+        """A view of these files. Raises CheckpointError if they can't be read, or there is no store to read them."""
+        if self._opened is None or self._opened[0] != files:
+            self.close()
+            self._opened = files, self._open(contents_of(storage, files), files[0].path)
+        return self._opened[1].view()
+
+    def _open(self, contents: Mapping[str, Iterator[bytes]], path: str) -> EmbeddedStore:
+        stores = self._stores()
+        if stores is None:
+            raise CheckpointError(
+                f"the state in {path} is in RocksDB's own files, and this job's state is not in RocksDB. Only "
+                "a savepoint can be taken to another backend; or set state.backend.type to rocksdb"
+            )
+        return stores.open(contents)
+
+    def close(self) -> None:
+        """Close and remove the store that was opened."""
+        if self._opened is not None:
+            self._opened[1].close()
+            self._opened = None
+
+
+def read_store_files(
+    storage: SnapshotStorage, files: list[KeyedFile], groups: range, wanted: Container[str], store_reader: StoreReader
+) -> Iterator[tuple[str, Places, Entries, int]]:
+    """The entries of the `wanted` tables in a store's files: table, places, values, size in bytes."""
+    view = store_reader.view(storage, files)
+    for number, table in enumerate(files[0].tables):
+        for group in groups if table.name in wanted else ():
+            entries = view.items(group_prefix(table_prefix(number), group))
+            while piece := [data for _, data in itertools.islice(entries, PIECE_ENTRIES)]:
+                places, values = zip(*map(_complete, piece), strict=True)
+                yield table.name, list(places), list(values), sum(map(len, piece))
+
+
+def _complete(data: bytes) -> Any:
+    return StateUnpickler(io.BytesIO(data)).load_complete()

@@ -1,0 +1,252 @@
+"""A table whose older layers are in RocksDB: state may be larger than memory.
+
+    current        changes since the last spill or freeze: the one dict that is written to
+    frozen         layers that are being written to the store, oldest first; reads look here before the store
+    store          everything older: prefix of the table, key group, canonical bytes of the place -> place and value
+
+When `current` grows large it becomes a frozen layer (a spill). The changes since the last freeze are the entries of
+`current` and those at places that were spilled since, whose values are read from a view of the store. If there are too
+many such places to remember, the next snapshot is full. A full checkpoint consists of the store's own files
+(`store_files.py`) and of what is in memory; a savepoint holds all entries, read from a view.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView
+from penstock.state.backends.rocksdb.store_files import TableStore, entry, group_prefix
+from penstock.state.key_groups import KeyGroups
+from penstock.state.keys import KeyTypeError, encode_key
+from penstock.state.layers import LayeredTable, unshared, visible
+from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Layer, Places, pieces_of
+
+_ABSENT: Any = object()
+_REMEMBERED_MAX = 1_000_000
+_LAYERS_MAX = 3
+
+
+class RocksDBTable(LayeredTable):
+    """The table `name` of a store. `current_max`: how many entries are held in memory before a spill."""
+
+    __slots__ = ("_changed", "_compacting", "_current_max", "_forgot", "_key_groups", "_prefix", "_table_store")
+
+    def __init__(
+        self,
+        store: TableStore,
+        name: str,
+        key_groups: KeyGroups,
+        current_max: int,
+        namespaced: bool = False,
+        new_layer: Callable[[], Layer] = dict,
+    ) -> None:
+        super().__init__(namespaced, new_layer)
+        self._table_store = store
+        self._prefix = store.add_table(name)
+        self._key_groups = key_groups
+        self._current_max = current_max
+        self._compacting: Iterator[tuple[Any, Any]] | None = None
+        self._changed: dict[Any, None] = {}
+        """Places that were spilled since the last freeze."""
+        self._forgot = False
+        """Whether there were too many of them."""
+
+    # What operators and states call.
+
+    def older(self, place: Any) -> Any:
+        value = _in_layers(self._frozen, place)
+        # What comes from the store is a copy by itself.
+        return self._stored(self._table_store.store, place) if value is _ABSENT else unshared(value)
+
+    def _stored(self, store: EmbeddedStore | StoreView, place: Any) -> Any:
+        data = store.get(self._key(place))
+        return None if data is None else pickle.loads(data)[1]
+
+    def holds(self, place: Any) -> bool:
+        """Whether there is a value, which is not looked at."""
+        value = _in_layers([*self._frozen, self.current], place)
+        return self._table_store.store.get(self._key(place)) is not None if value is _ABSENT else value is not None
+
+    def discard(self, place: Any) -> None:
+        # It may be in the store or in an earlier snapshot: only a tombstone says that it was removed.
+        self.current[place] = None
+
+    def reader(self) -> Callable[[Any], Any]:
+        return self.get
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        layers = [*self._frozen, self.current]
+        for place, value in _decoded(self._table_store.store.view().items(self._prefix)):
+            if not any(place in layer for layer in layers):
+                yield place, value
+        yield from visible(layers)
+
+    def whole(self) -> dict[Any, Any]:
+        return dict(self.items())
+
+    def clear(self) -> None:
+        super().clear()
+        self._compacting = None
+        self._changed.clear()
+        self._table_store.store.remove_all(self._prefix)
+
+    # Spilling.
+
+    @property
+    def has_to_spill(self) -> bool:
+        """Whether memory holds more entries than it should."""
+        return len(self.current) > self._current_max or len(self._frozen) > 0
+
+    def spill(self, entries_max: int) -> None:
+        """Write at most `entries_max` entries from memory to the store, or more if too many layers wait."""
+        if len(self.current) > self._current_max:
+            self._remember(self.set_aside())
+        self.compact(entries_max)
+        while len(self._frozen) > _LAYERS_MAX and not self._table_store.is_held:
+            # State changes faster than the store takes it: block here, or memory would grow without bound.
+            self.compact(entries_max)
+
+    def _remember(self, changed: Layer) -> None:
+        if not self._forgot:
+            self._changed.update(dict.fromkeys(changed))
+            if len(self._changed) > _REMEMBERED_MAX:
+                self._forgot = True
+                self._changed = {}
+
+    def compact(self, entries_max: int) -> int:
+        """Write more of the oldest frozen layer to the store. A snapshot under way has its own view of both."""
+        if not self._frozen or self._table_store.is_held:
+            return 0
+        if self._compacting is None:
+            self._compacting = iter(self._frozen[0].items())
+        done = list(itertools.islice(self._compacting, entries_max))
+        self._write(done)
+        if len(done) < entries_max:
+            # The whole layer is in the store now, so reads find it there.
+            self._frozen.popleft()
+            self._compacting = None
+        return len(done) or 1
+
+    def _write(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        key = self._key
+        self._table_store.store.write(
+            (key(place), None if value is None else entry(place, value)) for place, value in entries
+        )
+
+    # Snapshots.
+
+    @property
+    def forgot_changes(self) -> bool:
+        """Whether only a full snapshot would hold everything that has changed since the last one."""
+        return self._forgot
+
+    def freeze_in_memory(self) -> FrozenTable:
+        """Freeze the entries that are not in the store yet, for a snapshot that has the store's files."""
+        self._changed, self._forgot = {}, False
+        self.set_aside()
+        layers = list(self._frozen)
+        return FrozenTable(lambda: pieces_of(layers), False, self._namespaced)
+
+    def freeze(self, full: bool) -> FrozenTable:
+        full = full or self._forgot
+        changed, self._changed, self._forgot = self._changed, {}, False
+        newest = self.set_aside()
+        view = self._table_store.store.view()
+        layers = list(self._frozen)
+        if full:
+            whole = _Whole(view, self._prefix, layers)
+            return FrozenTable(whole.pieces, True, self._namespaced, of_group=whole.of_group, prepare=whole.prepare)
+        return FrozenTable(lambda: self._changes(view, changed, layers, newest), False, self._namespaced)
+
+    def _changes(
+        self, view: StoreView, changed: dict[Any, None], layers: list[Layer], newest: Layer
+    ) -> Iterator[tuple[Places, Entries]]:
+        places = itertools.chain((place for place in changed if place not in newest), newest)
+        return _pieces((place, self._at_freeze(view, layers, place)) for place in places)
+
+    def _at_freeze(self, view: StoreView, layers: list[Layer], place: Any) -> Any:
+        value = _in_layers(layers, place)
+        return self._stored(view, place) if value is _ABSENT else value
+
+    def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+        self._write(zip(places, values, strict=True))
+
+    def _key(self, place: Any) -> bytes:
+        group = self._key_groups[place[0] if self._namespaced else place]
+        prefix = group_prefix(self._prefix, group)
+        if not self._namespaced:
+            return prefix + encode_key(place)
+        return prefix + encode_key(place[0]) + _namespace_bytes(place[1])
+
+
+class _Whole:
+    """All of a table at one moment: what is in the store, with layers above it."""
+
+    def __init__(self, view: StoreView, prefix: bytes, layers: list[Layer]) -> None:
+        self._view = view
+        self._prefix = prefix
+        self._layers = layers
+        self._above: dict[int, Layer] = {}
+
+    def prepare(self, group_of: Callable[[Any], int]) -> Iterator[None]:
+        """Sort what is above the store by key group, a little at a time."""
+        done = 0
+        for layer in self._layers:
+            for place, value in layer.items():
+                self._above.setdefault(group_of(place), {})[place] = value
+                done += 1
+                if done % PIECE_ENTRIES == 0:
+                    yield
+        self._layers = []
+
+    def of_group(self, group: int) -> Iterator[tuple[Places, Entries]]:
+        """The entries of one key group, some hundred at a time."""
+        above = self._above.get(group, {})
+        stored = _decoded(self._view.items(group_prefix(self._prefix, group)))
+        yield from _pieces((place, value) for place, value in stored if place not in above)
+        yield from _pieces((place, value) for place, value in above.items() if value is not None)
+
+    def pieces(self) -> Iterator[tuple[Places, Entries]]:
+        """All of it, in no order that counts."""
+        yield from _pieces(_decoded(self._view.items(self._prefix)))
+        for layer in self._layers:
+            yield list(layer), list(layer.values())
+
+
+def _in_layers(layers: Sequence[Layer], place: Any) -> Any:
+    """What the newest layer that knows the place holds; None there says that it is gone."""
+    for layer in reversed(layers):
+        value = layer.get(place, _ABSENT)
+        if value is not _ABSENT:
+            return value
+    return _ABSENT
+
+
+def _decoded(entries: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]]:
+    loads = pickle.loads
+    for _, data in entries:
+        yield loads(data)
+
+
+def _pieces(entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Places, Entries]]:
+    places: Places = []
+    values: Entries = []
+    for place, value in entries:
+        places.append(place)
+        values.append(value)
+        if len(places) == PIECE_ENTRIES:
+            yield places, values
+            places, values = [], []
+    if places:
+        yield places, values
+
+
+def _namespace_bytes(namespace: Any) -> bytes:
+    try:
+        return encode_key(namespace)
+    except KeyTypeError:
+        # A user's own kind of window: equal ones must have equal pickles, which those of plain attributes have.
+        return pickle.dumps(namespace, protocol=5)

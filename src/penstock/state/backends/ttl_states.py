@@ -1,0 +1,285 @@
+"""Keyed states whose contents expire. What is stored carries the time of its last use, in milliseconds.
+
+    value, reducing, aggregating   (used, value)
+    list                           [(used, element), ...]
+    map                            {key: (used, value), ...}
+
+Each element of a list and each entry of a map has a time of its own. Source: Flink docs, "Working with State", TTL.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from penstock.api.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock.api.state.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
+from penstock.api.state.ttl import StateTtlConfig
+from penstock.state.backends.key_context import KeyContext
+from penstock.state.expiry import Expiry
+from penstock.state.layers import LayeredTable
+
+
+class _TtlState(State):
+    """What all have in common. `expiry` None: nothing is cleaned up but what is read."""
+
+    def __init__(self, backend: KeyContext, table: LayeredTable, descriptor: StateDescriptor, namespaced: bool) -> None:
+        config = descriptor.ttl_config
+        assert config is not None
+        self._backend = backend
+        self._table = table
+        self._namespaced = namespaced
+        self._ttl_ms = config.get_ttl().to_milliseconds()
+        self._reading_counts = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
+        self._shows_expired = (
+            config.get_state_visibility() is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
+        )
+        self.expiry: Expiry | None = None
+        if config.get_cleanup_strategies().cleans_up:
+            self.expiry = Expiry(self._ttl_ms, self._alive)
+            for place, _ in list(table.items()):
+                self._touch(place, backend.now_ms())
+
+    def _place(self) -> Any:
+        backend = self._backend
+        return (backend.key, backend.namespace) if self._namespaced else backend.key
+
+    def _is_over(self, used_ms: int, now_ms: int) -> bool:
+        return used_ms + self._ttl_ms <= now_ms
+
+    def _touch(self, place: Any, now_ms: int) -> None:
+        if self.expiry is not None:
+            self.expiry.touch(place, now_ms + self._ttl_ms)
+
+    @abstractmethod
+    def _alive(self, place: Any) -> int | None:
+        """Free what is over there; when the rest will be."""
+
+    def clear(self) -> None:
+        self._table.remove(self._place())
+
+
+class _TtlSingle(_TtlState):
+    """One value a key."""
+
+    def _read(self) -> Any:
+        place = self._place()
+        entry = self._table.get(place)
+        if entry is None:
+            return None
+        used_ms, value = entry
+        now_ms = self._backend.now_ms()
+        if self._is_over(used_ms, now_ms):
+            self._table.remove(place)
+            return value if self._shows_expired else None
+        if self._reading_counts:
+            self._write(value)
+        return value
+
+    def _write(self, value: Any) -> None:
+        place, now_ms = self._place(), self._backend.now_ms()
+        self._table.put(place, (now_ms, value))
+        self._touch(place, now_ms)
+
+    def _alive(self, place: Any) -> int | None:
+        entry = self._table.get(place)
+        if entry is None:
+            return None
+        used_ms: int = entry[0]
+        if self._is_over(used_ms, self._backend.now_ms()):
+            self._table.remove(place)
+            return None
+        return used_ms + self._ttl_ms
+
+
+class TtlValueState(_TtlSingle, ValueState[Any]):
+    """A value."""
+
+    def value(self) -> Any:
+        return self._read()
+
+    def update(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+        else:
+            self._write(value)
+
+
+class TtlReducingState(_TtlSingle, ReducingState[Any]):
+    """Values reduced to one; the time is that of the last one added."""
+
+    def __init__(
+        self, backend: KeyContext, table: LayeredTable, descriptor: ReducingStateDescriptor, namespaced: bool
+    ) -> None:
+        super().__init__(backend, table, descriptor, namespaced)
+        self._reduce: Callable[[Any, Any], Any] = descriptor.get_reduce_function().reduce
+
+    def get(self) -> Any:
+        return self._read()
+
+    def add(self, value: Any) -> None:
+        before = self._read()
+        self._write(value if before is None else self._reduce(before, value))
+
+
+class TtlAggregatingState(_TtlSingle, AggregatingState[Any, Any]):
+    """An accumulator; the time is that of the last value added."""
+
+    def __init__(
+        self, backend: KeyContext, table: LayeredTable, descriptor: AggregatingStateDescriptor, namespaced: bool
+    ) -> None:
+        super().__init__(backend, table, descriptor, namespaced)
+        self._function = descriptor.get_agg_function()
+
+    def get(self) -> Any:
+        accumulator = self._read()
+        return None if accumulator is None else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        accumulator = self._read()
+        if accumulator is None:
+            accumulator = self._function.create_accumulator()
+        self._write(self._function.add(value, accumulator))
+
+
+class TtlListState(_TtlState, ListState[Any]):
+    """A list whose elements expire one by one."""
+
+    def get(self) -> Iterable[Any]:
+        place, now_ms = self._place(), self._backend.now_ms()
+        stored, alive = self._items(place, now_ms)
+        shown = stored if self._shows_expired else alive
+        if self._reading_counts and alive:
+            self._store(place, [(now_ms, value) for _, value in alive], now_ms)
+        elif len(alive) < len(stored):
+            self._store(place, alive, None)
+        return iter([value for _, value in shown])
+
+    def add(self, value: Any) -> None:
+        self.add_all([value])
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        place, now_ms = self._place(), self._backend.now_ms()
+        added = [(now_ms, value) for value in values]
+        stored = self._table.own(place)
+        if stored is not None:
+            stored.extend(added)
+            self._touch(place, now_ms)
+        elif added:
+            self._store(place, added, now_ms)
+
+    def update(self, values: Iterable[Any]) -> None:
+        now_ms = self._backend.now_ms()
+        self._store(self._place(), [(now_ms, value) for value in values], now_ms)
+
+    def _items(self, place: Any, now_ms: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
+        """What is stored there, and what of it is not over."""
+        stored: list[tuple[int, Any]] = self._table.get(place) or []
+        return stored, [item for item in stored if not self._is_over(item[0], now_ms)]
+
+    def _store(self, place: Any, items: list[tuple[int, Any]], touched_ms: int | None) -> None:
+        if not items:
+            self._table.remove(place)
+            return
+        self._table.put(place, items)
+        if touched_ms is not None:
+            self._touch(place, touched_ms)
+
+    def _alive(self, place: Any) -> int | None:
+        stored, alive = self._items(place, self._backend.now_ms())
+        if len(alive) < len(stored):
+            self._store(place, alive, None)
+        return min(used_ms for used_ms, _ in alive) + self._ttl_ms if alive else None
+
+
+class TtlMapState(_TtlState, MapState[Any, Any]):
+    """A dict whose entries expire one by one."""
+
+    def get(self, key: Any) -> Any:
+        place, now_ms = self._place(), self._backend.now_ms()
+        item = (self._table.get(place) or {}).get(key)
+        if item is None:
+            return None
+        if self._is_over(item[0], now_ms):
+            self.remove(key)
+            return item[1] if self._shows_expired else None
+        if self._reading_counts:
+            self.put(key, item[1])
+        return item[1]
+
+    def put(self, key: Any, value: Any) -> None:
+        self.put_all({key: value})
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        place, now_ms = self._place(), self._backend.now_ms()
+        added = {key: (now_ms, value) for key, value in dict_value.items()}
+        if not added:
+            return
+        stored = self._table.own(place)
+        if stored is None:
+            self._table.put(place, added)
+        else:
+            stored.update(added)
+        self._touch(place, now_ms)
+
+    def remove(self, key: Any) -> None:
+        stored = self._table.own(self._place())
+        if stored is not None and stored.pop(key, None) is not None and not stored:
+            self.clear()
+
+    def contains(self, key: Any) -> bool:
+        return self.get(key) is not None
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        place, now_ms = self._place(), self._backend.now_ms()
+        stored, alive = self._entries(place, now_ms)
+        shown = stored if self._shows_expired else alive
+        if self._reading_counts and alive:
+            self._table.put(place, {key: (now_ms, value) for key, (_, value) in alive.items()})
+            self._touch(place, now_ms)
+        elif len(alive) < len(stored):
+            self._prune(place, alive)
+        return iter([(key, value) for key, (_, value) in shown.items()])
+
+    def keys(self) -> Iterator[Any]:
+        return iter([key for key, _ in self.items()])
+
+    def values(self) -> Iterator[Any]:
+        return iter([value for _, value in self.items()])
+
+    def is_empty(self) -> bool:
+        return not list(self.items())
+
+    def _entries(self, place: Any, now_ms: int) -> tuple[dict[Any, tuple[int, Any]], dict[Any, tuple[int, Any]]]:
+        """What is stored there, and what of it is not over."""
+        stored: dict[Any, tuple[int, Any]] = self._table.get(place) or {}
+        return stored, {key: item for key, item in stored.items() if not self._is_over(item[0], now_ms)}
+
+    def _prune(self, place: Any, alive: dict[Any, tuple[int, Any]]) -> None:
+        if alive:
+            self._table.put(place, alive)
+        else:
+            self._table.remove(place)
+
+    def _alive(self, place: Any) -> int | None:
+        stored, alive = self._entries(place, self._backend.now_ms())
+        if len(alive) < len(stored):
+            self._prune(place, alive)
+        return min(used_ms for used_ms, _ in alive.values()) + self._ttl_ms if alive else None
+
+
+TTL_KINDS: dict[type, Callable[..., _TtlState]] = {
+    ValueStateDescriptor: TtlValueState,
+    ListStateDescriptor: TtlListState,
+    MapStateDescriptor: TtlMapState,
+    ReducingStateDescriptor: TtlReducingState,
+    AggregatingStateDescriptor: TtlAggregatingState,
+}

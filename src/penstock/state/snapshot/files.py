@@ -1,0 +1,321 @@
+"""Snapshot files: keyed state by key group, operator state item by item, written in small steps.
+
+Writing is a generator that yields after about a millisecond of work. The thread that runs it releases the interpreter
+there, so that the task is not delayed. Within a file, the section of a key group is a sequence of pickles (number of
+the table, places, values); the section of a list item is one pickle. Every section has a checksum in its handle.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
+from functools import partial
+from typing import Any, TypeVar
+
+from penstock.common.errors import CheckpointError
+from penstock.state.backends.rocksdb.store_files import StoreReader, read_store_files
+from penstock.state.gained_fields import StateUnpickler
+from penstock.state.handles import (
+    KeyedFile,
+    ListInFile,
+    ListsFile,
+    Redistribution,
+    Section,
+    TableInFile,
+    store_files_of,
+)
+from penstock.state.key_groups import KeyGroups
+from penstock.state.operator_state import NamedList
+from penstock.state.schema import TableSchema, element_schema
+from penstock.state.snapshot.storage import (
+    ColumnWriter,
+    NotTypedError,
+    SnapshotStorage,
+    StateWriter,
+    read_section,
+    whole_or_nothing,
+)
+from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places, Table
+
+_ROWS_AT_ONCE = 2_048
+_NO_STORE_READER = StoreReader()
+T = TypeVar("T")
+_Piece = tuple[int, list[Any], list[Any]]
+
+
+def write_keyed(
+    storage: SnapshotStorage,
+    name: str,
+    tables: dict[str, FrozenTable],
+    key_groups: KeyGroups,
+    schemas: dict[str, str] | None = None,
+) -> Generator[None, None, KeyedFile]:
+    """Write tables, sorted by key group. The handle is what the generator returns."""
+    groups = yield from _by_group(list(tables.values()), key_groups)
+    sections: list[Section] = []
+    position = whole = 0
+    with whole_or_nothing(storage.create(name, shared=True)) as writer:
+        for group in groups.numbers:
+            begin, crc = position, 0
+            for number, places, values in groups.of_group(group):
+                for start in range(0, len(places), PIECE_ENTRIES):
+                    stop = start + PIECE_ENTRIES
+                    data = pickle.dumps((number, places[start:stop], values[start:stop]), protocol=5)
+                    crc = zlib.crc32(data, crc)
+                    whole = zlib.crc32(data, whole)
+                    writer.write(data)
+                    position += len(data)
+                    yield
+            if position > begin:
+                sections.append(Section(group, begin, position - begin, crc))
+            # Releasing millions of entries at once would hold the interpreter for a long time.
+            groups.forget(group)
+    named = [TableInFile(name, table.full, (schemas or {}).get(name, "")) for name, table in tables.items()]
+    return KeyedFile(writer.path, position, named, sections, crc=whole)
+
+
+def write_columns(
+    storage: SnapshotStorage,
+    name: str,
+    table: tuple[str, FrozenTable],
+    key_groups: KeyGroups,
+    schema: TableSchema | None,
+) -> Generator[None, None, KeyedFile | None]:
+    """Write all of one table in the form of savepoints: a Parquet file, sorted by key group. None: it is empty."""
+    table_name, frozen = table
+    groups = yield from _by_group([frozen], key_groups)
+
+    def write(pickled: set[str]) -> Generator[None, None, KeyedFile | None]:
+        create = partial(storage.create_columns, name, table_name, schema, frozen.keyed_by_first, pickled)
+        return _write_rows(create, groups)
+
+    return (yield from _as_far_as_typed(write))
+
+
+def _as_far_as_typed(write: Callable[[set[str]], Generator[None, None, T]]) -> Generator[None, None, T]:
+    """Write columns. `write` is called with the columns to be pickled, those whose values were not of one type."""
+    pickled: set[str] = set()
+    while True:
+        try:
+            return (yield from write(pickled))
+        except NotTypedError as error:
+            # From the beginning, since all rows of a column have one type.
+            pickled.add(error.column)
+
+
+def _write_rows(create: Callable[[], ColumnWriter], groups: _ByGroup) -> Generator[None, None, KeyedFile | None]:
+    writer: ColumnWriter | None = None
+    of_rows: list[int] = []
+    places: list[Any] = []
+    values: list[Any] = []
+    try:
+        for group in groups.numbers:
+            newest: dict[Any, Any] = {}
+            for _, of_piece, entries in groups.of_group(group):
+                newest.update(zip(of_piece, entries, strict=True))
+                yield
+            present = {place: value for place, value in newest.items() if value is not None}
+            of_rows += [group] * len(present)
+            places += present
+            values += present.values()
+            while len(places) >= _ROWS_AT_ONCE or (places and group == groups.numbers[-1]):
+                writer = writer or create()
+                writer.write(of_rows[:_ROWS_AT_ONCE], places[:_ROWS_AT_ONCE], values[:_ROWS_AT_ONCE])
+                del of_rows[:_ROWS_AT_ONCE], places[:_ROWS_AT_ONCE], values[:_ROWS_AT_ONCE]
+                yield
+        return writer.close() if writer is not None else None
+    except BaseException:
+        if writer is not None:
+            writer.abort()
+        raise
+
+
+class _ByGroup:
+    """Entries of tables by key group: collected in memory, or read from a table that is too large for that."""
+
+    def __init__(
+        self, gathered: dict[int, list[_Piece]], asked: list[tuple[int, FrozenTable]], groups_max: int
+    ) -> None:
+        self.numbers = list(range(groups_max)) if asked else sorted(gathered)
+        self._gathered = gathered
+        self._asked = asked
+
+    def forget(self, group: int) -> None:
+        """Release the entries of this group: it has been written."""
+        self._gathered.pop(group, None)
+
+    def of_group(self, group: int) -> Iterator[_Piece]:
+        """Number of a table, places, values."""
+        yield from self._gathered.get(group, ())
+        for number, table in self._asked:
+            assert table.of_group is not None
+            for places, values in table.of_group(group):
+                yield number, places, values
+
+
+def _by_group(tables: list[FrozenTable], key_groups: KeyGroups) -> Generator[None, None, _ByGroup]:
+    by_group: dict[int, list[_Piece]] = defaultdict(list)
+    asked = []
+    for number, table in enumerate(tables):
+        first = table.keyed_by_first
+        if table.of_group is not None:
+            yield from table.prepare(lambda place, first=first: key_groups[place[0] if first else place])  # type: ignore[misc]
+            asked.append((number, table))
+            continue
+        gathered: dict[int, tuple[list[Any], list[Any]]] = {}
+        for places, values in table.pieces():
+            for place, value in zip(places, values, strict=True):
+                group = key_groups[place[0] if first else place]
+                lists = gathered.get(group)
+                if lists is None:
+                    lists = gathered[group] = ([], [])
+                lists[0].append(place)
+                lists[1].append(value)
+            yield
+        for group, (places, values) in gathered.items():
+            by_group[group].append((number, places, values))
+    return _ByGroup(by_group, asked, key_groups.max_parallelism)
+
+
+def write_lists(
+    storage: SnapshotStorage, name: str, lists: Iterable[NamedList], columns: bool = False
+) -> Generator[None, None, ListsFile]:
+    """Write operator state, each item as a section of its own.
+
+    `columns`: in the form of savepoints, in which each list that a user's function has named is a Parquet file.
+    """
+    writer: StateWriter | None = None
+    position = whole = 0
+    handles: list[ListInFile] = []
+    try:
+        for one in lists:
+            if columns and one.schema is not None and one.items:
+                handles.append((yield from _write_list_columns(storage, f"{name}-{len(handles)}.parquet", one)))
+                continue
+            sections = []
+            for item in one.items:
+                writer = writer or storage.create(name, shared=False)
+                data = pickle.dumps(item, protocol=5)
+                writer.write(data)
+                sections.append(Section(0, position, len(data), zlib.crc32(data)))
+                whole = zlib.crc32(data, whole)
+                position += len(data)
+                if len(sections) % PIECE_ENTRIES == 0:
+                    yield
+            handles.append(ListInFile(one.name, one.redistribution, sections, str(one.schema or "")))
+        if writer is not None:
+            writer.close()
+    except BaseException:
+        if writer is not None:
+            writer.abort()
+        raise
+    of_columns = sum(handle.columns.bytes for handle in handles if handle.columns is not None)
+    if writer is None:
+        return ListsFile("", of_columns, handles)
+    return ListsFile(writer.path, position + of_columns, handles, whole)
+
+
+def _write_list_columns(storage: SnapshotStorage, name: str, one: NamedList) -> Generator[None, None, ListInFile]:
+    """As a table: of broadcast state by its keys, of a list by the positions in it."""
+    assert one.schema is not None
+    pairs = one.redistribution is Redistribution.BROADCAST
+    places = [key for key, _ in one.items] if pairs else list(range(len(one.items)))
+    values = [value for _, value in one.items] if pairs else one.items
+    schema = element_schema(one.schema)
+
+    def write(pickled: set[str]) -> Generator[None, None, KeyedFile]:
+        writer = storage.create_columns(name, one.name, schema, False, pickled)
+        try:
+            for start in range(0, len(places), _ROWS_AT_ONCE):
+                rows = slice(start, start + _ROWS_AT_ONCE)
+                writer.write([0] * len(places[rows]), places[rows], values[rows])
+                yield
+            return writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+
+    file = yield from _as_far_as_typed(write)
+    sections = [Section(0, row, 1, 0) for row in range(len(places))]
+    return ListInFile(one.name, one.redistribution, sections, str(one.schema), file)
+
+
+def restore_keyed(
+    storage: SnapshotStorage,
+    chain: list[KeyedFile],
+    groups: range,
+    tables: dict[str, Table],
+    store_reader: StoreReader = _NO_STORE_READER,
+) -> int:
+    """Fill `tables` from a chain of files, as far as key groups are among `groups`. Returns the number of bytes read.
+
+    Raises CheckpointError if a file is missing or damaged. Tables that are not in `tables` are skipped.
+    """
+    read = 0
+    for name, places, values, size in read_keyed(storage, chain, groups, tables, store_reader):
+        tables[name].restore(places, values)
+        read += size
+    return read
+
+
+def read_keyed(
+    storage: SnapshotStorage,
+    chain: list[KeyedFile],
+    groups: range,
+    wanted: Container[str],
+    store_reader: StoreReader = _NO_STORE_READER,
+) -> Iterator[tuple[str, Places, Entries, int]]:
+    """What a chain of files holds of the `wanted` tables, oldest first: table, places, values, how many bytes.
+
+    A later value replaces an earlier one of its place, None says that it is gone. `store_reader`: for chains that begin
+    with the files of a store. Raises CheckpointError.
+    """
+    for file in chain:
+        _check_units(file)
+    if of_store := store_files_of(chain):
+        yield from read_store_files(storage, of_store, groups, wanted, store_reader)
+    last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
+    for index, file in enumerate(chain):
+        if file.store_file:
+            continue
+        if file.columns:
+            if (name := file.tables[0].name) in wanted:
+                for places, values, size in storage.read_columns(file, groups):
+                    yield name, places, values, size
+            continue
+        names = [
+            table.name if table.name in wanted and index >= last_full.get(table.name, 0) else None
+            for table in file.tables
+        ]
+        if not any(names):
+            continue
+        for section in file.sections:
+            if section.group in groups:
+                stream = io.BytesIO(read_section(storage, file.path, section))
+                while (begin := stream.tell()) < section.length:
+                    number, places, values = StateUnpickler(stream).load_complete()
+                    if (taker := names[number]) is not None:
+                        yield taker, places, values, stream.tell() - begin
+
+
+def _check_units(file: KeyedFile) -> None:
+    unknown = next((table for table in file.tables if table.unit != "key"), None)
+    if unknown is not None:
+        raise CheckpointError(
+            f"the snapshot file {file.path} holds the state '{unknown.name}' by {unknown.unit}, which this penstock "
+            "can't read: it was written by a newer one"
+        )
+
+
+def read_items(storage: SnapshotStorage, path: str, part: ListInFile) -> list[Any]:
+    """The items of a list. Raises CheckpointError if the file is missing or damaged."""
+    if part.columns is None:
+        return [StateUnpickler(io.BytesIO(read_section(storage, path, item))).load_complete() for item in part.items]
+    pairs = part.redistribution is Redistribution.BROADCAST
+    rows: list[Any] = []
+    for places, values, _ in storage.read_columns(part.columns, range(1)):
+        rows += zip(places, values, strict=True) if pairs else values
+    return [rows[item.offset] for item in part.items]

@@ -1,0 +1,101 @@
+"""Where tasks write and read snapshots: files by name, parts of files, Parquet files of tables. Hosts provide it."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Iterator
+from typing import Protocol
+
+from penstock.common.errors import CheckpointError, DamagedCheckpointError
+from penstock.state.handles import KeyedFile, Section
+from penstock.state.schema import TableSchema
+from penstock.state.tables import Entries, Places
+
+
+class StateWriter(Protocol):
+    """A file that is being written. It is durable and visible under its name when `close` has returned."""
+
+    path: str
+
+    def write(self, data: bytes) -> None:
+        """Append."""
+
+    def close(self) -> None:
+        """Make it durable."""
+
+    def abort(self) -> None:
+        """Remove it."""
+
+
+@contextlib.contextmanager
+def whole_or_nothing(writer: StateWriter) -> Iterator[StateWriter]:
+    """Close the file at the end of the block; abort it if the block raises."""
+    try:
+        yield writer
+        writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+class NotTypedError(Exception):
+    """A value does not fit the type of its column. The writer catches it and pickles the column."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(column)
+        self.column = column
+
+
+class ColumnWriter(Protocol):
+    """A Parquet file of one table that is being written, by key group."""
+
+    def write(self, groups: list[int], places: Places, values: Entries) -> None:
+        """Append rows. Raises NotTypedError: the file is no use then."""
+
+    def close(self) -> KeyedFile:
+        """Make it durable."""
+
+    def abort(self) -> None:
+        """Remove it."""
+
+
+class SnapshotStorage(Protocol):
+    """Where snapshots are kept: what a host hands to its tasks. Raises OSError where the store fails."""
+
+    def create(self, name: str, shared: bool) -> StateWriter:
+        """A new file; `shared`: later checkpoints may refer to it, too."""
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+
+    def create_columns(
+        self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
+    ) -> ColumnWriter:
+        """A new Parquet file, typed as far as `schema` or the values themselves tell types, but for `pickled`.
+
+        `keyed_by_first`: places are tuples that begin with the key.
+        """
+
+    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
+        """The rows of these key groups, some at a time, and how many bytes were read for them."""
+
+
+def read_section(storage: SnapshotStorage, path: str, section: Section) -> bytes:
+    """The bytes of a section, checked. Raises CheckpointError naming the file; Damaged… if it is not as it was."""
+    try:
+        data = storage.read(path, section.offset, section.length)
+    except FileNotFoundError as error:
+        raise DamagedCheckpointError(f"the snapshot file {path} is missing") from error
+    except OSError as error:
+        raise CheckpointError(f"the snapshot file {path} can't be read: {error}") from error
+    if len(data) < section.length:
+        raise DamagedCheckpointError(
+            f"the snapshot file {path} is truncated: it ends before byte {section.offset + section.length}"
+        )
+    if zlib.crc32(data) != section.crc:
+        raise DamagedCheckpointError(
+            f"the snapshot file {path} is damaged: wrong checksum at bytes {section.offset} to "
+            f"{section.offset + section.length}"
+        )
+    return data

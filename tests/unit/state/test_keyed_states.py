@@ -1,0 +1,172 @@
+"""Keyed state on the heap: a value per key, and nothing of one key under another."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.api.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock.common import Types
+from penstock.common.errors import ProgramError
+from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
+
+ANY = Types.PICKLED_BYTE_ARRAY()
+VALUE = ValueStateDescriptor("value", ANY)
+LIST = ListStateDescriptor("list", ANY)
+MAP = MapStateDescriptor("map", ANY, ANY)
+SUM = ReducingStateDescriptor("sum", lambda a, b: a + b, ANY)
+
+
+class Mean:
+    def create_accumulator(self):
+        return (0, 0)
+
+    def add(self, value, accumulator):
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator):
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, a, b):
+        return a[0] + b[0], a[1] + b[1]
+
+
+@pytest.fixture
+def backend() -> KeyedStateBackend:
+    backend = HashMapKeyedStateBackend()
+    backend.key = "a"
+    return backend
+
+
+def stored(backend: KeyedStateBackend) -> bool:
+    return any(backend.tables.values())
+
+
+def test_value_state(backend) -> None:
+    """A count would begin anew, or be that of another key."""
+    state = backend.store().get_state(VALUE)
+    assert state.value() is None
+    state.update(1)
+    backend.key = "b"
+    assert state.value() is None
+    state.update(0)
+    assert state.value() == 0
+    backend.key = "a"
+    assert state.value() == 1
+    state.update(None)
+    backend.key = "b"
+    state.clear()
+    assert not stored(backend)
+
+
+def test_list_state_keeps_the_order(backend) -> None:
+    """Events would be replayed in another order than they came."""
+    state = backend.store().get_list_state(LIST)
+    assert list(state.get()) == []
+    state.add(3)
+    state.add_all([1, 2])
+    assert list(state) == [3, 1, 2]
+    read = state.get()
+    state.update([9])
+    assert (list(read), list(state.get())) == ([3, 1, 2], [9])
+    state.update([])
+    assert not stored(backend)
+
+
+def test_a_list_handed_to_the_state_stays_the_users_own(backend) -> None:
+    """A buffer that the function clears and fills again would empty the state."""
+    state = backend.store().get_list_state(LIST)
+    mine = [1, 2]
+    state.update(mine)
+    mine.clear()
+    assert list(state.get()) == [1, 2]
+    state.add_all(mine)
+    assert list(state.get()) == [1, 2]
+
+
+def test_map_state_reads_like_a_dict(backend) -> None:
+    """Programs of PyFlink use all of these."""
+    state = backend.store().get_map_state(MAP)
+    assert state.is_empty()
+    assert (state.get("x"), state["x"], "x" in state) == (None, None, False)
+    state["x"] = 1
+    state.put_all({"y": 2, "z": None})
+    assert sorted(state.keys()) == ["x", "y", "z"]
+    assert dict(state.items()) == {"x": 1, "y": 2, "z": None}
+    assert list(state.values()) == [1, 2, None]
+    assert state.contains("z")
+    for key in state:  # removing while going through it is what clean-up loops do
+        del state[key]
+    state.remove("x")
+    assert state.is_empty()
+    state.put_all({})
+    assert not stored(backend)
+
+
+def test_reducing_and_aggregating_state(backend) -> None:
+    """Sums would lose their first value, or hold what cannot be reduced yet."""
+    store = backend.store()
+    total, mean = (
+        store.get_reducing_state(SUM),
+        store.get_aggregating_state(AggregatingStateDescriptor("m", Mean(), ANY)),
+    )
+    assert (total.get(), mean.get()) == (None, None)
+    for value in (0, 4, 5):
+        total.add(value)
+        mean.add(value)
+    assert (total.get(), mean.get()) == (9, 3.0)
+    backend.key = "b"
+    assert (total.get(), mean.get()) == (None, None)
+    backend.key = "a"
+    total.clear()
+    mean.clear()
+    assert not stored(backend)
+
+
+def test_keys_that_are_equal_share_their_state(backend) -> None:
+    """1 and 1.0 are one key of the stream; with two states each record would see half of it."""
+    state = backend.store().get_state(VALUE)
+    backend.key = 1
+    state.update("x")
+    backend.key = 1.0
+    assert state.value() == "x"
+
+
+@pytest.mark.parametrize("descriptor", [VALUE, LIST, MAP, SUM])
+def test_state_of_a_window_is_its_own(backend, descriptor) -> None:
+    """Two windows of one key would count together, or with the key's own state of that name."""
+    of_key, of_window = backend.state(descriptor), backend.state(descriptor, namespaced=True)
+
+    def write(state, value):
+        (state.put(0, value) if descriptor is MAP else state.update(value) if descriptor is VALUE else state.add(value))
+
+    def read(state):
+        return state.get(0) if descriptor is MAP else state.value() if descriptor is VALUE else state.get()
+
+    write(of_key, 1)
+    for window in ("w1", "w2"):
+        backend.namespace = window
+        write(of_window, window)
+    for state, window, expected in ((of_key, "w1", 1), (of_window, "w1", "w1"), (of_window, "w2", "w2")):
+        backend.namespace = window
+        assert (list(read(state)) == [expected]) if descriptor is LIST else read(state) == expected
+    backend.namespace = "w1"
+    of_window.clear()
+    assert not read(of_window) or list(read(of_window)) == []
+    backend.clear()
+    assert not stored(backend)
+
+
+def test_one_name_is_one_state(backend) -> None:
+    """A function and its timers would work on different values."""
+    store = backend.store()
+    store.get_state(VALUE).update(5)
+    assert store.get_state(ValueStateDescriptor("value", ANY)).value() == 5
+    with pytest.raises(ProgramError, match=r"'value' is declared as ValueStateDescriptor and as ListStateDescriptor"):
+        store.get_list_state(ListStateDescriptor("value", ANY))
