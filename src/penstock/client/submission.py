@@ -69,6 +69,7 @@ def submit(
     checkpoints = checkpoints_of(graph, str(job_id), configuration, session_is_local(spark))
     manager = JobManager(graph, takers, configuration, control_host(spark), checkpoints)
     heartbeat_ms = min(configuration.get(options.HEARTBEAT_INTERVAL), _HEARTBEAT_MOST_MS)
+    transport = configuration.get(options.SPARK_TRANSPORT)
     stored_state = stored_state_of(configuration)
     get = configuration.get
     alignment_limits = AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE))
@@ -85,7 +86,7 @@ def submit(
             restore=restored,
             **settings,
         )
-        payloads = pack(levels, manager.server.address, heartbeat_ms, checkpoints.directory)
+        payloads = pack(levels, manager.server.address, heartbeat_ms, checkpoints.directory, transport)
         return deploy(spark, graph.name, graph.widths, payloads)
 
     registry = JobRegistry()

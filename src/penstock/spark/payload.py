@@ -10,9 +10,11 @@ import msgspec
 
 import penstock
 from penstock.common.errors import ConfigurationError
+from penstock.common.spark_transport import SparkTransport
 from penstock.plan.pickling import dump_level, dump_main_classes, load_level, load_main_classes
 from penstock.rpc.keys import ControlAddress
 from penstock.runtime.task.vertex import LevelSpec
+from penstock.spark.internals.version import check_version
 
 
 class Payload(msgspec.Struct, frozen=True):
@@ -28,10 +30,16 @@ class Payload(msgspec.Struct, frozen=True):
     heartbeat_ms: int = 1000
     checkpoints: str | None = None
     """The directory of the job's checkpoints."""
+    transport: SparkTransport = SparkTransport.PIPES
+    """In pipelined mode: how the stage reads and writes its rows."""
 
 
 def pack(
-    levels: list[LevelSpec], control: ControlAddress | None, heartbeat_ms: int, checkpoints: str | None = None
+    levels: list[LevelSpec],
+    control: ControlAddress | None,
+    heartbeat_ms: int,
+    checkpoints: str | None = None,
+    transport: SparkTransport = SparkTransport.PIPES,
 ) -> list[Payload]:
     """A payload per level. Raises ProgramError naming the operator that can't be pickled."""
     alias = sys.modules.get("penstock.common.pyflink_alias")
@@ -41,7 +49,16 @@ def pack(
     python = "{}.{}".format(*sys.version_info)
     return [
         Payload(
-            penstock.__version__, python, dump_level(level), classes, path, pyflink, control, heartbeat_ms, checkpoints
+            penstock.__version__,
+            python,
+            dump_level(level),
+            classes,
+            path,
+            pyflink,
+            control,
+            heartbeat_ms,
+            checkpoints,
+            transport,
         )
         for level in levels
     ]
@@ -53,6 +70,7 @@ def unpack(payload: Payload) -> LevelSpec:
     Raises ConfigurationError if this worker has another version of penstock or Python than the driver.
     """
     python = "{}.{}".format(*sys.version_info)
+    check_version(where="this executor")
     if payload.version != penstock.__version__ or payload.python != python:
         raise ConfigurationError(
             f"this executor has penstock {penstock.__version__} on Python {python}, the driver penstock "

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.runtime.network.buffer import SORT_PREFIX_BYTES, decode_segments
-from penstock.spark.driver.session import PER_BATCH_JOB
+from penstock.spark.internals.settings import PER_BATCH_JOB
 from penstock.spark.payload import Payload
 from penstock.spark.rows import ROW_TYPE
 from penstock.spark.worker.batched_stage import batched_stage

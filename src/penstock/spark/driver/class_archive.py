@@ -1,9 +1,9 @@
-"""A class-data-sharing archive of Spark's classes: with it a job's first record is out in two thirds of the time.
+"""A class-data-sharing archive of Spark's classes: with it the first record of a job takes two thirds of the time.
 
 Most of a start goes into loading and verifying ten thousand classes of Spark. The JVM can write them to a file once and
-map that file from then on. The file belongs to one Java and one PySpark, is some 170 MB large and lies in the user's
-cache. It is made in the background, at low priority, after the first program that started a session of its own has
-ended. PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both making and using it.
+map that file from then on. The file fits one Java and one PySpark, has some 170 MB and is kept in the user's cache. It
+is built in the background, at low priority, after the first program that has started a session has ended.
+PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both building and using it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.spark.driver.java import JavaHome, cache_directory
+from penstock.spark.internals.jvm import stop_and_end_jvm
 from penstock.spark.rows import ROW_TYPE, to_batch
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
@@ -29,7 +30,10 @@ _QUERY_SECONDS = 8
 
 
 def java_options(java: JavaHome, environ: Mapping[str, str]) -> str:
-    """Options for the driver's JVM: use the archive, or be what an archive is made from."""
+    """Options for the driver's JVM: use the archive, or write one when the JVM exits (only in the building process).
+
+    If there is no archive yet, one will be built after this program.
+    """
     setting = environ.get(_BUILDING, "")
     if setting == "off":
         return ""
@@ -45,7 +49,8 @@ def java_options(java: JavaHome, environ: Mapping[str, str]) -> str:
 def _path(java: JavaHome, environ: Mapping[str, str]) -> Path:
     import pyspark
 
-    # The JVM refuses an archive whose class path or own version differs; then it starts without one.
+    # The JVM refuses an archive that was made by another version of it or with another class path, and starts without.
+    # So each combination has a file of its own.
     jars = Path(pyspark.__file__).parent / "jars"
     digest = hashlib.sha256(os.fsencode(java.path) + os.fsencode(jars)).hexdigest()[:12]
     return cache_directory(environ) / f"classes-{java.version}-{pyspark.__version__}-{digest}.jsa"
@@ -53,6 +58,7 @@ def _path(java: JavaHome, environ: Mapping[str, str]) -> Path:
 
 def _build_in_background(archive: Path) -> None:
     with contextlib.suppress(OSError):
+        # Several programs may end at once: the one that creates the lock builds. A lock whose owner died grows stale.
         lock = archive.with_suffix(".lock")
         lock.parent.mkdir(parents=True, exist_ok=True)
         if lock.exists() and time.time() - lock.stat().st_mtime > _STALE_SECONDS:
@@ -68,9 +74,10 @@ def _build_in_background(archive: Path) -> None:
 
 
 def build(archive: Path) -> None:
-    """Run the smallest of both kinds of job, and let the JVM write what it has loaded."""
-    from pyspark import SparkContext
+    """Run the smallest job of each mode, and let the JVM write the classes it has loaded to `archive`.
 
+    Takes a minute of CPU time; lowers the priority of this process.
+    """
     from penstock.common.configuration import Configuration
     from penstock.spark.driver.session import session_for
 
@@ -80,11 +87,8 @@ def build(archive: Path) -> None:
     spark = session_for(2, True, Configuration(), None)
     _run_batch(spark)
     _run_query(spark)
-    gateway: Any = SparkContext._gateway
-    spark.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
+    stop_and_end_jvm(spark)
+    # A JVM that starts at this moment sees no archive, or the whole one.
     temporary.replace(archive)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import gc
 import importlib
 
+from penstock.spark.internals.daemon import serve
+
 _NEEDED = (
     "pandas",
     "pyarrow.ipc",
@@ -27,14 +29,12 @@ _NEEDED = (
 
 def main() -> None:
     """Import, then be Spark's daemon."""
-    from pyspark.daemon import manager
-
     for name in _NEEDED:
         importlib.import_module(name)
     # What is there now lives as long as the process: workers need not look through it, nor copy its pages.
     gc.collect()
     gc.freeze()
-    manager()
+    serve()
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
 
 import msgspec
 import pyarrow as pa
 
 from penstock.checkpoint.storage import DirectoryStorage
+from penstock.common.spark_transport import SparkTransport
 from penstock.rpc.client import ControlClient
 from penstock.rpc.messages import (
     CancelTasks,
@@ -60,30 +60,38 @@ from penstock.runtime.task.events import (
 )
 from penstock.runtime.task.slot import Slot
 from penstock.spark.failures import describe
+from penstock.spark.internals.worker_streams import WorkerStreams
 from penstock.spark.payload import Payload, unpack
-from penstock.spark.rows import buffers_of, to_batch
+from penstock.spark.rows import buffers_of
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt, Interrupted
-from penstock.spark.worker.pipes import Inbox, Outgoing, OwnPipes
+from penstock.spark.worker.iterators import IteratorTransport
+from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
+from penstock.spark.worker.transport import Transport
 
 _SWITCH_SECONDS = 0.0005
 
 
 def pipelined_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of a stage."""
-    own_pipes = OwnPipes()
+    """The function of a stage, for `mapInArrow`: it hosts the slot of its partition, over the payload's transport."""
+    streams = WorkerStreams() if payload.transport is SparkTransport.PIPES else None
 
-    def stage(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
-        yield from SlotHost(payload, context.partitionId(), *own_pipes.of_worker()).run()
+        transport: Transport
+        if streams is not None and streams.claimed:
+            transport = PipeTransport(*streams.take())
+        else:
+            transport = IteratorTransport(batches)
+        yield from SlotHost(payload, context.partitionId(), transport).run()
 
     return stage
 
@@ -91,13 +99,12 @@ def pipelined_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], It
 class SlotHost:
     """Drives one slot: rows and control messages in, rows out, in the thread that Spark's worker runs."""
 
-    def __init__(self, payload: Payload, index: int, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+    def __init__(self, payload: Payload, index: int, transport: Transport) -> None:
         # The control thread has to get the interpreter soon, or messages wait for Python's 5 ms while a task computes.
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._level = unpack(payload)
         self._index = index
-        self._inbox = Inbox(incoming)
-        self._outgoing = Outgoing(outgoing)
+        self._transport = transport
         self._slot: Slot | None = None
         timeouts_ms = [vertex.buffer_timeout_ms for vertex in self._level.vertices]
         self._pushes = Pushes(at_once=min(timeouts_ms, default=0) * 1_000_000 > PUSH_NS)
@@ -108,29 +115,24 @@ class SlotHost:
         watch_for_hangup(self._interrupt.soon)
         assert payload.control is not None and payload.checkpoints is not None
         self._storage = DirectoryStorage(payload.checkpoints)
-        self._snapshots = SnapshotThread(self._storage, self._inbox.ring)
+        self._snapshots = SnapshotThread(self._storage, self._transport.ring)
         self._client = ControlClient(payload.control, self._on_message, self._heartbeat, payload.heartbeat_ms)
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """The rows of the stage, for as long as the query lives."""
         self._guarded(self._open)
-        began = False
-        while not self._inbox.ended:
+        while not self._transport.ended:
             busy = self._guarded(self._work)
             rows = self._slot.outbox.take() if self._slot is not None else []
             now_ns = time.monotonic_ns()
             rows.extend((target, PUSH) for target in self._pushes.due(rows, now_ns, bool(busy)))
             if rows and not self._discarding:
                 self._waiting = ("back_pressured_ns", now_ns)
-                if began:
-                    try:
-                        self._outgoing.write(rows)
-                    except OSError:
-                        break
-                else:
-                    yield to_batch(rows)
-                    self._outgoing.begun()
-                    began = True
+                try:
+                    yield from self._transport.write(rows)
+                except (OSError, GeneratorExit):
+                    # Spark has ended the query: the pipe is closed, or PySpark has failed to write what was yielded.
+                    break
                 self._account()
             self._take_input(busy=bool(busy))
         self._leave()
@@ -181,7 +183,7 @@ class SlotHost:
 
     def _on_message(self, message: FromJobManager) -> None:
         """The control thread's: wake the slot, and take it out of a user's function that does not return."""
-        self._inbox.ring()
+        self._transport.ring()
         if isinstance(message, CancelTasks):
             self._interrupt.soon()
 
@@ -246,7 +248,7 @@ class SlotHost:
             self._garbage.waited(before, 0)
             return
         self._waiting = ("idle_ns", before)
-        batch = self._inbox.get(self._timeout_ns(before))
+        batch = self._transport.read(self._timeout_ns(before))
         self._account()
         after = time.monotonic_ns()
         self._garbage.waited(after, after - before)
