@@ -22,6 +22,8 @@ from penstock.spark.rows import to_batch, to_message
 
 _READ_BYTES = 1 << 16
 _SEND_BYTES = 1 << 15
+# All that a pipe can hold on Linux: any number of rings is heard as one.
+_BELL_BYTES = 1 << 16
 
 
 class PipeTransport:
@@ -76,7 +78,7 @@ class Inbox:
             ready = dict(self._poll.poll(None if timeout_ns is None else max(0, -(-timeout_ns // 1_000_000))))
             if ready.pop(self._bell, None) is not None:
                 with contextlib.suppress(BlockingIOError):
-                    os.read(self._bell, 1024)
+                    os.read(self._bell, _BELL_BYTES)
             if not ready:
                 return None
         return self._next()
