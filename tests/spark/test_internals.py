@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from tests.spark.jobs import wait_until
 
 from penstock.common import Configuration
 from penstock.spark.driver.pipelined_query import start_query
@@ -16,7 +17,6 @@ from penstock.spark.internals.jvm import is_alive, java_stack_of
 from penstock.spark.internals.memory_stream import empty_stream
 from penstock.spark.internals.settings import FIXED_AT_START, OFF, PER_BATCH_JOB, PER_QUERY
 from penstock.spark.rows import ROW_TYPE, to_batch
-from tests.spark.jobs import wait_until
 
 pytestmark = pytest.mark.spark
 

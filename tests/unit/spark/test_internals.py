@@ -16,6 +16,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+from tests.unit.spark.worker_ends import Worker, wrapped
 
 from penstock.common.errors import ConfigurationError
 from penstock.common.spark_transport import SparkTransport
@@ -26,7 +27,6 @@ from penstock.spark.internals.settings import FIXED_AT_START, OFF, missing_setti
 from penstock.spark.internals.version import SUPPORTED, check_version
 from penstock.spark.internals.worker_streams import WorkerStreams, misfit
 from penstock.spark.rows import to_batch
-from tests.unit.spark.worker_ends import Worker, wrapped
 
 ROOT = Path(__file__).parents[3]
 SPARK = ROOT / "src" / "penstock" / "spark"

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.unit.spark.worker_ends import Worker, text
 
 from penstock.common.spark_transport import SparkTransport
 from penstock.spark.rows import to_message
-from tests.unit.spark.worker_ends import Worker, text
 
 SECOND_NS = 1_000_000_000
 
