@@ -373,14 +373,10 @@ def _full_bases() -> list[Measurement]:
 
 
 def _transports() -> list[Measurement]:
+    figures = {"records_per_s": "records/s", "cpu_ns_per_record": "ns", "p50_ms": "ms", "p99_ms": "ms"}
     goals = tuple(
         goal
-        for name, unit in (
-            ("records_per_s", "records/s"),
-            ("cpu_ns_per_record", "ns"),
-            ("p50_ms", "ms"),
-            ("p99_ms", "ms"),
-        )
+        for name, unit in figures.items()
         for goal in (Goal(f"pipes_{name}", unit), Goal(f"iterators_{name}", unit), Goal(f"{name}_ratio", "×"))
     )
     pairs = ("--pairs", "1")

@@ -179,13 +179,13 @@ def test_streams_are_taken_from_the_frame_of_the_call(monkeypatch) -> None:
     assert streams.claimed
     with Path(os.devnull).open("rb") as incoming, Path(os.devnull).open("wb") as outgoing:
         assert module.invoke_udf(lambda *_: streams.take(), incoming, outgoing) == (incoming, outgoing)
-        with pytest.raises(ConfigurationError, match="penstock.spark.transport: iterators"):
+        with pytest.raises(ConfigurationError, match=r"penstock\.spark\.transport: iterators"):
             module.invoke_udf(lambda *_: streams.take(), incoming, object())
 
 
 def test_outside_of_a_worker_there_are_no_streams() -> None:
     """A slot would wait without end rather than say what to do."""
-    with pytest.raises(ConfigurationError, match="penstock.spark.transport: iterators"):
+    with pytest.raises(ConfigurationError, match=r"penstock\.spark\.transport: iterators"):
         WorkerStreams(claimed=True).take()
 
 

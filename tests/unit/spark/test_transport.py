@@ -1,4 +1,4 @@
-"""Both transports of a slot: batches in order and with a bell, rows that Spark can read, with PySpark's code between."""
+"""Both transports of a slot, with PySpark's code between: batches in order, a bell, rows that Spark can read."""
 
 from __future__ import annotations
 
