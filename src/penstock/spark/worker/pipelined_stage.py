@@ -1,7 +1,8 @@
-"""The host of a slot in pipelined mode: a generator inside `mapInArrow` that lives as long as the job.
+"""The host of a slot in pipelined mode: a generator inside `mapInArrow` that runs as long as the job.
 
-It must not return before Spark ends the query: Spark's task would wait for its input for ever. So a slot that is
-closed, or has failed, goes on discarding its input, which also frees whoever is blocked writing to it.
+It must not return before Spark ends the query: Spark's task would wait for the end of its input, which never comes. So
+a slot that is closed, or has failed, goes on reading and discards its input; this also releases the slots of the level
+before, which may be blocked writing to it.
 """
 
 from __future__ import annotations
@@ -97,10 +98,14 @@ def pipelined_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], It
 
 
 class SlotHost:
-    """Drives one slot: rows and control messages in, rows out, in the thread that Spark's worker runs."""
+    """Drives one slot in the main thread of its worker: rows and control messages in, rows out.
+
+    Each turn of the loop handles what the control thread has received, lets the slot do one step, writes the rows that
+    have become due, and reads one batch if the slot has nothing else to do.
+    """
 
     def __init__(self, payload: Payload, index: int, transport: Transport) -> None:
-        # The control thread has to get the interpreter soon, or messages wait for Python's 5 ms while a task computes.
+        # A thread that computes gives way after this time. With Python's 5 ms, control messages would wait that long.
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._level = unpack(payload)
         self._index = index
@@ -119,7 +124,7 @@ class SlotHost:
         self._client = ControlClient(payload.control, self._on_message, self._heartbeat, payload.heartbeat_ms)
 
     def run(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the stage, for as long as the query lives."""
+        """Run until Spark ends the query, then end the process. What is yielded, PySpark writes."""
         self._guarded(self._open)
         while not self._transport.ended:
             busy = self._guarded(self._work)
@@ -138,7 +143,7 @@ class SlotHost:
         self._leave()
 
     def _leave(self) -> None:
-        """Spark has ended the query. Whatever this process still wrote would meet a closed pipe and a traceback."""
+        """End this process: the query is over, and PySpark would fail to write to its closed pipe, with a traceback."""
         if self._slot is not None and not self._slot.finished:
             self._guarded(self._abandon)
         self._client.close()
@@ -152,7 +157,6 @@ class SlotHost:
         return False
 
     def _open(self) -> bool:
-        # Imported modules may look for their own settings: from here on, this is the job's process.
         stores = None
         if self._level.stored_state is not None:
             from penstock.spark.worker.rocksdb import rocksdb_stores
@@ -169,7 +173,7 @@ class SlotHost:
         return False
 
     def _work(self) -> bool:
-        """Control messages, then one step. True: there is more to do now."""
+        """Handle control messages, then do one step. Returns whether the slot has more work now."""
         while self._client.received:
             self._handle(self._client.received.popleft())
         if self._discarding or self._slot is None:
@@ -242,7 +246,7 @@ class SlotHost:
                 self._client.send(TaskFinished(*where, effect.vertex, effect.cancelled))
 
     def _take_input(self, busy: bool) -> None:
-        """One batch, if there is one; while there is work to do, none is asked for."""
+        """Read one batch, and wait for it no longer than until the next timer or push; not at all while `busy`."""
         before = time.monotonic_ns()
         if busy or self._client.received:
             self._garbage.waited(before, 0)
@@ -275,7 +279,7 @@ class SlotHost:
         return max(min(times), 0) if times else None
 
     def _guarded(self, do: Callable[[], bool]) -> bool:
-        """Run a part of the slot's work; if it fails, tell the JobManager and close what is open."""
+        """Run a part of the slot's work. If it fails, report that to the driver and close the tasks."""
         try:
             return do()
         except Interrupted:
@@ -285,7 +289,7 @@ class SlotHost:
             self._discarding = True
             self._client.send(SlotFailed(self._level.attempt, self._level.level, self._index, kind, text))
             if self._slot is not None:
-                # The first failure is the one to tell.
+                # The first failure is the one that is reported.
                 with contextlib.suppress(Exception):
                     self._slot.handle_all(Cancel())
             return False
@@ -301,7 +305,7 @@ class SlotHost:
         return Heartbeat(self._level.attempt, self._level.level, self._index, reports)
 
     def _account(self) -> None:
-        """The wait is over: count it, as idle or back-pressured time of each task of the slot."""
+        """A wait is over: count it as idle or back-pressured time of each task of the slot."""
         assert self._waiting is not None
         (what, since_ns), self._waiting = self._waiting, None
         ns = time.monotonic_ns() - since_ns
