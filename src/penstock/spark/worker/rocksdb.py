@@ -67,7 +67,7 @@ class RocksFiles:
         self.sizes = {file.name: file.stat().st_size for file in sorted(self._path.iterdir())}
 
     def is_lasting(self, name: str) -> bool:
-        """Whether a file never changes: those of tables. RocksDB does not write to them again, nor reuse their names."""
+        """Whether a file never changes: those of tables. RocksDB does not write to them again or reuse their names."""
         return name.endswith(".sst")
 
     def read(self, name: str, offset: int, length: int) -> bytes:
