@@ -70,3 +70,25 @@ def test_what_spark_says_is_told_in_our_words(text: str, kind: type, told: str) 
     assert type(error) is kind
     assert told in str(error)
     assert "penstock.errors.show-spark-stack: true" in str(error)
+
+
+def test_executors_with_another_version_are_told_in_one_sentence() -> None:
+    """The user would search eighty lines of Java for the reason."""
+    sentence = "this executor has penstock 0.1 on Python 3.11, the driver ..."
+    text = f"Job aborted\n  ConfigurationError: {sentence}\n\tat org.apache.spark.X"
+    error = from_spark(RuntimeError(text), show_stack=False)
+    assert type(error) is ConfigurationError
+    assert str(error).splitlines()[0] == sentence
+
+
+def test_an_error_of_the_user_is_not_followed_by_advice_on_spark() -> None:
+    """The reader would look for the bug in Spark's stack."""
+    shown = str(from_spark(RuntimeError(str(to_stage_failure(UserFunctionError("value 0")))), show_stack=False))
+    assert shown == "value 0"
+
+
+def test_the_stack_of_the_jvm_is_shown_where_pyspark_has_it() -> None:
+    """`penstock.errors.show-spark-stack` would show the text twice and the stack never."""
+    stack = "\tat org.apache.spark.Scheduler"
+    of_pyspark = type("CapturedError", (RuntimeError,), {"_stackTrace": stack})
+    assert stack in str(from_spark(of_pyspark("broke"), show_stack=True))
