@@ -380,7 +380,16 @@ def _transports() -> list[Measurement]:
         for goal in (Goal(f"pipes_{name}", unit), Goal(f"iterators_{name}", unit), Goal(f"{name}_ratio", "×"))
     )
     pairs = ("--pairs", "1")
-    return [Measurement(21, "three pairs", "transport", (), goals, _CURVE_SECONDS, runs_max=1, quick_options=pairs)]
+    of_rows = tuple(
+        goal
+        for name in ("cpu_us", "trip_us")
+        for goal in (Goal(f"pipes_{name}", "µs"), Goal(f"iterators_{name}", "µs"), Goal(f"{name}_ratio", "×"))
+    )
+    few = ("--rows", "500", "--rounds", "1")
+    return [
+        Measurement(21, "three pairs", "transport", (), goals, _CURVE_SECONDS, runs_max=1, quick_options=pairs),
+        Measurement(21, "a row, no Spark", "transport_rows", (), of_rows, steady=False, quick_options=few),
+    ]
 
 
 MEASUREMENTS = [

@@ -30,6 +30,7 @@ def collected() -> Iterator[list[int]]:
 def test_nothing_is_collected_by_itself(collected) -> None:
     """A third of the time for unpickling would go into collections."""
     GarbageCollection(0)
+    collected.clear()
     kept = [[] for _ in range(100_000)]
     assert len(kept) == 100_000
     assert collected == []
@@ -38,6 +39,7 @@ def test_nothing_is_collected_by_itself(collected) -> None:
 def test_young_objects_are_collected_each_second(collected) -> None:
     """Cycles that a user's function leaves behind would fill the memory of a busy slot."""
     garbage = GarbageCollection(0)
+    collected.clear()
     for now in range(0, 5 * SECOND + 1, SECOND // 10):
         garbage.waited(now, 0)
     assert collected == [0] * 5
@@ -46,6 +48,7 @@ def test_young_objects_are_collected_each_second(collected) -> None:
 def test_all_objects_are_collected_only_while_nothing_arrives(collected) -> None:
     """Records would wait for a collection that takes as long as the state is large."""
     garbage = GarbageCollection(0)
+    collected.clear()
     garbage.waited(59 * SECOND, SECOND)
     garbage.waited(61 * SECOND, 0)
     assert collected == [0, 0], "not before a minute, nor while the slot is busy"
