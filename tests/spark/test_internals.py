@@ -11,7 +11,7 @@ from tests.spark.jobs import wait_until
 
 from penstock.common import Configuration
 from penstock.spark.driver.pipelined_query import start_query
-from penstock.spark.driver.session import session_for, stop_own_session
+from penstock.spark.driver.session import session_for
 from penstock.spark.failures import from_spark
 from penstock.spark.internals.jvm import is_alive, java_stack_of
 from penstock.spark.internals.memory_stream import empty_stream
@@ -116,13 +116,7 @@ def test_assumption_gateway(spark: Any) -> None:
 
     gateway: Any = SparkContext._gateway
     assert gateway is not None
+    assert is_alive(spark)
     assert callable(gateway.shutdown)
     assert gateway.proc.poll() is None
     assert not gateway.proc.stdin.closed
-
-
-def test_assumption_context_of_session(spark: Any) -> None:
-    """A program's second job would be given a session that has stopped. Last, as it ends the shared session."""
-    assert is_alive(spark)
-    stop_own_session()
-    assert not is_alive(spark)

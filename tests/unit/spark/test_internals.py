@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import pickle
+import subprocess
 import sys
 import threading
 import types
@@ -228,8 +229,8 @@ def test_assumption_flush_per_batch() -> None:
     import pyspark.worker
 
     assert "_flush_per_batch" in pyspark.worker.invoke_udf.__code__.co_names
-    serializer = ArrowStreamSerializer()
-    serializer._flush_per_batch = True  # as `invoke_udf` does, when its reading thread is on
+    serializer = ArrowStreamSerializer(flush_per_batch=True)
+    assert serializer._flush_per_batch, "what `invoke_udf` sets is what the serializer looks at"
     flushed = []
 
     class Stream:
@@ -264,6 +265,28 @@ def test_each_setting_that_is_missing_is_named_with_its_value() -> None:
         "spark.buffer.size": "64",
         "spark.speculation": "false",
     }
+
+
+# ---- what PySpark knows of the JVM
+
+STOPPED = """
+from types import SimpleNamespace
+from pyspark import SparkContext
+from penstock.spark.internals.jvm import is_alive
+
+context = SparkContext.__new__(SparkContext)
+context._jsc = SimpleNamespace(stop=lambda: None)
+session = SimpleNamespace(sparkContext=context)
+alive = is_alive(session)
+context.stop()
+print(alive, is_alive(session))
+"""
+
+
+def test_assumption_context_of_session() -> None:
+    """A program's second job would be given a session that has stopped. Not here: it ends the context of a process."""
+    result = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, check=True)
+    assert result.stdout == "True False\n"
 
 
 # ---- texts in Spark's jars
