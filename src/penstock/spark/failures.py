@@ -12,10 +12,12 @@ import traceback
 import msgspec
 
 from penstock.common import errors
-from penstock.common.errors import JobError, NotEnoughSlotsError, PenstockError, TaskLostError
+from penstock.common.errors import ConfigurationError, JobError, NotEnoughSlotsError, PenstockError, TaskLostError
 from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, TOO_FEW_SLOTS
 from penstock.spark.internals.jvm import java_stack_of
 
+# What a worker refuses before its slot can report failures: the last line of the traceback in Spark's text.
+_REFUSAL = f"{ConfigurationError.__module__}.{ConfigurationError.__qualname__}: "
 _MARK = re.compile(r"penstock-failure<([A-Za-z0-9+/=]+)>")
 
 
@@ -56,8 +58,8 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
                 "spark.pyspark.python names"
             ),
         )
-    elif "this executor has penstock" in text:
-        kind, message = "ConfigurationError", _line_with(text, "this executor has penstock")
+    elif _REFUSAL in text:
+        kind, message = ConfigurationError.__name__, _rest_of_line(text, _REFUSAL)
     elif TOO_FEW_SLOTS in text:
         kind, message = NotEnoughSlotsError.__name__, "Spark has fewer free slots than the job needs"
     elif any(sign in text for sign in LOST_WORKER):
@@ -78,6 +80,5 @@ def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 
-def _line_with(text: str, part: str) -> str:
-    line = next(line for line in text.splitlines() if part in line)
-    return line[line.index(part) :]
+def _rest_of_line(text: str, part: str) -> str:
+    return text[text.index(part) + len(part) :].splitlines()[0]

@@ -44,6 +44,13 @@ def test_a_suitable_session_is_used() -> None:
     assert session_for(8, True, Configuration(), given) is given
 
 
+def test_another_version_of_spark_is_refused_before_anything_starts(monkeypatch) -> None:
+    """A job would fail somewhere inside Spark, or run slowly, and nothing would say why."""
+    monkeypatch.setattr("pyspark.version.__version__", "4.4.1")
+    with pytest.raises(ConfigurationError, match=r"PySpark 4\.4\.1.*pip install"):
+        session_for(2, False, Configuration(), session())
+
+
 @pytest.mark.parametrize("key", FIXED_AT_START)
 def test_each_setting_that_is_fixed_at_start_is_required(key) -> None:
     """A record would take tens of milliseconds to seconds per exchange, and nothing would say why."""

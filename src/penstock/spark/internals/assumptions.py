@@ -69,7 +69,7 @@ ASSUMPTIONS = (
         "internals/real_time.py",
         "a real-time trigger takes a duration of years, and runs Python stages joined by `repartitionById` at once, "
         "with the allow-list check off",
-        "no pipelined job starts, or its stages run one after the other and the job waits for ever",
+        "no pipelined job starts, or its stages run one after the other and the job waits without end",
     ),
     Assumption(
         "settings",
