@@ -79,6 +79,7 @@ TITLES = {
     18: "recovery of 100 MB of keyed state",
     19: "rescaling 500 MB of keyed state",
     20: "a full snapshot beside the work: a thread in slices, a forked child",
+    21: "the transports between a task and Spark",
 }
 
 BUFFER_TIMEOUTS_MS = (0, 1, 2, 5, 10, 20, 50, 100)
@@ -371,6 +372,26 @@ def _full_bases() -> list[Measurement]:
     ]
 
 
+def _transports() -> list[Measurement]:
+    figures = {"records_per_s": "records/s", "cpu_ns_per_record": "ns", "p50_ms": "ms", "p99_ms": "ms"}
+    goals = tuple(
+        goal
+        for name, unit in figures.items()
+        for goal in (Goal(f"pipes_{name}", unit), Goal(f"iterators_{name}", unit), Goal(f"{name}_ratio", "×"))
+    )
+    pairs = ("--pairs", "1")
+    of_rows = tuple(
+        goal
+        for name in ("cpu_us", "trip_us")
+        for goal in (Goal(f"pipes_{name}", "µs"), Goal(f"iterators_{name}", "µs"), Goal(f"{name}_ratio", "×"))
+    )
+    few = ("--rows", "500", "--rounds", "1")
+    return [
+        Measurement(21, "three pairs", "transport", (), goals, _CURVE_SECONDS, runs_max=1, quick_options=pairs),
+        Measurement(21, "a row, no Spark", "transport_rows", (), of_rows, steady=False, quick_options=few),
+    ]
+
+
 MEASUREMENTS = [
     *_throughput(),
     *_latencies(),
@@ -384,6 +405,7 @@ MEASUREMENTS = [
     *_snapshots(),
     *_recoveries(),
     *_full_bases(),
+    *_transports(),
 ]
 
 COMPARISONS = [

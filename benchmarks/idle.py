@@ -42,11 +42,12 @@ def start_job(arguments: argparse.Namespace) -> Callable[[], Any]:
 
 def start_bare(arguments: argparse.Namespace) -> Callable[[], Any]:
     """Start the Spark query alone. Returns a function that stops it."""
-    from pyspark.sql import DataFrame
     from pyspark.sql.functions import col
 
     from penstock.common.configuration import Configuration
-    from penstock.spark.driver.session import PER_QUERY, session_for
+    from penstock.spark.driver.session import session_for
+    from penstock.spark.internals.memory_stream import empty_stream
+    from penstock.spark.internals.settings import PER_QUERY
     from penstock.spark.rows import ROW_TYPE
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -58,12 +59,7 @@ def start_bare(arguments: argparse.Namespace) -> Callable[[], Any]:
     spark = session_for(min(width * (_EXCHANGES + 1), _WIDEST_LOCAL_MASTER), True, Configuration(), None)
     for key, value in PER_QUERY.items():
         spark.conf.set(key, value)
-    jvm: Any = spark._jvm
-    streams = jvm.org.apache.spark.sql.execution.streaming.sources
-    empty = streams.LowLatencyMemoryStream.apply(
-        spark._jsparkSession, width, jvm.org.apache.spark.sql.Encoders.STRING()
-    )
-    rows = DataFrame(empty.toDF(), spark).mapInArrow(read, ROW_TYPE)
+    rows = empty_stream(spark, width).mapInArrow(read, ROW_TYPE)
     for _ in range(_EXCHANGES):
         rows = rows.repartitionById(width, col("target")).mapInArrow(read, ROW_TYPE)
     query = rows.writeStream.format("noop").outputMode("update").trigger(realTime="3650 days").start()  # type: ignore[call-overload]

@@ -123,7 +123,7 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
         from penstock.common.errors import PenstockError
         from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
         from penstock.spark.driver.java import find_java
-        from penstock.spark.driver.session import FIXED_AT_START
+        from penstock.spark.internals.settings import FIXED_AT_START
 
         def job(spark, parallelism, mode=RuntimeExecutionMode.STREAMING):
             env = StreamExecutionEnvironment.get_execution_environment(spark=spark)

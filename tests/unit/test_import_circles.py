@@ -17,8 +17,6 @@ ALLOWED: list[set[str]] = [
         "penstock.datastream.stream_execution_environment",
         "penstock.datastream.windowed_stream",
     },
-    # spark/driver: being removed.
-    {"penstock.spark.driver.class_archive", "penstock.spark.driver.pipelined_query", "penstock.spark.driver.session"},
 ]
 
 

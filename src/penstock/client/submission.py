@@ -130,7 +130,7 @@ def _query_starter(
 
     def start(effect: Deploy) -> list[PipelinedQuery]:
         levels = effect.graph.levels(job_id, effect.attempt, restore=effect.restored, **settings)
-        payloads = pack(levels, server.address, heartbeat_ms, place.directory)
+        payloads = pack(levels, server.address, heartbeat_ms, place.directory, get(options.SPARK_TRANSPORT))
         return [deploy(spark, effect.graph.name, effect.graph.widths, payloads)]
 
     return start

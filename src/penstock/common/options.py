@@ -14,6 +14,7 @@ from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.spark_transport import SparkTransport
 
 _key = ConfigOptions.key
 
@@ -235,6 +236,16 @@ SHOW_SPARK_STACK = (
     .boolean_type()
     .default_value(False)
     .with_description("Whether the error of a failed job includes Spark's stack trace below the user's traceback.")
+)
+
+SPARK_TRANSPORT = (
+    _key("penstock.spark.transport")
+    .enum_type(SparkTransport)
+    .default_value(SparkTransport.PIPES)
+    .with_description(
+        "pipes: tasks read and write the pipes of their workers themselves. "
+        "iterators: PySpark does it for them, slower, by its public interface."
+    )
 )
 
 ALL_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = tuple(

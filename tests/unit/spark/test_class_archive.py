@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import os
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,3 +57,49 @@ def test_the_one_who_makes_it_asks_the_jvm_for_it(tmp_path: Path, at_exit: list)
     environ = {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "/tmp/new.jsa"}
     assert "-XX:ArchiveClassesAtExit=/tmp/new.jsa" in class_archive.java_options(JAVA, environ)
     assert not at_exit
+
+
+@pytest.fixture
+def builders(tmp_path: Path, at_exit: list, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
+    """The programs that were started to build an archive."""
+    started: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    yield started
+
+
+def end_of_a_program(tmp_path: Path, at_exit: list) -> Path:
+    """Ask for the options, then exit; the path of the archive."""
+    class_archive.java_options(JAVA, {"XDG_CACHE_HOME": str(tmp_path)})
+    end, archive = at_exit[-1]
+    end(archive)
+    return archive
+
+
+def test_it_is_built_in_a_process_of_its_own(tmp_path: Path, at_exit: list, builders: list) -> None:
+    """The first program would end a minute late."""
+    archive = end_of_a_program(tmp_path, at_exit)
+    ((*_, module, argument),) = builders
+    assert (module, argument) == ("penstock.spark.driver.class_archive_builder", str(archive))
+
+
+def test_only_one_program_builds_it(tmp_path: Path, at_exit: list, builders: list) -> None:
+    """Ten programs that end at once would start ten JVMs."""
+    for _ in range(3):
+        end_of_a_program(tmp_path, at_exit)
+    assert len(builders) == 1
+
+
+def test_a_build_that_has_died_is_done_again(tmp_path: Path, at_exit: list, builders: list) -> None:
+    """After one interrupted build each start would be slow, for good."""
+    archive = end_of_a_program(tmp_path, at_exit)
+    long_ago = time.time() - 3_600
+    os.utime(archive.with_suffix(".lock"), (long_ago, long_ago))
+    end_of_a_program(tmp_path, at_exit)
+    assert len(builders) == 2
+
+
+def test_a_cache_that_can_not_be_written_is_no_failure(tmp_path: Path, at_exit: list, builders: list) -> None:
+    """A program that has done its work would end with a traceback."""
+    (tmp_path / "penstock").write_text("a file in the place of the directory")
+    end_of_a_program(tmp_path, at_exit)
+    assert builders == []

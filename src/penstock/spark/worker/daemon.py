@@ -1,7 +1,7 @@
-"""Spark's daemon for Python workers, with what every worker needs imported before the first fork.
+"""Spark's daemon for Python workers, which imports the modules that all workers need before it forks the first.
 
-Each task has a worker process of its own. Without this each of them imports pyarrow, pandas and penstock anew: most of
-a second of CPU for each, all at once on the same cores, while the first record waits.
+Each task has a worker process of its own. Without this daemon each of them would import pyarrow, pandas and penstock:
+most of a second of CPU for each, all at once on the same cores, while the first record waits.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import gc
 import importlib
 
-_NEEDED = (
+from penstock.spark.internals.daemon import serve
+
+IMPORTED_BEFORE_FORK = (
     "pandas",
     "pyarrow.ipc",
     "pyspark.sql.pandas.serializers",
@@ -26,15 +28,14 @@ _NEEDED = (
 
 
 def main() -> None:
-    """Import, then be Spark's daemon."""
-    from pyspark.daemon import manager
-
-    for name in _NEEDED:
+    """Import the modules, then serve as Spark's daemon until the executor ends."""
+    for name in IMPORTED_BEFORE_FORK:
         importlib.import_module(name)
-    # What is there now lives as long as the process: workers need not look through it, nor copy its pages.
+    # All objects that exist now live as long as the process. Frozen, they are not traversed by the collector in a
+    # worker, which would write to their headers and so copy memory that workers share.
     gc.collect()
     gc.freeze()
-    manager()
+    serve()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Garbage collection in workers: at moments of our choosing, not in the middle of unpickling a chunk.
+"""Garbage collection in workers: between steps of the slot, not in the middle of unpickling a chunk.
 
-Python's collector runs each time so many containers were made, and unpickling makes little else: a third of its time
-and more goes there. Here it is off. Young objects are looked through once a second, which is cheap, since what died by
-reference counting is gone already; all objects only when nothing has arrived for a moment.
+Python's collector runs after a number of containers were created, and unpickling creates little else: a third of its
+time and more goes into collections. So automatic collection is off. Young objects are collected once a second, which is
+cheap, since reference counting has freed most of them already; all objects are collected only when no input has arrived
+for a moment.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _IDLE_NS = 50_000_000
 
 
 class GarbageCollection:
-    """Owned by the main thread of a worker, which tells it how the time goes."""
+    """Belongs to the main thread of a worker, which reports each wait for input. Times are monotonic nanoseconds."""
 
     def __init__(self, now_ns: int) -> None:
         gc.disable()
@@ -23,7 +24,8 @@ class GarbageCollection:
         self._full_at = now_ns + _FULL_NS
 
     def waited(self, now_ns: int, idle_ns: int) -> None:
-        """The slot waited for input for `idle_ns`: collect if it is time."""
+        """The slot has waited `idle_ns` for input: collect if a collection is due."""
+        # A full collection takes time in proportion to all state of the slot: only when no record is held up by it.
         if idle_ns >= _IDLE_NS and now_ns >= self._full_at:
             gc.collect()
             self._full_at = now_ns + _FULL_NS

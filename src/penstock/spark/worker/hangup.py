@@ -1,9 +1,9 @@
-"""Noticing in a task that Spark has given it up.
+"""Detecting in a worker that Spark has ended its task.
 
-A Spark job that is cancelled, or a query that is stopped, closes its end of the worker's sockets and does nothing else:
-a worker that computes would go on until it next writes, for ever if it loops. A thread watches the sockets that were
-there when the task began, before a user's function could open any of its own. Whoever has not left some seconds later
-is killed: there is nobody left to work for.
+When a Spark job is cancelled or a query is stopped, Spark closes its end of the worker's sockets and does nothing else.
+A worker that computes would go on until it writes the next time, and without end if it loops. So a thread watches the
+sockets that existed when the task started, before a user's function could open any of its own. A process that still
+runs some seconds after its sockets were closed is killed: nothing can receive its output any more.
 """
 
 from __future__ import annotations
@@ -19,26 +19,28 @@ from collections.abc import Callable
 _CHECK_MS = 500
 _HUNG_UP = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 _FDS_MAX = 256
-_LAST_SECONDS = 5.0
+_GRACE_SECONDS = 5.0
 
 
-def watch_for_hangup(on_hangup: Callable[[], None]) -> None:
+def watch_for_hangup(on_hangup: Callable[[], None], grace_seconds: float = _GRACE_SECONDS) -> None:
     """Call `on_hangup` once, from a thread, when the other end of one of this process's sockets is closed.
 
-    A process that is still there 5 seconds after that is killed.
+    A process that still runs `grace_seconds` after that is killed with SIGKILL.
     """
     watched = [fd for fd in range(3, _FDS_MAX) if _is_socket(fd)]
-    threading.Thread(target=_watch, args=(watched, on_hangup), name="penstock-hangup", daemon=True).start()
+    arguments = (watched, on_hangup, grace_seconds)
+    threading.Thread(target=_watch, args=arguments, name="penstock-hangup", daemon=True).start()
 
 
-def _watch(watched: list[int], on_hangup: Callable[[], None]) -> None:
+def _watch(watched: list[int], on_hangup: Callable[[], None], grace_seconds: float) -> None:
     poll = select.poll()
     for fd in watched:
         poll.register(fd, getattr(select, "POLLRDHUP", 0))
     while True:
+        # With a timeout: a descriptor that this process closes in the meantime wakes no poll that waits already.
         if any(event & _HUNG_UP for _, event in poll.poll(_CHECK_MS)):
             on_hangup()
-            time.sleep(_LAST_SECONDS)
+            time.sleep(grace_seconds)
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -1,7 +1,7 @@
-"""Interrupting a user's function when the job is cancelled, as Flink interrupts a task's thread.
+"""Interrupting a user's function when the job is cancelled, as Flink interrupts the thread of a task.
 
-A function may sleep, wait for a socket, or loop. A signal to the process's main thread wakes it from system calls too,
-and its handler raises there, but only while a step of the slot is under way: Spark's own code is never interrupted.
+A function may sleep, wait for a socket, or loop. A signal to the process runs its handler in the main thread, also out
+of a system call, and the handler raises there: but only while a step of the slot runs, never in the code of PySpark.
 """
 
 from __future__ import annotations
@@ -18,19 +18,24 @@ _AGAIN_SECONDS = 1.0
 
 
 class Interrupted(BaseException):
-    """Raised inside a user's function. Not an Exception: a function that catches all of those must not swallow it."""
+    """Raised inside a user's function. No Exception, so that a function that catches all of these does not catch it."""
 
 
 class Interrupt:
-    """Owned by the main thread of a worker; `soon` may be called by another."""
+    """Belongs to the main thread of a worker, which must create it; `soon` may be called by any thread.
 
-    def __init__(self) -> None:
+    A step gets `grace_seconds` to end by itself; what goes on after an interrupt is interrupted each `again_seconds`.
+    """
+
+    def __init__(self, grace_seconds: float = _GRACE_SECONDS, again_seconds: float = _AGAIN_SECONDS) -> None:
         self._allowed = False
+        self._grace_seconds = grace_seconds
+        self._again_seconds = again_seconds
         signal.signal(signal.SIGUSR1, self._handle)
 
     @contextlib.contextmanager
     def allowed(self) -> Iterator[None]:
-        """The code inside may be interrupted."""
+        """The code inside may be interrupted: `Interrupted` is raised in it at most once."""
         self._allowed = True
         try:
             yield
@@ -38,19 +43,21 @@ class Interrupt:
             self._allowed = False
 
     def soon(self) -> None:
-        """Interrupt what is running now, unless it ends within a moment; again and again if it goes on."""
-        timer = threading.Timer(_GRACE_SECONDS, self._raise_in_main_thread)
+        """Interrupt the code that is allowed to be, unless it ends soon; again and again until it does."""
+        timer = threading.Timer(self._grace_seconds, self._raise_in_main_thread)
         timer.daemon = True
         timer.start()
 
     def _raise_in_main_thread(self) -> None:
+        # Again, as the function may have caught the exception, or be in another step by now.
         if self._allowed:
             os.kill(os.getpid(), signal.SIGUSR1)
-            timer = threading.Timer(_AGAIN_SECONDS, self._raise_in_main_thread)
+            timer = threading.Timer(self._again_seconds, self._raise_in_main_thread)
             timer.daemon = True
             timer.start()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        # The signal may arrive after the step has ended: then there is nothing to interrupt.
         if self._allowed:
             self._allowed = False
             raise Interrupted

@@ -1,7 +1,8 @@
-"""The host of a slot in pipelined mode: a generator inside `mapInArrow` that lives as long as the job.
+"""The host of a slot in pipelined mode: a generator inside `mapInArrow` that runs as long as the job.
 
-It must not return before Spark ends the query: Spark's task would wait for its input for ever. So a slot that is
-closed, or has failed, goes on discarding its input, which also frees whoever is blocked writing to it.
+It must not return before Spark ends the query: Spark's task would wait for the end of its input, which never comes. So
+a slot that is closed, or has failed, goes on reading and discards its input; this also releases the slots of the level
+before, which may be blocked writing to it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
 
 import msgspec
 import pyarrow as pa
 
 from penstock.checkpoint.storage import DirectoryStorage
+from penstock.common.spark_transport import SparkTransport
 from penstock.rpc.client import ControlClient
 from penstock.rpc.failures import describe
 from penstock.rpc.messages import (
@@ -33,44 +34,55 @@ from penstock.runtime.network.buffer import PUSH
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, ControlEffect, WriteSnapshot
 from penstock.runtime.task.slot import Slot
+from penstock.spark.internals.worker_streams import WorkerStreams
 from penstock.spark.payload import Payload, unpack
-from penstock.spark.rows import buffers_of, to_batch
+from penstock.spark.rows import buffers_of
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt, Interrupted
-from penstock.spark.worker.pipes import Inbox, Outgoing, OwnPipes
+from penstock.spark.worker.iterators import IteratorTransport
+from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
+from penstock.spark.worker.transport import Transport
 
 _SWITCH_SECONDS = 0.0005
 
 
 def pipelined_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of a stage."""
-    own_pipes = OwnPipes()
+    """The function of a stage, for `mapInArrow`: it hosts the slot of its partition, over the payload's transport."""
+    streams = WorkerStreams() if payload.transport is SparkTransport.PIPES else None
 
-    def stage(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
-        yield from SlotHost(payload, context.partitionId(), *own_pipes.of_worker()).run()
+        transport: Transport
+        if streams is not None and streams.claimed:
+            transport = PipeTransport(*streams.take())
+        else:
+            transport = IteratorTransport(batches)
+        yield from SlotHost(payload, context.partitionId(), transport).run()
 
     return stage
 
 
 class SlotHost:
-    """Drives one slot: rows and control messages in, rows out, in the thread that Spark's worker runs."""
+    """Drives one slot in the main thread of its worker: rows and control messages in, rows out.
 
-    def __init__(self, payload: Payload, index: int, incoming: BinaryIO, outgoing: BinaryIO) -> None:
-        # The control thread has to get the interpreter soon, or messages wait for Python's 5 ms while a task computes.
+    Each turn of the loop handles what the control thread has received, lets the slot do one step, writes the rows that
+    have become due, and reads one batch if the slot has nothing else to do.
+    """
+
+    def __init__(self, payload: Payload, index: int, transport: Transport) -> None:
+        # A thread that computes gives way after this time. With Python's 5 ms, control messages would wait that long.
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._level = unpack(payload)
         self._index = index
-        self._inbox = Inbox(incoming)
-        self._outgoing = Outgoing(outgoing)
+        self._transport = transport
         self._slot: Slot | None = None
         timeouts_ms = [vertex.buffer_timeout_ms for vertex in self._level.vertices]
         self._pushes = Pushes(at_once=min(timeouts_ms, default=0) * 1_000_000 > PUSH_NS)
@@ -81,35 +93,30 @@ class SlotHost:
         watch_for_hangup(self._interrupt.soon)
         assert payload.control is not None and payload.checkpoints is not None
         self._storage = DirectoryStorage(payload.checkpoints)
-        self._snapshots = SnapshotThread(self._storage, self._inbox.ring)
+        self._snapshots = SnapshotThread(self._storage, self._transport.ring)
         self._client = ControlClient(payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms)
 
     def run(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the stage, for as long as the query lives."""
+        """Run until Spark ends the query, then end the process. What is yielded, PySpark writes."""
         self._guarded(self._open)
-        began = False
-        while not self._inbox.ended:
+        while not self._transport.ended:
             busy = self._guarded(self._work)
             rows = self._slot.outbox.take() if self._slot is not None else []
             now_ns = time.monotonic_ns()
             rows.extend((target, PUSH) for target in self._pushes.due(rows, now_ns, bool(busy)))
             if rows and not self._discarding:
                 self._waiting = ("back_pressured_ns", now_ns)
-                if began:
-                    try:
-                        self._outgoing.write(rows)
-                    except OSError:
-                        break
-                else:
-                    yield to_batch(rows)
-                    self._outgoing.begun()
-                    began = True
+                try:
+                    yield from self._transport.write(rows)
+                except (OSError, GeneratorExit):
+                    # Spark has ended the query: the pipe is closed, or PySpark has failed to write what was yielded.
+                    break
                 self._account()
             self._take_input(busy=bool(busy))
         self._leave()
 
     def _leave(self) -> None:
-        """Spark has ended the query. Whatever this process still wrote would meet a closed pipe and a traceback."""
+        """End this process: the query is over, and PySpark would fail to write to its closed pipe, with a traceback."""
         if self._slot is not None and not self._slot.finished:
             self._guarded(self._abandon)
         self._client.close()
@@ -123,7 +130,6 @@ class SlotHost:
         return False
 
     def _open(self) -> bool:
-        # Imported modules may look for their own settings: from here on, this is the job's process.
         stores = None
         if self._level.stored_state is not None:
             from penstock.spark.worker.rocksdb import rocksdb_stores
@@ -141,7 +147,7 @@ class SlotHost:
         return False
 
     def _work(self) -> bool:
-        """Control messages, then one step. True: there is more to do now."""
+        """Handle control messages, then do one step. Returns whether the slot has more work now."""
         while self._client.received:
             self._handle(self._client.received.popleft())
         if self._discarding or self._slot is None:
@@ -155,7 +161,7 @@ class SlotHost:
 
     def _on_message(self, message: FromJobMaster) -> None:
         """The control thread's: wake the slot, and take it out of a user's function that does not return."""
-        self._inbox.ring()
+        self._transport.ring()
         if isinstance(message, ToTask) and isinstance(message.event, Cancel):
             self._interrupt.soon()
 
@@ -194,13 +200,13 @@ class SlotHost:
         return FromSlot(self._level.attempt, self._level.level, self._index, report)
 
     def _take_input(self, busy: bool) -> None:
-        """One batch, if there is one; while there is work to do, none is asked for."""
+        """Read one batch, and wait for it no longer than until the next timer or push; not at all while `busy`."""
         before = time.monotonic_ns()
         if busy or self._client.received:
             self._garbage.waited(before, 0)
             return
         self._waiting = ("idle_ns", before)
-        batch = self._inbox.get(self._timeout_ns(before))
+        batch = self._transport.read(self._timeout_ns(before))
         self._account()
         after = time.monotonic_ns()
         self._garbage.waited(after, after - before)
@@ -227,7 +233,7 @@ class SlotHost:
         return max(min(times), 0) if times else None
 
     def _guarded(self, do: Callable[[], bool]) -> bool:
-        """Run a part of the slot's work; if it fails, tell the JobManager and close what is open."""
+        """Run a part of the slot's work. If it fails, report that to the driver and close the tasks."""
         try:
             return do()
         except Interrupted:
@@ -237,7 +243,7 @@ class SlotHost:
             self._discarding = True
             self._report(SlotFailed(kind, text))
             if self._slot is not None:
-                # The first failure is the one to tell.
+                # The first failure is the one that is reported.
                 with contextlib.suppress(Exception):
                     self._slot.handle_all(Cancel())
             return False
@@ -256,7 +262,7 @@ class SlotHost:
         return Heartbeat(reports)
 
     def _account(self) -> None:
-        """The wait is over: count it, as idle or back-pressured time of each task of the slot."""
+        """A wait is over: count it as idle or back-pressured time of each task of the slot."""
         assert self._waiting is not None
         (what, since_ns), self._waiting = self._waiting, None
         ns = time.monotonic_ns() - since_ns

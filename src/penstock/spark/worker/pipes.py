@@ -1,9 +1,10 @@
-"""The pipes between a Python worker and the JVM beside it, in the hands of the slot's own thread.
+"""The transport over a worker's pipes, which the slot's thread reads and writes itself.
 
 PySpark reads a worker's input on a thread, hands batches over by a queue, and writes each batch in a dozen small system
-calls. For a row a few hundred bytes long that costs more than all that is done with it. A stage of ours goes on for as
-long as the job does, so it takes the two pipes over: it polls the one for input, and writes Arrow messages into the
-other, one call each. What goes over the pipes is what PySpark would read and write: Arrow's stream format.
+calls. For a row of a few hundred bytes that costs more than all that is done with it. A stage of a pipelined job runs
+as long as the job, so it takes over both pipes: it polls the one for input, and writes Arrow messages into the other,
+one system call each. What goes over the pipes is what PySpark would read and write: Arrow's stream format.
+docs/decisions/0006-own-pipes.md has the reasons and the figures.
 """
 
 from __future__ import annotations
@@ -12,42 +13,51 @@ import contextlib
 import os
 import select
 import socket
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from penstock.spark.rows import to_message
+from penstock.spark.rows import to_batch, to_message
 
 _READ_BYTES = 1 << 16
 _SEND_BYTES = 1 << 15
+# All that a pipe can hold on Linux: any number of rings is heard as one.
+_BELL_BYTES = 1 << 16
 
 
-class OwnPipes:
-    """Part of a stage's function: unpickled in a worker, it keeps PySpark from starting its reading thread."""
+class PipeTransport:
+    """A `Transport` over the two ends of a worker's socket, which nothing else reads or writes.
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, ()
+    The first batch is yielded, so that PySpark begins the stream and writes its schema; all others are written here.
+    """
 
-    def of_worker(self) -> tuple[BinaryIO, BinaryIO]:
-        """Input and output of the worker in which this is called, found in PySpark's frame that calls the stage."""
-        frame = sys._getframe()
-        while frame.f_back is not None:
-            frame = frame.f_back
-            if frame.f_code.co_name == "process" and frame.f_globals.get("__name__") == "pyspark.worker":
-                return frame.f_locals["input_data_stream"], frame.f_locals["outfile"]
-        raise AssertionError("not called by a PySpark worker, or by another version than the one that penstock needs")
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+        self._inbox = Inbox(incoming)
+        self._outgoing = Outgoing(outgoing)
+        self._begun = False
 
+    @property
+    def ended(self) -> bool:
+        return self._inbox.ended
 
-def _unpickled() -> OwnPipes:
-    # PySpark looks at this after it has loaded the function and before it reads any input.
-    os.environ["SPARK_PIPELINED_UDF"] = "0"
-    return OwnPipes()
+    def read(self, timeout_ns: int | None) -> pa.RecordBatch | None:
+        return self._inbox.get(timeout_ns)
+
+    def write(self, rows: Sequence[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+        if self._begun:
+            self._outgoing.write(rows)
+            return
+        yield to_batch(rows)
+        self._outgoing.begun()
+        self._begun = True
+
+    def ring(self) -> None:
+        self._inbox.ring()
 
 
 class Inbox:
-    """Batches as they come, and a bell: `get` returns None when only the bell rang, or nothing came in time."""
+    """Batches as they arrive, and a bell: `get` returns None when only the bell rang, or nothing came in time."""
 
     def __init__(self, pipe: BinaryIO) -> None:
         self._stream = _Stream(pipe)
@@ -61,13 +71,14 @@ class Inbox:
         self.ended = False
 
     def get(self, timeout_ns: int | None) -> pa.RecordBatch | None:
-        """The next batch; waits for it at most `timeout_ns`, for ever if None, not at all if 0."""
+        """The next batch; waits for it at most `timeout_ns`, without limit if None, not at all if 0 or less."""
+        # Bytes that were read along with the batch before are not in the pipe any more: poll would not report them.
         if not self._stream.ahead:
-            # Rounded up: a wait that ends too early is a turn of the loop for nothing.
+            # Rounded up: a wait that ends too early costs one more turn of the host's loop.
             ready = dict(self._poll.poll(None if timeout_ns is None else max(0, -(-timeout_ns // 1_000_000))))
             if ready.pop(self._bell, None) is not None:
                 with contextlib.suppress(BlockingIOError):
-                    os.read(self._bell, 1024)
+                    os.read(self._bell, _BELL_BYTES)
             if not ready:
                 return None
         return self._next()
@@ -78,18 +89,22 @@ class Inbox:
                 self._batches = iter(pa.ipc.open_stream(self._stream))
             return next(self._batches)
         except (StopIteration, OSError, pa.ArrowInvalid):
-            # When Spark ends a query it closes the pipe in the middle of a row. Input that is lost is told by Spark.
+            # When Spark ends a query it closes the pipe, possibly in the middle of a row. If input is lost for another
+            # reason, Spark fails the query and says why.
             self.ended = True
             return None
 
     def ring(self) -> None:
-        """Wake up whoever waits in `get`, from any thread."""
-        with contextlib.suppress(BlockingIOError):  # full: then it has enough to wake up for
+        """Make `get` return; may be called by any thread."""
+        with contextlib.suppress(BlockingIOError):  # the pipe is full of rings: one is enough
             os.write(self._ringer, b"\0")
 
 
 class _Stream:
-    """What pyarrow reads from: as much as there is in one system call, and knowing whether more has been read."""
+    """The file that pyarrow reads from: one system call takes what there is, and `ahead` tells what is left of it.
+
+    `read1` of the pipe's BufferedReader would not do alone: whether it holds bytes can't be asked.
+    """
 
     closed = False
 
@@ -104,7 +119,7 @@ class _Stream:
         return self._at < len(self._chunk)
 
     def read(self, count: int) -> bytes:
-        """Exactly so many bytes, fewer at the end only."""
+        """Exactly `count` bytes; fewer only at the end."""
         at, chunk = self._at, self._chunk
         if at + count <= len(chunk):
             self._at = at + count
@@ -113,6 +128,7 @@ class _Stream:
         missing = count - len(parts[0])
         self._chunk, self._at = b"", 0
         while missing:
+            # Little ahead (64 KiB): what is taken out of the pipe no longer holds back its sender.
             chunk = self._read(max(missing, _READ_BYTES))
             if not chunk:
                 break
@@ -132,14 +148,15 @@ class Outgoing:
         self._write = pipe.raw.write  # type: ignore[attr-defined]
 
     def begun(self) -> None:
-        """PySpark has written the first batch."""
+        """PySpark has written the first batch: from now on this object is the only writer."""
         self._pipe.flush()
-        # What lies in the socket is no longer held back by anybody: as little as lets a buffer through in one go.
+        # No back pressure acts on what is in the socket's buffer: no more than lets one buffer through at once.
         with socket.socket(fileno=os.dup(self._pipe.fileno())) as pipe:
             pipe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
 
     def write(self, rows: Sequence[tuple[int, bytes]]) -> None:
         """Write rows; blocks while the reader has no room. Raises OSError when there is no reader any more."""
+        # The raw pipe, past PySpark's buffer of `spark.buffer.size` bytes, which would cut a message into many calls.
         message = to_message(rows)
         written = self._write(message)
         while written < len(message):

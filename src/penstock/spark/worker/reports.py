@@ -1,4 +1,4 @@
-"""Counters of a slot's tasks, as reports."""
+"""The counters of a slot's tasks, in the form in which they travel to the driver."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from penstock.runtime.task.slot import Slot
 
 
 def reports_of(slot: Slot) -> list[TaskReport]:
-    """The present counters of all tasks. May be called by another thread: it reads numbers, nothing more."""
+    """The present counters of all tasks of a slot.
+
+    May be called by another thread while the slot works: each number is read once, so a report may mix two moments.
+    """
     reports = []
     for vertex, task in slot.tasks.items():
         c = task.counters

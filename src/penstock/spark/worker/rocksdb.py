@@ -1,7 +1,7 @@
-"""RocksDB as the key-value store of tasks, through rocksdict. Each operator's subtask has a database of its own.
+"""RocksDB as the key-value store of tasks, through rocksdict. Each subtask of an operator has a database of its own.
 
-A database is a place to work in, not to keep things: what is to last is in snapshots. So it writes no log, and its
-directory goes when the operator is closed, or with the next job on this machine if the worker was killed.
+A database holds working state only; durable state is in snapshots. So it writes no log, and its directory is removed
+when the operator is closed, or by the next job on this machine if the worker was killed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ _BUFFERS = 2
 
 
 class RocksView:
-    """A database at one moment. Iterators keep to the moment in which they were made; rocksdict's snapshots do not."""
+    """A database as of one moment.
+
+    It is made of iterators, which read the database as of their creation: the snapshots of rocksdict do not.
+    """
 
     def __init__(self, database: Rdict) -> None:
         self._looking_up = database.iter()
         self._walking = database.iter()
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """The value of a key; None if there is none."""
         position = self._looking_up
         position.seek(key)
         if not position.valid() or position.key() != key:
@@ -44,7 +47,7 @@ class RocksView:
         return value
 
     def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose keys begin so, by key. One walk at a time."""
+        """All entries whose keys begin with `prefix`, sorted by key. Only one such iteration at a time."""
         position = self._walking
         position.seek(prefix)
         while position.valid():
@@ -57,18 +60,18 @@ class RocksView:
 
 
 class RocksFiles:
-    """A RocksDB checkpoint: its tables' files are hard links, which stay whatever the database does with its own."""
+    """A RocksDB checkpoint: hard links to the files of its tables, which stay when the database compacts its own."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self.sizes = {file.name: file.stat().st_size for file in sorted(self._path.iterdir())}
 
     def is_lasting(self, name: str) -> bool:
-        """Only files of tables are: RocksDB never writes to them again, and gives no other the same number."""
+        """Whether a file never changes: those of tables. RocksDB does not write to them again or reuse their names."""
         return name.endswith(".sst")
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """A part of a file."""
+        """`length` bytes of a file, from `offset`."""
         with (self._path / name).open("rb") as file:
             file.seek(offset)
             return file.read(length)
@@ -81,7 +84,7 @@ class RocksFiles:
 class RocksStore:
     """A database in a temporary directory below `directory`; `memory_bytes` for its buffers and its cache.
 
-    `files`: what it begins with, if anything.
+    `files`: the content that it starts with, by name of the file; empty for an empty database.
     """
 
     def __init__(self, directory: str, memory_bytes: int, files: Mapping[str, Iterable[bytes]]) -> None:
@@ -108,12 +111,12 @@ class RocksStore:
         self._without_log.disable_wal = True  # type: ignore[method-assign,assignment]
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """The value of a key; None if there is none."""
         value: bytes | None = self._database.get(key)
         return value
 
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Store values; None removes a key."""
+        """Store values; a value of None removes its key."""
         batch = WriteBatch(raw_mode=True)
         for key, value in entries:
             if value is None:
@@ -127,30 +130,30 @@ class RocksStore:
             self._database.write(batch, self._without_log)
 
     def view(self) -> RocksView:
-        """The database as it is now."""
+        """The database as of now."""
         return RocksView(self._database)
 
     def link(self) -> RocksFiles:
-        """Its files, after what is in memory has been written to one."""
+        """Its files, after RocksDB has flushed its write buffers. May be called by another thread than the others."""
         path = f"{self._path}-{next(self._links)}"
         with self._linking:
             Checkpoint(self._database).create_checkpoint(path)
         return RocksFiles(path)
 
     def remove_all(self, prefix: bytes) -> None:
-        """Remove all entries whose keys begin so."""
+        """Remove all entries whose keys begin with `prefix`."""
         after = (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
         self._database.delete_range(prefix, after)
 
     def close(self) -> None:
-        """Remove the database."""
+        """Close the database and remove its directory. Links that `link` has made stay."""
         with self._linking:
             self._database.close()
         shutil.rmtree(self._path, ignore_errors=True)
 
 
 def rocksdb_stores(settings: StoredState) -> Stores:
-    """Stores for the tasks of a slot."""
+    """Stores for the tasks of a slot. Removes the databases of workers of this machine that were killed."""
     directory = settings.directory or tempfile.gettempdir()
     Path(directory).mkdir(parents=True, exist_ok=True)
     _remove_orphans(Path(directory))
@@ -158,7 +161,7 @@ def rocksdb_stores(settings: StoredState) -> Stores:
 
 
 def _remove_orphans(directory: Path) -> None:
-    """StoreReader of workers that were killed."""
+    """Remove the directories whose process does not exist any more."""
     for path in directory.glob(f"{_NAME}*"):
         pid = path.name.removeprefix(_NAME).partition("-")[0]
         with contextlib.suppress(OSError):

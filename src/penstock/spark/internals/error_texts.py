@@ -1,0 +1,20 @@
+"""Texts by which Spark's exceptions are recognised: Spark has no classes for what they report."""
+
+from __future__ import annotations
+
+TOO_FEW_SLOTS = "CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT"
+"""The error condition of a query that needs more slots at once than are free."""
+
+LOST_WORKER = (
+    "Python worker exited unexpectedly",
+    "ExecutorLostFailure",
+    "EOFException",
+    # What the JVM meets if the worker dies while it reads from it, and what an executor meets if another one dies.
+    "Connection reset by peer",
+    "ClosedChannelException",
+    "Connection to streaming shuffle writer",
+)
+"""Parts of the texts of exceptions after a worker or an executor has died."""
+
+NO_PENSTOCK = "No module named 'penstock'"
+"""Python's own text, out of a worker whose Python has no penstock."""

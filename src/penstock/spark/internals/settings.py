@@ -1,0 +1,56 @@
+"""The settings of Spark that a pipelined job depends on, each with the reason.
+
+With Spark's defaults a pipelined plan runs, but a record takes seconds. Values are those that were measured to be best;
+docs/performance.md has the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+FIXED_AT_START = {
+    # The JVM hands bytes to the Python worker once this much is there; the default holds 64 KiB back.
+    "spark.buffer.size": "64",
+    # Without it Nagle's algorithm and delayed ACKs between JVM and worker add some 40 ms a hop.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # A reader thread that outlives its task would read the input of the worker's next task.
+    "spark.python.worker.reuse": "false",
+    # Flush the worker's output after each batch.
+    "spark.python.udf.pipelined.enabled": "true",
+    # How long the streaming shuffle holds a partly filled network buffer, in milliseconds.
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
+    # Bytes in flight. The defaults, 32 MiB and up, queue seconds of records before back pressure reaches a source.
+    "spark.shuffle.streaming.readerMaxMemory": "262144",
+    "spark.shuffle.streaming.writerMaxMemory": "262144",
+}
+"""Read by Spark when its JVM starts: a session that the user brings must have them."""
+
+OFF = ("spark.speculation", "spark.dynamicAllocation.enabled")
+"""Must not be on: a slot has one task at a time, and slots must not come and go by themselves."""
+
+PER_QUERY = {
+    # Python operators are not on Spark's list for real-time mode, yet they run.
+    "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
+    # One Arrow batch per row, so that no buffer waits for the next one to fill a batch.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    # Adaptive execution would change the number of partitions, which are our slots.
+    "spark.sql.adaptive.enabled": "false",
+}
+"""Set before each pipelined query is started."""
+
+PER_BATCH_JOB = {
+    # Latency does not count in batched mode, the cost per batch does.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""Set before each batched job is started."""
+
+
+def missing_settings(get: Callable[[str, str], str]) -> dict[str, str]:
+    """The settings fixed at start that a session lacks, with the values they should have.
+
+    `get(key, default)` looks a setting up, as `SparkConf.get` does.
+    """
+    missing = {key: value for key, value in FIXED_AT_START.items() if get(key, "").lower() != value}
+    missing.update({key: "false" for key in OFF if get(key, "false").lower() != "false"})
+    return missing

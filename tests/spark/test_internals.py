@@ -1,0 +1,122 @@
+"""What penstock assumes of Spark, asked of a running JVM. All tests share the session of the others."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any
+
+import pytest
+from tests.spark.jobs import wait_until
+
+from penstock.common import Configuration
+from penstock.spark.driver.pipelined_query import start_query
+from penstock.spark.driver.session import session_for
+from penstock.spark.failures import from_spark
+from penstock.spark.internals.jvm import is_alive, java_stack_of
+from penstock.spark.internals.memory_stream import empty_stream
+from penstock.spark.internals.settings import FIXED_AT_START, OFF, PER_BATCH_JOB, PER_QUERY
+from penstock.spark.rows import ROW_TYPE, to_batch
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def spark() -> Any:
+    return session_for(4, True, Configuration(), None)
+
+
+def test_assumption_settings(spark: Any) -> None:
+    """A setting that Spark does not know does nothing: a record would take seconds, and nothing would say why."""
+    jvm = spark._jvm
+    # Settings of SQL are registered when the class that holds them is loaded; the session has done that.
+    known = jvm.org.apache.spark.internal.config.ConfigEntry
+    sql = jvm.org.apache.spark.sql.internal.SQLConf
+    names = [*FIXED_AT_START, *OFF, *PER_QUERY, *PER_BATCH_JOB, "spark.python.daemon.module"]
+    unknown = [name for name in names if known.findEntry(name) is None and not sql.containsConfigKey(name)]
+    assert not unknown
+
+
+def test_assumption_daemon(spark: Any) -> None:
+    """Each worker would import penstock, pandas and pyarrow itself: a second of CPU each, while a record waits."""
+
+    def origin(batches: Any) -> Any:
+        for _ in batches:
+            main = sys.modules["__main__"].__spec__
+            # What the daemon has imported was frozen before the fork.
+            yield to_batch([(gc.get_freeze_count(), main.name.encode() if main else b"")])
+
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(origin, ROW_TYPE).collect()
+    assert bytes(row.buffer).decode() == "penstock.spark.worker.daemon"
+    assert row.target > 10_000
+
+
+def test_assumption_memory_stream(spark: Any) -> None:
+    """There would be nothing under the plan that keeps the tasks of sources running."""
+    stream = empty_stream(spark, 3)
+    assert stream.isStreaming
+    assert stream.columns == ["value"]
+
+
+def test_assumption_real_time_batch(spark: Any, tmp_path: Any) -> None:
+    """Stages would run one after the other: the second one would never see a record of a job that does not end."""
+    marker = tmp_path / "arrived"
+
+    def send(batches: Any) -> Any:
+        yield to_batch([(0, b"1"), (0, b"")])
+        yield from batches
+
+    def receive(batches: Any) -> Any:
+        for _ in batches:
+            marker.touch()
+            yield from ()
+
+    query = start_query(spark, (1, 1), [send, receive])
+    try:
+        wait_until(lambda: marker.exists() or not query.is_active, "no row has come to the second stage", 60)
+        assert query.failure() is None
+        assert marker.exists()
+        assert query.is_active, "the batch has not ended"
+    finally:
+        query.stop()
+    assert not query.is_active
+
+
+def test_assumption_text_of_a_lost_worker(spark: Any) -> None:
+    """The user would read Spark's stack instead of the sentence that a worker was killed."""
+
+    def die(batches: Any) -> Any:
+        import os
+        import signal
+
+        yield to_batch([(0, b"")])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    query = start_query(spark, (1,), [die])
+    try:
+        wait_until(lambda: not query.is_active, "the query outlives its worker", 60)
+        failure = query.failure()
+        assert failure is not None
+        assert type(from_spark(failure, show_stack=False)).__name__ == "TaskLostError"
+    finally:
+        query.stop()
+
+
+def test_assumption_stack_of_exception(spark: Any) -> None:
+    """`penstock.errors.show-spark-stack` would show nothing of Spark."""
+    with pytest.raises(Exception) as caught:
+        spark.sql("select no_such_column").collect()
+    assert "\tat org.apache.spark." in java_stack_of(caught.value)
+    assert java_stack_of(ValueError("plain")) == "plain"
+
+
+def test_assumption_gateway(spark: Any) -> None:
+    """No archive of Spark's classes would be made, and each start would take a third longer."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    assert gateway is not None
+    assert is_alive(spark)
+    assert callable(gateway.shutdown)
+    assert gateway.proc.poll() is None
+    assert not gateway.proc.stdin.closed

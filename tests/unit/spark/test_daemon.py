@@ -1,0 +1,36 @@
+"""The daemon from which workers are forked: it has imported what they need, and nothing that would hurt them."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from penstock.spark.worker.daemon import IMPORTED_BEFORE_FORK
+
+PROGRAM = """
+import gc, sys, threading
+import pyspark.daemon
+from penstock.spark.worker import daemon
+
+def manager():
+    missing = [name for name in daemon.IMPORTED_BEFORE_FORK if name not in sys.modules]
+    print(missing, gc.get_freeze_count() > 10_000, [t.name for t in threading.enumerate()])
+
+pyspark.daemon.manager = manager
+daemon.main()
+"""
+
+
+@pytest.mark.parametrize("name", IMPORTED_BEFORE_FORK)
+def test_what_it_imports_exists(name) -> None:
+    """No worker would start after a module was renamed."""
+    importlib.import_module(name)
+
+
+def test_it_imports_then_serves() -> None:
+    """Each worker would import for itself; a thread that runs at a fork would leave its locks locked in the child."""
+    result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert result.stdout == "[] True ['MainThread']\n"

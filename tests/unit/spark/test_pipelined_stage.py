@@ -1,0 +1,187 @@
+"""The host of a slot over a transport of the test's own, in a process that ends with the query, as a worker does."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+import cloudpickle, zmq
+from penstock.common import WatermarkStrategy
+from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from penstock.plan.job_graph import JobGraph
+from penstock.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.rpc.server import ControlServer
+from penstock.plan.static_splits import assign_statically
+from penstock.runtime.task.environment import Environment
+from penstock.runtime.task.events import AssignSplits, NoMoreSplits
+from penstock.runtime.task.opaque import Opaque
+from penstock.runtime.task.slot import Slot
+from penstock.spark.payload import pack, unpack
+from penstock.spark.rows import to_batch
+from penstock.spark.worker.pipelined_stage import SlotHost
+
+FOLDER = Path(sys.argv[1])
+FAIL_ON = None
+
+
+class Noted(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        if value == FAIL_ON:
+            raise ValueError(f"refuse {value}")
+        yield value
+
+    def close(self):
+        (FOLDER / "closed").touch()
+
+
+def note(number, rows):
+    with (FOLDER / "rows").open("ab") as file:
+        file.write(cloudpickle.dumps((number, list(rows))))
+
+
+class Transport:
+    '''Gives these rows, one a read, then the end; notes what is written.'''
+    ended = False
+
+    def __init__(self, rows, reads=0):
+        self.rows = rows
+        self.written = 0
+
+    def read(self, timeout_ns):
+        if self.rows:
+            return to_batch([self.rows.pop(0)])
+        if timeout_ns is not None:
+            # As a transport over which nothing comes: timers, flushes and pushes become due.
+            time.sleep(timeout_ns / 1e9)
+        else:
+            self.ended = True
+        return None
+
+    def write(self, rows):
+        self.written += 1
+        note(self.written, rows)
+        yield to_batch(rows)
+
+    def ring(self):
+        pass
+
+
+def run(transport_of=Transport, go=lambda host: [None for _ in host.run()]):
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+    source = NumberSequenceSource(0, 99)
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.key_by(lambda v: v % 7).process(Noted()).rebalance().map(str).print()
+    graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=1)), False)
+    server = ControlServer("127.0.0.1")
+    server.start(lambda identity, message: note("message", [type(message.report).__name__]), lambda: None)
+    payloads = pack(graph.levels("job-1"), server.address, 60_000, str(FOLDER))
+    level = unpack(payloads[0])
+    slot = Slot(level, 0, Environment(lambda: 0, time.monotonic_ns))
+    slot.open()
+    (vertex,) = slot.tasks
+    slot.handle(vertex, AssignSplits(Opaque(assign_statically(source, 1, 0)[0])))
+    slot.handle(vertex, NoMoreSplits())
+    while slot.step():
+        pass
+    go(SlotHost(payloads[1], 0, transport_of(slot.outbox.take())))
+    raise AssertionError("the process outlives its query")
+"""
+
+
+def run(folder: Path, text: str) -> list[tuple[Any, list[Any]]]:
+    """Run a program after the one above; what it noted. Each ends with exit code 0, as a worker whose query is over."""
+    script = folder / "host.py"
+    script.write_text(PROGRAM + textwrap.dedent(text))
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    result = subprocess.run(
+        [sys.executable, str(script), str(folder)], capture_output=True, text=True, env=environ, timeout=90
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    noted = []
+    path = folder / "rows"
+    if path.exists():
+        with path.open("rb") as file:
+            while file.peek():
+                noted.append(pickle.load(file))
+    return noted
+
+
+def buffers(noted: list[tuple[Any, list[Any]]]) -> list[bytes]:
+    return [buffer for number, rows in noted if number != "message" for _, buffer in rows]
+
+
+def values(noted: list[tuple[Any, list[Any]]]) -> list[Any]:
+    from penstock.runtime.network.buffer import decode_segments
+
+    segments = [segment for buffer in buffers(noted) if buffer for segment in decode_segments(buffer)]
+    return [value for segment in segments if isinstance(segment, tuple) for value in segment[0]]
+
+
+def test_records_go_through_and_the_last_one_is_pushed(tmp_path) -> None:
+    """Records would be lost between two stages, or the last of a burst would stay in the JVM."""
+    noted = run(tmp_path, "run()")
+    assert sorted(values(noted)) == [*range(100)]
+    assert buffers(noted)[-1] == b"", "an empty row follows the last buffer"
+    assert (tmp_path / "closed").exists(), "a query that ends closes the functions"
+
+
+@pytest.mark.parametrize("leaves", ["raise BrokenPipeError", "raise GeneratorExit"])
+def test_a_reader_that_is_gone_ends_the_process(tmp_path, leaves) -> None:
+    """A worker of a stopped query would go on, or print a traceback for each job that is cancelled."""
+    program = f"""
+    class Gone(Transport):
+        def write(self, rows):
+            {leaves}
+            yield
+
+    run(Gone)
+    """
+    assert values(run(tmp_path, program)) == []
+    assert (tmp_path / "closed").exists()
+
+
+def test_a_stage_that_pyspark_closes_ends_the_process(tmp_path) -> None:
+    """With PySpark's iterators a broken pipe shows as the end of the generator: the worker would stay."""
+    program = """
+    def go(host):
+        stage = host.run()
+        next(stage)
+        stage.close()
+
+    run(go=go)
+    """
+    run(tmp_path, program)
+    assert (tmp_path / "closed").exists()
+
+
+def test_a_slot_that_has_failed_goes_on_reading(tmp_path) -> None:
+    """The stage before it would be blocked writing, and the job could not restart."""
+    program = """
+    FAIL_ON = 50
+
+    class Counting(Transport):
+        def read(self, timeout_ns):
+            batch = super().read(timeout_ns)
+            if batch is None and self.ended:
+                note("left", [len(self.rows)])
+            return batch
+
+    run(Counting)
+    """
+    noted = run(tmp_path, program)
+    assert ("left", [0]) in noted
+    assert ("message", ["SlotFailed"]) in noted
+    assert (tmp_path / "closed").exists()

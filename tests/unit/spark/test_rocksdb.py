@@ -1,0 +1,119 @@
+"""Databases of tasks: in a directory of their own, and gone when their worker is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rocksdict")
+
+from penstock.runtime.task.vertex import StoredState
+from penstock.spark.worker.rocksdb import RocksStore, rocksdb_stores
+
+MEMORY = 8 << 20
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = RocksStore(str(tmp_path), MEMORY, {})
+    yield store
+    store.close()
+
+
+def test_values_are_stored_read_and_removed(store) -> None:
+    """State would be lost, or come back after it was cleared."""
+    store.write([(b"a", b"1"), (b"b", b"2"), (b"c", b"")])
+    assert [store.get(key) for key in (b"a", b"b", b"c", b"d")] == [b"1", b"2", b"", None]
+    store.write([(b"a", None), (b"b", b"3"), (b"missing", None)])
+    assert [store.get(key) for key in (b"a", b"b")] == [None, b"3"]
+
+
+def test_more_entries_than_a_batch_holds(store) -> None:
+    """What does not fit into the first batch would be lost."""
+    entries = [(b"k%06d" % n, b"v%d" % n) for n in range(5_001)]
+    store.write(entries)
+    assert [*store.view().items(b"k")] == entries
+
+
+def test_a_view_keeps_to_its_moment(store) -> None:
+    """A savepoint would mix state from before and behind the barrier."""
+    store.write([(b"a", b"1"), (b"b", b"2")])
+    view = store.view()
+    store.write([(b"a", b"9"), (b"b", None), (b"c", b"3")])
+    assert [view.get(key) for key in (b"a", b"b", b"c")] == [b"1", b"2", None]
+    assert [*view.items(b"")] == [(b"a", b"1"), (b"b", b"2")]
+
+
+def test_a_prefix_is_walked_and_removed_alone(store) -> None:
+    """One state of an operator would clear its neighbour."""
+    store.write([(b"\x00\x01a", b"1"), (b"\x00\x01b", b"2"), (b"\x00\x02a", b"3"), (b"\x00\x00\xff", b"0")])
+    assert [key for key, _ in store.view().items(b"\x00\x01")] == [b"\x00\x01a", b"\x00\x01b"]
+    store.remove_all(b"\x00\x01")
+    assert [*store.view().items(b"")] == [(b"\x00\x00\xff", b"0"), (b"\x00\x02a", b"3")]
+
+
+def test_linked_files_make_a_database_again(store, tmp_path) -> None:
+    """A job could not start from its checkpoint."""
+    store.write([(b"k%d" % n, b"v" * n) for n in range(100)])
+    files = store.link()
+    store.write([(b"later", b"1")])
+    assert any(files.is_lasting(name) for name in files.sizes)
+    assert not files.is_lasting("MANIFEST-000001")
+    content = {
+        name: [files.read(name, 0, size // 2), files.read(name, size // 2, size)] for name, size in files.sizes.items()
+    }
+    again = RocksStore(str(tmp_path), MEMORY, content)
+    assert len([*again.view().items(b"")]) == 100
+    assert again.get(b"later") is None
+    again.close()
+    files.release()
+
+
+def test_nothing_is_left_of_a_store_that_is_closed(tmp_path) -> None:
+    """The local disk would fill with each restart."""
+    store = RocksStore(str(tmp_path), MEMORY, {})
+    assert len([*tmp_path.iterdir()]) == 1
+    store.close()
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_files_that_can_not_be_read_leave_nothing(tmp_path) -> None:
+    """A restore that fails and is tried again would leave a copy of the state each time."""
+
+    def cut_off():
+        yield b"x" * 1000
+        raise OSError("the store is away")
+
+    with pytest.raises(OSError, match="the store is away"):
+        RocksStore(str(tmp_path), MEMORY, {"000001.sst": cut_off()})
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="whether a process lives is read from /proc")
+def test_databases_of_killed_workers_are_removed(tmp_path) -> None:
+    """After some restarts no disk would be left for the job that runs."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    orphan = tmp_path / f"penstock-rocksdb-{ended.pid}-abc"
+    others = [
+        tmp_path / f"penstock-rocksdb-{os.getpid()}-abc",
+        tmp_path / "someone-else-1-a",
+        tmp_path / "penstock-rocksdb-x",
+    ]
+    for path in (orphan, *others):
+        path.mkdir(parents=True)
+        (path / "000001.sst").write_bytes(b"x")
+    rocksdb_stores(StoredState(str(tmp_path), MEMORY, 1_000))
+    assert not orphan.exists()
+    assert all(path.exists() for path in others)
+
+
+def test_the_directory_is_made(tmp_path) -> None:
+    """A job whose `state.backend.rocksdb.localdir` is new on a worker would fail there."""
+    directory = tmp_path / "local" / "rocksdb"
+    rocksdb_stores(StoredState(str(directory), MEMORY, 1_000))
+    assert directory.is_dir()

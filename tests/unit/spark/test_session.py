@@ -1,0 +1,104 @@
+"""A session that the user brings: taken if it is suitable, else refused with what to change."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.common import Configuration
+from penstock.common.errors import ConfigurationError, NotEnoughSlotsError
+from penstock.spark.driver.session import control_host, session_for, session_is_local
+from penstock.spark.internals.settings import FIXED_AT_START
+
+
+class Conf:
+    """As SparkConf looks settings up."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self._settings = settings
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        return self._settings.get(key, default)
+
+
+def session(master: str = "local[8]", parallelism: int = 8, **settings: str) -> Any:
+    """A running session with all settings that a pipelined job needs, and these."""
+    conf = Conf({**FIXED_AT_START, **{key.replace("_", "."): value for key, value in settings.items()}})
+    context = SimpleNamespace(master=master, defaultParallelism=parallelism, getConf=lambda: conf, _jsc=object())
+    return SimpleNamespace(sparkContext=context)
+
+
+def without(key: str, value: str | None = None) -> Any:
+    settings = {name: fixed for name, fixed in FIXED_AT_START.items() if name != key}
+    found = session()
+    conf = Conf(settings if value is None else {**settings, key: value})
+    found.sparkContext.getConf = lambda: conf
+    return found
+
+
+def test_a_suitable_session_is_used() -> None:
+    """A program would start a second Spark beside the one that it has configured."""
+    given = session()
+    assert session_for(8, True, Configuration(), given) is given
+
+
+def test_another_version_of_spark_is_refused_before_anything_starts(monkeypatch) -> None:
+    """A job would fail somewhere inside Spark, or run slowly, and nothing would say why."""
+    monkeypatch.setattr("pyspark.version.__version__", "4.4.1")
+    with pytest.raises(ConfigurationError, match=r"PySpark 4\.4\.1.*pip install"):
+        session_for(2, False, Configuration(), session())
+
+
+@pytest.mark.parametrize("key", FIXED_AT_START)
+def test_each_setting_that_is_fixed_at_start_is_required(key) -> None:
+    """A record would take tens of milliseconds to seconds per exchange, and nothing would say why."""
+    with pytest.raises(ConfigurationError) as caught:
+        session_for(2, True, Configuration(), without(key))
+    lines = [line.strip() for line in str(caught.value).splitlines()[1:]]
+    assert lines == [f"{key}={FIXED_AT_START[key]}"]
+    assert "run the job in BATCH mode" in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["spark.speculation", "spark.dynamicAllocation.enabled"])
+def test_what_moves_tasks_about_is_refused(key) -> None:
+    """A slot would run twice, or its executor would be taken away while the job runs."""
+    with pytest.raises(ConfigurationError, match=f"{key}=false"):
+        session_for(2, True, Configuration(), without(key, "true"))
+
+
+def test_batched_jobs_run_in_any_session() -> None:
+    """A batch job in the user's own session would be refused for settings that it does not need."""
+    given = without("spark.buffer.size")
+    assert session_for(2, False, Configuration(), given) is given
+
+
+@pytest.mark.parametrize(
+    ("master", "parallelism", "settings", "slots"),
+    [
+        ("local[4]", 4, {}, 4),
+        ("local[4,2]", 4, {}, 4),
+        ("local-cluster[3,4,2048]", 2, {}, 12),
+        ("spark://host:7077", 6, {}, 6),
+        ("spark://host:7077", 2, {"spark_cores_max": "16"}, 16),
+        ("yarn", 20, {"spark_cores_max": "16"}, 20),
+    ],
+)
+def test_slots_are_counted_by_the_kind_of_master(master, parallelism, settings, slots) -> None:
+    """A job would wait without end for slots that do not exist, or be refused where there are enough."""
+    given = session(master, parallelism, **settings)
+    assert session_for(slots, True, Configuration(), given) is given
+    with pytest.raises(NotEnoughSlotsError) as caught:
+        session_for(slots + 1, True, Configuration(), given)
+    assert f"needs {slots + 1} slots at once, Spark's {master} has {slots}" in str(caught.value)
+    assert "spark.master: local[" in str(caught.value)
+
+
+def test_the_control_port_is_bound_where_executors_reach_it() -> None:
+    """Tasks on other machines could not register; or the port of a local job would be open to the network."""
+    local = session("local[2]", spark_driver_host="192.0.2.7")
+    assert (session_is_local(local), control_host(local)) == (True, "127.0.0.1")
+    cluster = session("spark://host:7077", spark_driver_host="192.0.2.7")
+    assert (session_is_local(cluster), control_host(cluster)) == (False, "192.0.2.7")
+    assert control_host(session("yarn")) == "127.0.0.1"
