@@ -39,12 +39,13 @@ from penstock.checkpoint.effects import (
 )
 from penstock.checkpoint.failure import CheckpointFailureReason, FailureTolerance
 from penstock.checkpoint.manifest import Manifest, packed, unpacked
-from penstock.checkpoint.pending import CheckpointRequest, JobIdentity, PendingCheckpoint, Subtask
+from penstock.checkpoint.pending import CheckpointRequest, JobIdentity, PendingCheckpoint
 from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.retention import Retention
 from penstock.checkpoint.schedule import CheckpointSchedule, CheckpointSettings
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
+from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, ControlEvent, TriggerCheckpoint
 from penstock.state.handles import SubtaskState, files_of
 
@@ -83,8 +84,8 @@ class CheckpointCoordinator:
         self._emit = emit
         self._ledger = CommitLedger()
         self._tolerance = FailureTolerance(settings.failures_tolerated)
-        self._tasks = [(v.id, subtask) for v in vertices for subtask in range(v.parallelism)]
-        self._sources = [(v.id, subtask) for v in vertices if v.is_source for subtask in range(v.parallelism)]
+        self._tasks = [SubtaskId(v.id, subtask) for v in vertices for subtask in range(v.parallelism)]
+        self._sources = [SubtaskId(v.id, subtask) for v in vertices if v.is_source for subtask in range(v.parallelism)]
         self._pending: dict[int, PendingCheckpoint] = {}
         self._requests: deque[CheckpointRequest] = deque()
         self._savepoint_ids: set[int] = set()
@@ -229,7 +230,12 @@ class CheckpointCoordinator:
     # What tasks report.
 
     def acknowledged(
-        self, task: Subtask, checkpoint_id: int, state: SubtaskState, commits: list[tuple[int, list[Any]]], now_ms: int
+        self,
+        task: SubtaskId,
+        checkpoint_id: int,
+        state: SubtaskState,
+        commits: list[tuple[int, list[Any]]],
+        now_ms: int,
     ) -> None:
         """A task has taken its part. `commits`: by sink, what the next completed checkpoint commits."""
         prepared = [Committables(sink, task[1], values) for sink, values in commits]
@@ -248,7 +254,7 @@ class CheckpointCoordinator:
         pending.acknowledge(task, state, prepared)
         self._store_next(now_ms)
 
-    def declined(self, task: Subtask, checkpoint_id: int, reason: str, now_ms: int) -> None:
+    def declined(self, task: SubtaskId, checkpoint_id: int, reason: str, now_ms: int) -> None:
         """A task cannot take part."""
         name = next(vertex.name for vertex in self._vertices if vertex.id == task[0])
         detail = f"{name} ({task[1] + 1}) declined: {reason}"

@@ -10,9 +10,8 @@ from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, Su
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
 from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.ids import SubtaskId
 from penstock.state.handles import SubtaskState, files_of
-
-Subtask = tuple[int, int]
 
 Outcome = Manifest | CheckpointError
 """What became of a requested checkpoint: its manifest, or why it was aborted."""
@@ -41,7 +40,7 @@ class PendingCheckpoint:
         checkpoint_id: int,
         triggered_ms: int,
         enumerators: dict[str, str],
-        tasks: Iterable[Subtask],
+        tasks: Iterable[SubtaskId],
         request: CheckpointRequest,
     ) -> None:
         self.checkpoint_id = checkpoint_id
@@ -49,7 +48,7 @@ class PendingCheckpoint:
         self.request = request
         self._enumerators = enumerators
         self._missing = set(tasks)
-        self._states: dict[Subtask, SubtaskState] = {}
+        self._states: dict[SubtaskId, SubtaskState] = {}
         self._prepared: list[Committables] = []
         self.named: list[Numbered] | None = None
         """Set when its manifest is being stored: what the manifest names besides the open commits."""
@@ -69,7 +68,7 @@ class PendingCheckpoint:
         """Whether its manifest is on its way to the storage: its outcome is open, so it can't be aborted."""
         return self.named is not None
 
-    def acknowledge(self, task: Subtask, state: SubtaskState, prepared: list[Committables]) -> None:
+    def acknowledge(self, task: SubtaskId, state: SubtaskState, prepared: list[Committables]) -> None:
         """A task has taken its part. A second acknowledgement of the same task changes nothing."""
         if task in self._missing:
             self._missing.discard(task)
@@ -92,7 +91,7 @@ class PendingCheckpoint:
         operators = []
         reports = []
         for vertex in vertices:
-            states = [self._states[vertex.id, subtask] for subtask in range(vertex.parallelism)]
+            states = [self._states[SubtaskId(vertex.id, subtask)] for subtask in range(vertex.parallelism)]
             for subtask, state in enumerate(states):
                 reports.append(SubtaskReport(vertex.name, subtask, state.ended, state.figures))
             for state_id, name in vertex.operators:

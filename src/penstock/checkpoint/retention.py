@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.checkpoint.manifest import Manifest
-
-Subtask = tuple[int, int]
+from penstock.runtime.ids import SubtaskId
 
 
 class Retention:
@@ -19,7 +18,7 @@ class Retention:
     def __init__(self, retained_max: int) -> None:
         self.completed: list[Manifest] = []
         self._retained_max = retained_max
-        self._chains: dict[Subtask, set[str]] = {}
+        self._chains: dict[SubtaskId, set[str]] = {}
         self._known: set[str] = set()
 
     @property
@@ -32,7 +31,7 @@ class Retention:
         self.completed.append(manifest)
         self._known |= manifest.files()
 
-    def acknowledged(self, task: Subtask, files: set[str]) -> None:
+    def acknowledged(self, task: SubtaskId, files: set[str]) -> None:
         """A task's next incremental snapshot builds on these files."""
         self._known |= files
         self._chains[task] = files

@@ -7,6 +7,7 @@ import random
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -128,10 +129,12 @@ def _query_starter(
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
     }
 
-    def start(effect: Deploy) -> list[PipelinedQuery]:
+    def start(effect: Deploy) -> Iterator[PipelinedQuery]:
         levels = effect.graph.levels(job_id, effect.attempt, restore=effect.restored, **settings)
         payloads = pack(levels, server.address, heartbeat_ms, place.directory, get(options.SPARK_TRANSPORT))
-        return [deploy(spark, effect.graph.name, effect.graph.widths, payloads)]
+        widths = effect.graph.widths
+        for region in effect.graph.regions:
+            yield deploy(spark, widths[region.start : region.stop], payloads[region.start : region.stop])
 
     return start
 

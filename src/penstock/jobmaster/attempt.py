@@ -19,14 +19,11 @@ from typing import Any
 
 from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.effects import SlotId
 from penstock.jobmaster.enumerators import SplitEnumerators
 from penstock.jobmaster.results.held_back import HeldBackResults
 from penstock.plan.job_graph import JobGraph
+from penstock.runtime.ids import SlotId, SubtaskId
 from penstock.runtime.task.events import Cancel, Close, ControlEvent, Drain
-
-Subtask = tuple[int, int]
-"""(vertex, subtask)"""
 
 _ENDS = {
     JobStatus.RUNNING: JobStatus.FINISHED,
@@ -61,8 +58,8 @@ class Attempt:
         self._slot_of = {task: slot for slot, tasks in self.slots.items() for task in tasks}
         self._registered: set[SlotId] = set()
         self._heard_ms: dict[SlotId, int] = {}
-        self._data_ended: set[Subtask] = set()
-        self._finished: set[Subtask] = set()
+        self._data_ended: set[SubtaskId] = set()
+        self._finished: set[SubtaskId] = set()
         self.enumerators = SplitEnumerators(graph, enumerator_states, send, now_ms)
 
     @property
@@ -125,14 +122,14 @@ class Attempt:
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.enumerators.split_requested(vertex, subtask)
 
-    def data_ended(self, task: Subtask) -> bool:
+    def data_ended(self, task: SubtaskId) -> bool:
         """A task has processed and sent all its records. True: it was the last one, and the job ends."""
         self._data_ended.add(task)
         ends = len(self._data_ended) == len(self._slot_of) and self.takes_checkpoints
         self.is_closing = self.is_closing or ends
         return ends
 
-    def finished(self, task: Subtask) -> None:
+    def finished(self, task: SubtaskId) -> None:
         """A task is closed."""
         self._finished.add(task)
         self._end_if_all_finished()
@@ -181,16 +178,18 @@ class Attempt:
         for slot in sorted(self._registered):
             self._send_to(self.slots[slot], event)
 
-    def _send_to(self, tasks: Iterable[Subtask], event: ControlEvent) -> None:
+    def _send_to(self, tasks: Iterable[SubtaskId], event: ControlEvent) -> None:
         for vertex, subtask in sorted(tasks):
             if (vertex, subtask) not in self._finished:
                 self._send(vertex, subtask, event)
 
 
-def slots_of(graph: JobGraph) -> dict[SlotId, list[Subtask]]:
+def slots_of(graph: JobGraph) -> dict[SlotId, list[SubtaskId]]:
     """The tasks that each slot hosts, by (level, index)."""
     return {
-        (level, index): [(v.id, index) for v in graph.vertices if v.level == level and index < v.parallelism]
+        SlotId(level, index): [
+            SubtaskId(v.id, index) for v in graph.vertices if v.level == level and index < v.parallelism
+        ]
         for level, width in enumerate(graph.widths)
         for index in range(width)
     }

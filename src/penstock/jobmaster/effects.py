@@ -13,10 +13,8 @@ from penstock.checkpoint.restore import Restored
 from penstock.common.job_status import JobStatus
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
+from penstock.runtime.ids import SlotId
 from penstock.runtime.task.opaque import Opaque
-
-SlotId = tuple[int, int]
-"""(level, index)"""
 
 
 class Deploy(msgspec.Struct, frozen=True):

@@ -11,38 +11,19 @@ latest checkpoint: what has fired can't be taken back. Source: Flink docs, "Save
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
-from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.pending import CheckpointRequest, Outcome
 from penstock.common.errors import CheckpointError, JobError
-from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import JobEffect, Reply
 from penstock.jobmaster.events import SavepointRequested
 from penstock.runtime.checkpoint_options import CheckpointOptions
 
 
-class EndingJob(Protocol):
-    """What the ending needs of its job master."""
-
-    now_ms: int
-
-    @property
-    def attempt(self) -> Attempt:
-        """The present attempt."""
-
-    @property
-    def coordinator(self) -> CheckpointCoordinator:
-        """The checkpoints of the job."""
-
-    def fail(self, error: BaseException) -> None:
-        """The attempt fails."""
-
-
 class JobEnding:
     """Savepoints that users request, and the end that may come with one."""
 
-    def __init__(self, job: EndingJob, emit: Callable[[JobEffect], None]) -> None:
+    def __init__(self, job: ControlledJob, emit: Callable[[JobEffect], None]) -> None:
         self._job = job
         self._emit = emit
         self._draining: SavepointRequested | None = None

@@ -20,12 +20,11 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.checkpoint.effects import SendToTask
+from penstock.checkpoint.effects import CheckpointEffect, SendToTask
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.pending import CheckpointRequest
-from penstock.checkpoint.restore import Restored, assign, enumerator_states
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import JobCancelledError, JobError, PenstockError, TaskLostError
+from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
@@ -38,7 +37,6 @@ from penstock.jobmaster.effects import (
     Reply,
     RestartResults,
     SendToSlot,
-    SlotId,
     StopAttempt,
 )
 from penstock.jobmaster.ending import JobEnding
@@ -57,22 +55,16 @@ from penstock.jobmaster.events import (
     StorageEnded,
     Tick,
 )
+from penstock.jobmaster.recovery import Recovery
+from penstock.jobmaster.reports import SlotReports
 from penstock.jobmaster.restarts import RestartDecision, RestartStrategy
-from penstock.jobmaster.results.held_back import HeldBack
 from penstock.jobmaster.settings import JobSettings
+from penstock.jobmaster.supervision import Supervision
 from penstock.plan.job_graph import JobGraph
-from penstock.rpc.failures import revive
-from penstock.rpc.messages import Heartbeat, Register, SlotFailed, ToTask
+from penstock.rpc.messages import ToTask
 from penstock.runtime.checkpoint_options import CheckpointOptions
-from penstock.runtime.task.events import (
-    Acknowledge,
-    ControlEvent,
-    DataEnded,
-    Decline,
-    Finished,
-    RequestSplit,
-    Result,
-)
+from penstock.runtime.ids import SlotId
+from penstock.runtime.task.events import ControlEvent
 from penstock.runtime.task.journal import Journal
 
 _log = logging.getLogger(__name__)
@@ -115,18 +107,19 @@ class JobMaster:
         self.settings = settings
         self._graph = graph
         self._restarts = RestartDecision(restarts, settings)
-        self._origin = origin
         self._claimed = claimed
-        self._held_back = held_back
         self._effects: list[JobEffect] = []
-        self._vertices = checkpoint_vertices(graph)
+        vertices = checkpoint_vertices(graph)
         self._sources = source_state_ids(graph)
         self.coordinator = CheckpointCoordinator(
-            job_id, graph.name, self._vertices, settings.checkpoints, self._of_coordinator
+            job_id, graph.name, vertices, settings.checkpoints, self._of_coordinator
         )
         if origin is not None:
             self.coordinator.start_from(origin)
+        self._recovery = Recovery(self.coordinator, vertices, self._sources, origin, settings.allow_non_restored_state)
+        self._supervision = Supervision(settings)
         self._ending = JobEnding(self, self._emit)
+        self._reports = SlotReports(self, self._emit, held_back, self._attempt_runs, self._ending.data_ended)
         self._attempts = 0
         self._is_cancelled = False
         self._stops = False
@@ -134,8 +127,6 @@ class JobMaster:
         self._is_gone = False
         """Whether the tasks of the present attempt are gone."""
         self._restart_at_ms: int | None = None
-        self._deadline_ms: int | None = None
-        """When tasks that have not closed are abandoned."""
         self._end: tuple[JobStatus, BaseException | None] | None = None
         self._results_closed = False
         self.abandoned: list[SlotId] = []
@@ -170,10 +161,7 @@ class JobMaster:
         if self._restart_at_ms is not None:
             return self._restart_at_ms if self.coordinator.storage_is_idle else None
         attempt = self.attempt
-        times = [self._deadline_ms if not attempt.is_over else None]
-        times.append(attempt.next_silence_ms(self.settings.heartbeat_timeout_ms))
-        if attempt.status is JobStatus.CREATED:
-            times.append(attempt.began_ms + self.settings.registration_timeout_ms + 1)
+        times = [self._supervision.wake_at_ms(attempt)]
         if attempt.status is JobStatus.RUNNING:
             times.append(attempt.enumerators.wake_at_ms())
             times.append(self.coordinator.wake_at_ms(checkpoints and attempt.takes_checkpoints))
@@ -201,36 +189,22 @@ class JobMaster:
     # Attempts.
 
     def _new_attempt(self) -> Attempt:
-        manifest = self.coordinator.retention.latest or self._origin
-        by_id = enumerator_states(manifest) if manifest is not None else {}
-        states = {vertex: by_id[state_id] for vertex, state_id in self._sources.items() if state_id in by_id}
-        number = self._attempts
+        number, graph = self._attempts, self._graph
         self._attempts += 1
 
         def send(vertex: int, subtask: int, event: ControlEvent) -> None:
-            slot = (self._graph.vertices[vertex].level, subtask)
-            self._emit(SendToSlot(slot, ToTask(number, vertex, event)))
+            self._send(number, vertex, subtask, event)
 
-        return Attempt(number, self._graph, states, send, self.now_ms)
+        return Attempt(number, graph, self._recovery.enumerator_states(), send, self.now_ms)
 
     def _begin(self, attempt: Attempt) -> None:
-        restored = self._restored()
+        restored = self._recovery.restore()
         attempt.enumerators.start()
         self._emit(Deploy(attempt.number, attempt.graph, restored))
 
-    def _restored(self) -> Restored:
-        """What the tasks of the next attempt are restored from. Raises CheckpointError."""
-        latest = self.coordinator.retention.latest
-        manifest = latest or self._origin
-        if manifest is None:
-            return {}
-        self.coordinator.commit_again(manifest)
-        allow = self.settings.allow_non_restored_state
-        return assign(manifest, self._vertices, own=manifest is not self._origin, allow_non_restored=allow)
-
     def _restart(self) -> None:
         self._restart_at_ms = None
-        self._deadline_ms = None
+        self._supervision.attempt_begins()
         self._stops = self._is_gone = False
         self._emit(RestartResults(self._attempts))
         try:
@@ -243,64 +217,22 @@ class JobMaster:
 
     def fail(self, error: BaseException, slot: SlotId | None = None) -> None:
         """The attempt fails; `slot`: the one that failed. Its tasks have a grace period to close in."""
-        if self._deadline_ms is None:
-            self._deadline_ms = self.now_ms + self.settings.failure_grace_ms
+        self._supervision.failed(self.now_ms)
         self.attempt.failed(error, slot)
 
     # Events.
 
     def _reported(self, event: Reported) -> None:
-        message = event.message
-        if not self._lets_in(message.attempt) or self._is_gone:
-            return
-        slot = (message.level, message.index)
-        self.attempt.heard(slot, self.now_ms)
-        _REPORTS[type(message.report)](self, slot, message.report)
+        if self._lets_in(event.message.attempt) and not self._is_gone:
+            self._reports.take(event.message)
 
     def _lets_in(self, attempt: int) -> bool:
-        """The door: reports of an earlier attempt are dropped."""
+        """The door: what belongs to an earlier attempt is dropped."""
         return attempt == self.attempt.number
 
-    def _registered(self, slot: SlotId, report: Register) -> None:
-        had_run = self.attempt.has_run
-        self.attempt.registered(slot)
-        if self.attempt.status is JobStatus.FAILING:
-            self.fail(self.attempt.error or JobError("the attempt failed"))
-        if self.attempt.has_run and not had_run:
-            self._restarts.attempt_runs()
-            self.coordinator.attempt_began(self.attempt.number, self._enumerator_states, self.now_ms)
-
-    def _heartbeat(self, slot: SlotId, report: Heartbeat) -> None:
-        """That the slot was heard of is all there is to it."""
-
-    def _slot_failed(self, slot: SlotId, report: SlotFailed) -> None:
-        self.fail(revive(report.kind, report.message), slot)
-
-    def _split_requested(self, slot: SlotId, report: RequestSplit) -> None:
-        self._guarded(lambda: self.attempt.split_requested(report.vertex, report.subtask))
-
-    def _result(self, slot: SlotId, report: Result) -> None:
-        if self.settings.checkpoints.interval_ms is not None and report.sink_id in self._held_back:
-            self.attempt.results.add(HeldBack(report.sink_id, report.subtask, report.values, report.after_checkpoint))
-        else:
-            self._emit(Deliver(self.attempt.number, report.sink_id, report.subtask, report.values))
-
-    def _data_ended(self, slot: SlotId, report: DataEnded) -> None:
-        if self.attempt.data_ended((report.vertex, report.subtask)):
-            self._ending.data_ended()
-
-    def _task_finished(self, slot: SlotId, report: Finished) -> None:
-        self.attempt.finished((report.vertex, report.subtask))
-
-    def _acknowledged(self, slot: SlotId, report: Acknowledge) -> None:
-        task = (report.vertex, report.subtask)
-        commits = report.commits.value
-        self._guarded(
-            lambda: self.coordinator.acknowledged(task, report.checkpoint_id, report.state, commits, self.now_ms)
-        )
-
-    def _declined(self, slot: SlotId, report: Decline) -> None:
-        self.coordinator.declined((report.vertex, report.subtask), report.checkpoint_id, report.reason, self.now_ms)
+    def _attempt_runs(self) -> None:
+        self._restarts.attempt_runs()
+        self.coordinator.attempt_began(self.attempt.number, self._enumerator_states, self.now_ms)
 
     def _storage_ended(self, event: StorageEnded) -> None:
         before = self.coordinator.committed_id
@@ -325,8 +257,7 @@ class JobMaster:
             self.fail(event.error)
 
     def _cancel_requested(self, event: CancelRequested) -> None:
-        timeout_ms = self.settings.cancellation_timeout_ms
-        self._deadline_ms = self.now_ms + timeout_ms if timeout_ms else None
+        self._supervision.cancelled(self.now_ms)
         self._is_cancelled = True
         self.attempt.cancel()
 
@@ -336,7 +267,7 @@ class JobMaster:
     def _checkpoint_requested(self, event: CheckpointRequested) -> None:
         if self.attempt.takes_checkpoints and not self.coordinator.request_waits:
             request = CheckpointRequest(options=CheckpointOptions(full=event.full))
-            self._guarded(lambda: self.coordinator.trigger(self.now_ms, request))
+            self.guarded(lambda: self.coordinator.trigger(self.now_ms, request))
 
     def _query_failed(self, event: QueryFailed) -> None:
         if self._lets_in(event.attempt) and not self._stops:
@@ -384,21 +315,18 @@ class JobMaster:
             self._emit(Finish(*self._end))
 
     def _watch(self) -> None:
-        """Time has passed: look for silent slots, overdue registrations, and work that is due."""
-        attempt, settings = self.attempt, self.settings
+        """Time may have passed: do what is due, and look whether a deadline has passed."""
+        attempt = self.attempt
         if attempt.status is JobStatus.RUNNING:
-            self._guarded(attempt.enumerators.discover_due)
-            self._guarded(lambda: self.coordinator.tick(self.now_ms, attempt.takes_checkpoints))
+            self.guarded(attempt.enumerators.discover_due)
+            self.guarded(lambda: self.coordinator.tick(self.now_ms, attempt.takes_checkpoints))
         error, self.coordinator.error = self.coordinator.error, None
         if error is not None:
             self.fail(error)
-        silent = attempt.silent(self.now_ms, settings.heartbeat_timeout_ms)
-        if silent is not None:
-            text = f"no heartbeat from level {silent[0]} slot {silent[1]} for {settings.heartbeat_timeout_ms} ms"
-            self.fail(TaskLostError(text), silent)
-        if attempt.status is JobStatus.CREATED and self.now_ms - attempt.began_ms > settings.registration_timeout_ms:
-            self.fail(_not_registered(attempt, settings.registration_timeout_ms))
-        if self._deadline_ms is not None and self.now_ms >= self._deadline_ms and not attempt.is_over:
+        fault = self._supervision.fault(attempt, self.now_ms)
+        if fault is not None:
+            self.fail(*fault)
+        if self._supervision.abandons(attempt, self.now_ms):
             self.abandoned = attempt.unfinished
             attempt.abandon()
 
@@ -448,7 +376,7 @@ class JobMaster:
     def _enumerator_states(self) -> dict[str, Any]:
         return {self._sources[vertex]: state for vertex, state in self.attempt.enumerators.states().items()}
 
-    def _guarded(self, do: Callable[[], object]) -> None:
+    def guarded(self, do: Callable[[], object]) -> None:
         """Call what may run users' code: an error there is a failure of the job, not of its job master."""
         try:
             do()
@@ -457,12 +385,15 @@ class JobMaster:
         except Exception as error:
             self.fail(error)
 
-    def _of_coordinator(self, effect: Any) -> None:
+    def _of_coordinator(self, effect: CheckpointEffect) -> None:
         if isinstance(effect, SendToTask):
-            slot = (self._graph.vertices[effect.vertex].level, effect.subtask)
-            self._emit(SendToSlot(slot, ToTask(self.attempt.number, effect.vertex, effect.event)))
+            self._send(self.attempt.number, effect.vertex, effect.subtask, effect.event)
         else:
             self._emit(effect)
+
+    def _send(self, attempt: int, vertex: int, subtask: int, event: ControlEvent) -> None:
+        slot = SlotId(self._graph.vertices[vertex].level, subtask)
+        self._emit(SendToSlot(slot, ToTask(attempt, vertex, event)))
 
     def _emit(self, effect: JobEffect) -> None:
         self._effects.append(effect)
@@ -470,14 +401,6 @@ class JobMaster:
     def _take_effects(self) -> list[JobEffect]:
         effects, self._effects = self._effects, []
         return effects
-
-
-def _not_registered(attempt: Attempt, timeout_ms: int) -> PenstockError:
-    missing = ", ".join(f"level {level} slot {slot}" for level, slot in attempt.missing)
-    return TaskLostError(
-        f"after {timeout_ms // 1000} s these slots have not registered: {missing}. Does Spark have "
-        f"{len(attempt.slots)} free slots, and do executors reach the driver?"
-    )
 
 
 _HANDLERS: dict[type[JobEvent], Callable[[JobMaster, Any], None]] = {
@@ -493,16 +416,4 @@ _HANDLERS: dict[type[JobEvent], Callable[[JobMaster, Any], None]] = {
     SavepointRequested: JobMaster._savepoint_requested,
     CheckpointRequested: JobMaster._checkpoint_requested,
     HostFailed: JobMaster._host_failed,
-}
-
-_REPORTS: dict[type, Callable[[JobMaster, SlotId, Any], None]] = {
-    Register: JobMaster._registered,
-    Heartbeat: JobMaster._heartbeat,
-    SlotFailed: JobMaster._slot_failed,
-    RequestSplit: JobMaster._split_requested,
-    Result: JobMaster._result,
-    DataEnded: JobMaster._data_ended,
-    Finished: JobMaster._task_finished,
-    Acknowledge: JobMaster._acknowledged,
-    Decline: JobMaster._declined,
 }

@@ -1,8 +1,9 @@
 """JobGraph: operators chained into vertices, vertices assigned to levels.
 
-The level of a vertex is its longest distance from a source. All vertices of a level share one Spark stage, so any DAG
-becomes a straight line of stages; an edge that skips levels is relayed by the stages in between
-(docs/decisions/0008-levels.md).
+The level of a vertex is its longest distance from a source. All vertices of a level share one Spark stage, so any
+connected DAG becomes a straight line of stages; an edge that skips levels is relayed by the stages in between
+(docs/decisions/0008-levels.md). Parts of a pipelined job without an edge between them are regions (regions.py), each
+with levels, and a Spark query, of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import defaultdict
 from typing import Any
 
 from penstock.api.source import Source
+from penstock.plan.regions import regions_of
 from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.plan.transformations import Chaining
 from penstock.runtime.network.edge import EdgeInfo
@@ -93,7 +95,8 @@ class JobGraph:
             source, target = self._vertex_of[edge.source], self._vertex_of[edge.target]
             if source is not target:
                 self.edges.append(JobEdge(len(self.edges), source.id, target.id, edge))
-        self._assign_levels()
+        self.regions = self._assign_levels()
+        """The levels of each pipelined region: one Spark query hosts them."""
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -186,11 +189,28 @@ class JobGraph:
             done.update(ready)
         return ordered
 
-    def _assign_levels(self) -> None:
-        # Vertices are created in topological order, so the levels of all predecessors are known: one pass suffices.
+    def _assign_levels(self) -> list[range]:
+        """Give each vertex its level. Returns the levels of each region.
+
+        A vertex's level is its longest distance from a source, counted within its region from the region's first level:
+        no stage hosts vertices of two regions. A batched job is one region: its stages run one after the other.
+        """
+        # Vertices are created in topological order, so one pass is enough.
         for vertex in self.vertices:
             before = [self.vertices[edge.source].level for edge in self.edges if edge.target == vertex.id]
             vertex.level = max(before) + 1 if before else 0
+        if self.batched:
+            return [range(max(vertex.level for vertex in self.vertices) + 1)]
+        regions = []
+        first = 0
+        edges = [(edge.source, edge.target) for edge in self.edges]
+        for region in regions_of([vertex.id for vertex in self.vertices], edges):
+            depth = max(self.vertices[id].level for id in region) + 1
+            for id in region:
+                self.vertices[id].level += first
+            regions.append(range(first, first + depth))
+            first += depth
+        return regions
 
     def levels(self, job_id: str, attempt: int = 0, **settings: object) -> list[LevelSpec]:
         """Return what each Spark stage hosts. `settings` are further fields of LevelSpec."""

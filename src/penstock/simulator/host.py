@@ -15,6 +15,7 @@ from penstock.common.errors import PenstockError
 from penstock.plan.pickling import load_level
 from penstock.rpc.failures import describe
 from penstock.rpc.messages import Register, SlotFailed, SlotReport, ToTask
+from penstock.runtime.ids import SlotId
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
     AssignSplits,
@@ -30,7 +31,6 @@ from penstock.runtime.task.events import (
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.simulator.clock import Clock
-from penstock.simulator.network import SlotId
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.stores import MemorySpill, MemoryStore
 from penstock.state.backends.rocksdb.store import Stores

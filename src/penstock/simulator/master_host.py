@@ -28,7 +28,6 @@ from penstock.jobmaster.effects import (
     Reply,
     RestartResults,
     SendToSlot,
-    SlotId,
     StopAttempt,
 )
 from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed, SavepointRequested, StorageEnded
@@ -38,6 +37,7 @@ from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
+from penstock.runtime.ids import SlotId
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.outside import Outside

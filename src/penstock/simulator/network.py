@@ -21,7 +21,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-SlotId = tuple[int, int]
+from penstock.runtime.ids import SlotId
+
 Channel = tuple[SlotId, SlotId]
 
 
@@ -97,8 +98,12 @@ class ControlMessages:
             queues.clear()
 
     def next_late(self) -> tuple[SlotId, bool, Any]:
-        """Remove and return a late message; there must be one."""
-        return self.late.pop(self._random.randrange(len(self.late)))
+        """Remove and return a late message; there must be one. Those of one slot keep their order."""
+        slot, told, message = self._random.choice(self.late)
+        if not told:
+            slot, told, message = next(late for late in self.late if late[:2] == (slot, False))
+        self.late.remove((slot, told, message))
+        return slot, told, message
 
     def waits_for(self, slot: SlotId) -> bool:
         """Whether there is a message for a slot."""

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from penstock.runtime.ids import SlotId
 from penstock.simulator.host import SlotHost
-from penstock.simulator.network import Channel, ControlMessages, Network, SlotId
+from penstock.simulator.network import Channel, ControlMessages, Network
 from penstock.simulator.scheduler import Agenda
 
 _WRITE_RATE = 3.0
@@ -115,7 +116,7 @@ class Possibilities:
         due = host.fresh or busy or (wake_ms is not None and wake_ms <= now_ms)
         possible: tuple[bool, ...] = (
             not is_open and not host.discarding,
-            is_open and blocked and self._network.has_room(slot, (slot[0] + 1, host.rows[0][0])),
+            is_open and blocked and self._network.has_room(slot, SlotId(slot.level + 1, host.rows[0][0])),
             is_open and not blocked and not host.discarding and due,
             upload_ms is not None and upload_ms <= now_ms,
             is_open and not blocked and self._control.waits_for(slot),

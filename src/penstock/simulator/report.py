@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.rpc.messages import SlotFailed
+from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import decode_header
 from penstock.runtime.task.events import (
     AbortCheckpoint,
@@ -17,7 +18,6 @@ from penstock.runtime.task.events import (
     Result,
     TriggerCheckpoint,
 )
-from penstock.simulator.network import SlotId
 
 _KEPT = 60
 _HEADINGS = f"{'step':>6} {'ms':>9}  {'who':<12} {'event':<44} effects"

@@ -16,7 +16,7 @@ from penstock.checkpoint.failure import CheckpointFailureReason
 from penstock.common.errors import NotEnoughSlotsError, TaskLostError, UserFunctionError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import slots_of
-from penstock.jobmaster.effects import Deploy, SlotId
+from penstock.jobmaster.effects import Deploy
 from penstock.jobmaster.events import CancelRequested, CheckpointRequested, Reported, SavepointRequested, Tick
 from penstock.jobmaster.job_master import JobMaster
 from penstock.plan.job_graph import JobGraph
@@ -30,6 +30,7 @@ from penstock.rpc.messages import (
     decode_to_job_master,
     encoder,
 )
+from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import (
     AbortCheckpoint,
     Acknowledge,
@@ -413,7 +414,7 @@ class Simulation:
         """A slot gets a row out."""
         host = self.hosts[slot]
         index, row = host.rows.popleft()
-        target = (slot[0] + 1, index)
+        target = SlotId(slot.level + 1, index)
         self._network.send(slot, target, row)
         self._possibilities.touch(slot)
         self._possibilities.touch_channel((slot, target))
@@ -446,7 +447,7 @@ class Simulation:
         message = decode_to_job_master(data)
         assert isinstance(message, FromSlot)
         report = message.report
-        self.trace.add("job master", f"{name_of((message.level, message.index))}: {report_line(report)}")
+        self.trace.add("job master", f"{name_of(SlotId(message.level, message.index))}: {report_line(report)}")
         if message.attempt == self.master.attempt.number:
             if isinstance(report, Effect):
                 self._tasks.effect(report)
@@ -473,7 +474,11 @@ class Simulation:
             self._fate.checkpoint_complete(self.trace.steps)
         if not restarting and self.master.status is JobStatus.RESTARTING:
             self.went_back += 1
-            if self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate:
+            if (
+                self._rescaled is not None
+                and not self._fate.healed
+                and self.random.random() < self.circumstances.rescale_rate
+            ):
                 self.restart_by_hand()
 
     def _storage_does_next(self) -> None:

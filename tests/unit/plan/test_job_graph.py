@@ -117,8 +117,9 @@ def test_an_edge_that_skips_levels_stays_on_one_way(env) -> None:
 
 def test_levels_are_as_wide_as_their_widest_vertex(env) -> None:
     """A vertex would miss slots for its last subtasks."""
-    numbers(env).print().set_parallelism(5)
-    numbers(env, "wide").key_by(str).map(str).set_parallelism(3).print().set_parallelism(1)
+    stream = numbers(env)
+    stream.print().set_parallelism(5)
+    stream.key_by(str).map(str).set_parallelism(3).print().set_parallelism(1)
     assert job(env).widths == (2, 5, 1)
 
 

@@ -29,7 +29,6 @@ from penstock.jobmaster.effects import (
     Reply,
     RestartResults,
     SendToSlot,
-    SlotId,
     StopAttempt,
 )
 from penstock.jobmaster.events import CancelRequested, HostFailed, JobEvent, Reported, SavepointRequested, Tick
@@ -39,6 +38,7 @@ from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.rpc.messages import Command, FromSlot, Heartbeat, ToJobMaster, ToTask
 from penstock.rpc.server import ControlServer
+from penstock.runtime.ids import SlotId
 from penstock.spark.driver.commands import answer_command
 from penstock.spark.driver.query_thread import QueryThread, Start
 from penstock.spark.driver.storage_thread import StorageThread
@@ -149,7 +149,7 @@ class JobMasterHost:
             self._on_report(identity, message)
 
     def _on_report(self, identity: bytes, message: FromSlot) -> None:
-        key = (message.attempt, (message.level, message.index))
+        key = (message.attempt, SlotId(message.level, message.index))
         if message.attempt == self._master.attempt.number:
             if isinstance(message.report, Heartbeat):
                 self.metrics.update(message.report.reports)

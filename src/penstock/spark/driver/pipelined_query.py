@@ -52,8 +52,8 @@ class PipelinedQuery:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
-def deploy(spark: SparkSession, name: str, widths: tuple[int, ...], payloads: list[Payload]) -> PipelinedQuery:
-    """Start the query of a job. Returns when Spark has accepted it, before its slots have registered.
+def deploy(spark: SparkSession, widths: tuple[int, ...], payloads: list[Payload]) -> PipelinedQuery:
+    """Start the query of one region of a job. Returns when Spark has accepted it, before its slots have registered.
 
     Raises what Spark raises if it refuses the plan.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from penstock.common.errors import JobError, TaskLostError
 from penstock.jobmaster.effects import Deploy, StopAttempt
@@ -14,8 +14,8 @@ from penstock.spark.failures import from_spark
 
 _CHECK_S = 0.5
 
-Start = Callable[[Deploy], list[PipelinedQuery]]
-"""Starts the queries of an attempt."""
+Start = Callable[[Deploy], Iterable[PipelinedQuery]]
+"""Starts the queries of an attempt, one per region, and gives each when it has been started."""
 
 
 class QueryThread:
@@ -56,7 +56,9 @@ class QueryThread:
     def _deploy(self, effect: Deploy) -> None:
         self._attempt = effect.attempt
         try:
-            self._running = self._start(effect)
+            for query in self._start(effect):
+                # At once: if the next one can't be started, this one is stopped.
+                self._running.append(query)
         except Exception as error:
             self._failed(from_spark(error, self._show_spark_stack))
 

@@ -1,0 +1,100 @@
+"""What slots and their tasks report to the job master, and what follows from each report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.common.errors import JobError
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.controlled_job import ControlledJob
+from penstock.jobmaster.effects import Deliver, JobEffect
+from penstock.jobmaster.results.held_back import HeldBack
+from penstock.rpc.failures import revive
+from penstock.rpc.messages import FromSlot, Heartbeat, Register, SlotFailed
+from penstock.runtime.ids import SlotId, SubtaskId
+from penstock.runtime.task.events import Acknowledge, DataEnded, Decline, Finished, RequestSplit, Result
+
+
+class SlotReports:
+    """`held_back`: sinks whose results wait for a checkpoint. The callbacks: all tasks run, all data has ended."""
+
+    def __init__(
+        self,
+        job: ControlledJob,
+        emit: Callable[[JobEffect], None],
+        held_back: frozenset[int],
+        attempt_runs: Callable[[], None],
+        data_ended: Callable[[], None],
+    ) -> None:
+        self._job = job
+        self._emit = emit
+        self._held_back = held_back
+        self._attempt_runs = attempt_runs
+        self._all_data_ended = data_ended
+
+    def take(self, message: FromSlot) -> None:
+        """A slot of the present attempt reported."""
+        slot = SlotId(message.level, message.index)
+        self._job.attempt.heard(slot, self._job.now_ms)
+        _HANDLERS[type(message.report)](self, slot, message.report)
+
+    def _registered(self, slot: SlotId, report: Register) -> None:
+        attempt = self._job.attempt
+        had_run = attempt.has_run
+        attempt.registered(slot)
+        if attempt.status is JobStatus.FAILING:
+            self._job.fail(attempt.error or JobError("the attempt failed"))
+        if attempt.has_run and not had_run:
+            self._attempt_runs()
+
+    def _heartbeat(self, slot: SlotId, report: Heartbeat) -> None:
+        """That the slot was heard of is all there is to it."""
+
+    def _slot_failed(self, slot: SlotId, report: SlotFailed) -> None:
+        self._job.fail(revive(report.kind, report.message), slot)
+
+    def _split_requested(self, slot: SlotId, report: RequestSplit) -> None:
+        self._job.guarded(lambda: self._job.attempt.split_requested(report.vertex, report.subtask))
+
+    def _result(self, slot: SlotId, report: Result) -> None:
+        attempt = self._job.attempt
+        if self._job.coordinator.settings.interval_ms is not None and report.sink_id in self._held_back:
+            attempt.results.add(HeldBack(report.sink_id, report.subtask, report.values, report.after_checkpoint))
+        else:
+            self._emit(Deliver(attempt.number, report.sink_id, report.subtask, report.values))
+
+    def _data_ended(self, slot: SlotId, report: DataEnded) -> None:
+        if self._job.attempt.data_ended(_task(report)):
+            self._all_data_ended()
+
+    def _task_finished(self, slot: SlotId, report: Finished) -> None:
+        self._job.attempt.finished(_task(report))
+
+    def _acknowledged(self, slot: SlotId, report: Acknowledge) -> None:
+        coordinator, now_ms = self._job.coordinator, self._job.now_ms
+        self._job.guarded(
+            lambda: coordinator.acknowledged(
+                _task(report), report.checkpoint_id, report.state, report.commits.value, now_ms
+            )
+        )
+
+    def _declined(self, slot: SlotId, report: Decline) -> None:
+        self._job.coordinator.declined(_task(report), report.checkpoint_id, report.reason, self._job.now_ms)
+
+
+def _task(report: DataEnded | Finished | Acknowledge | Decline) -> SubtaskId:
+    return SubtaskId(report.vertex, report.subtask)
+
+
+_HANDLERS: dict[type, Callable[[SlotReports, SlotId, Any], None]] = {
+    Register: SlotReports._registered,
+    Heartbeat: SlotReports._heartbeat,
+    SlotFailed: SlotReports._slot_failed,
+    RequestSplit: SlotReports._split_requested,
+    Result: SlotReports._result,
+    DataEnded: SlotReports._data_ended,
+    Finished: SlotReports._task_finished,
+    Acknowledge: SlotReports._acknowledged,
+    Decline: SlotReports._declined,
+}

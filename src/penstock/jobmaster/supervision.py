@@ -1,0 +1,72 @@
+"""Deadlines of an attempt: registration, heartbeats, and the time that tasks have to close in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.common.errors import TaskLostError
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.settings import JobSettings
+from penstock.runtime.ids import SlotId
+
+
+class Fault(NamedTuple):
+    """A deadline has passed; `slot`: the one that is lost."""
+
+    error: TaskLostError
+    slot: SlotId | None = None
+
+
+class Supervision:
+    """Of one attempt after the other. Heartbeats come from threads of their own: back pressure is no silence."""
+
+    def __init__(self, settings: JobSettings) -> None:
+        self._settings = settings
+        self._close_by_ms: int | None = None
+        """When tasks that were told to close are abandoned."""
+
+    def attempt_begins(self) -> None:
+        """No task of the new attempt has been told to close."""
+        self._close_by_ms = None
+
+    def failed(self, now_ms: int) -> None:
+        """The attempt failed: its tasks have a grace period to close in."""
+        if self._close_by_ms is None:
+            self._close_by_ms = now_ms + self._settings.failure_grace_ms
+
+    def cancelled(self, now_ms: int) -> None:
+        """The user cancelled the job."""
+        timeout_ms = self._settings.cancellation_timeout_ms
+        self._close_by_ms = now_ms + timeout_ms if timeout_ms else None
+
+    def fault(self, attempt: Attempt, now_ms: int) -> Fault | None:
+        """What is wrong with the attempt now."""
+        timeout_ms = self._settings.heartbeat_timeout_ms
+        silent = attempt.silent(now_ms, timeout_ms)
+        if silent is not None:
+            text = f"no heartbeat from level {silent.level} slot {silent.slot} for {timeout_ms} ms"
+            return Fault(TaskLostError(text), silent)
+        if attempt.status is JobStatus.CREATED and now_ms - attempt.began_ms > self._settings.registration_timeout_ms:
+            missing = ", ".join(f"level {level} slot {slot}" for level, slot in attempt.missing)
+            return Fault(
+                TaskLostError(
+                    f"after {self._settings.registration_timeout_ms // 1000} s these slots have not registered: "
+                    f"{missing}. Does Spark have {len(attempt.slots)} free slots, and do executors reach the driver?"
+                )
+            )
+        return None
+
+    def abandons(self, attempt: Attempt, now_ms: int) -> bool:
+        """Whether the time to close is over."""
+        return self._close_by_ms is not None and now_ms >= self._close_by_ms and not attempt.is_over
+
+    def wake_at_ms(self, attempt: Attempt) -> int | None:
+        """When a deadline of the attempt passes."""
+        times = [
+            self._close_by_ms if not attempt.is_over else None,
+            attempt.next_silence_ms(self._settings.heartbeat_timeout_ms),
+        ]
+        if attempt.status is JobStatus.CREATED:
+            times.append(attempt.began_ms + self._settings.registration_timeout_ms + 1)
+        return min((at_ms for at_ms in times if at_ms is not None), default=None)

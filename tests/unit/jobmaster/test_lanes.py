@@ -1,0 +1,133 @@
+"""Lanes of results: one after the other for a sink, side by side for different ones, on a pool that the test runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.checkpoint.effects import AbortCommittables, Commit
+from penstock.jobmaster.effects import CloseResults, Deliver, RestartResults
+from penstock.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
+from penstock.jobmaster.results.lanes import ResultLanes
+from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.runtime.task.opaque import Opaque
+
+
+class Pool:
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def submit(self, call: Callable[[], None], /) -> None:
+        self.calls.append(call)
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Nothing to release."""
+
+    def run(self, index: int = 0) -> None:
+        self.calls.pop(index)()
+
+    def run_all(self) -> None:
+        while self.calls:
+            self.run()
+
+
+class Sink(ResultSink):
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+        self.error: Exception | None = None
+
+    def _do(self, *what: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        self.done.append(what)
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        self._do("take", values)
+
+    def commit(self, subtask: int, values: list[Any]) -> None:
+        self._do("commit", values)
+
+    def commit_again(self, subtask: int, values: list[Any]) -> None:
+        self._do("again", values)
+
+    def abort(self, subtask: int, values: list[Any]) -> None:
+        self._do("abort", values)
+
+    def succeeded(self) -> None:
+        self._do("succeeded")
+
+    def failed(self, error: BaseException) -> None:
+        self.done.append(("failed", str(error)))
+
+
+class Lanes:
+    def __init__(self) -> None:
+        self.sinks = {1: Sink(), 2: Sink()}
+        self.pool = Pool()
+        self.posted: list[JobEvent] = []
+        self.lanes = ResultLanes(self.sinks, self.posted.append, self.pool)
+
+
+def test_a_sink_is_called_in_order_and_another_one_meanwhile() -> None:
+    """Output would be published in another order, or a slow committer would hold up all sinks."""
+    lanes = Lanes()
+    for operation in (1, 2):
+        lanes.lanes.commit(Commit(operation, 1, 0, [f"a{operation}"]))
+    lanes.lanes.commit(Commit(3, 2, 0, ["b"], again=True))
+    lanes.pool.run(1)
+    assert lanes.sinks[2].done == [("again", ["b"])] and not lanes.sinks[1].done
+    lanes.pool.run_all()
+    assert lanes.sinks[1].done == [("commit", ["a1"]), ("commit", ["a2"])]
+    assert lanes.posted == [CommitEnded(3), CommitEnded(1), CommitEnded(2)]
+
+
+def test_what_fails_is_reported_and_the_lane_goes_on() -> None:
+    """A sink that fails once would never be called again."""
+    lanes = Lanes()
+    lanes.sinks[1].error = error = OSError("away")
+    lanes.lanes.commit(Commit(1, 1, 0, ["a"]))
+    lanes.lanes.deliver(Deliver(0, 1, 0, Opaque(["x"])))
+    lanes.lanes.abort(AbortCommittables(1, 0, ["b"]))
+    lanes.pool.run_all()
+    assert lanes.posted == [CommitEnded(1, error), DeliveryFailed(0, error)], "what can't be removed stays"
+    lanes.sinks[1].error = None
+    lanes.lanes.deliver(Deliver(0, 1, 0, Opaque(["y"])))
+    lanes.pool.run_all()
+    assert lanes.sinks[1].done == [("take", ["y"])]
+
+
+def test_the_end_comes_after_everything_and_tells_every_sink() -> None:
+    """A program that collects would miss its last values, or wait for ever."""
+    lanes = Lanes()
+    lanes.lanes.deliver(Deliver(0, 1, 0, Opaque(["last"])))
+    lanes.lanes.close(CloseResults(None))
+    lanes.pool.run_all()
+    assert lanes.sinks[1].done == [("take", ["last"]), ("succeeded",)] and lanes.sinks[2].done == [("succeeded",)]
+    assert lanes.posted == [ResultsClosed(None)]
+
+
+def test_an_error_that_no_restart_has_repaired_fails_the_job() -> None:
+    """A job would be reported as a success though its output is missing."""
+    for restarted in (False, True):
+        lanes = Lanes()
+        lanes.sinks[1].error = OSError("away")
+        lanes.lanes.commit(Commit(1, 1, 0, ["a"]))
+        lanes.pool.run_all()
+        lanes.sinks[1].error = None
+        if restarted:
+            lanes.lanes.restart(RestartResults(1))
+        lanes.lanes.close(CloseResults(None))
+        lanes.pool.run_all()
+        (closed,) = [event for event in lanes.posted if isinstance(event, ResultsClosed)]
+        assert (closed.error is None) == restarted
+        assert lanes.sinks[2].done == [("succeeded",) if restarted else ("failed", "away")]
+
+
+def test_a_job_without_results_ends_as_well() -> None:
+    """A job whose sinks commit elsewhere would never end."""
+    pool, posted = Pool(), []
+    lanes = ResultLanes({}, posted.append, pool)
+    lanes.commit(Commit(1, 7, 0, ["of a sink that is gone"]))
+    lanes.close(CloseResults(RuntimeError("failed")))
+    pool.run_all()
+    assert posted == [CommitEnded(1), ResultsClosed(None)]

@@ -1,0 +1,209 @@
+"""The job master's host on Spark's driver: real port and threads; queries, storage and slots are played by the test."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.unit.jobmaster.played_job import plan
+
+from penstock.checkpoint.schedule import CheckpointSettings
+from penstock.common.errors import ConfigurationError, JobCancelledError, JobError, TaskLostError
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.effects import Deploy
+from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.restarts import NoRestart
+from penstock.jobmaster.settings import JobSettings
+from penstock.rpc.client import ControlClient
+from penstock.rpc.messages import FromSlot, Heartbeat, Register, SlotReport, ToTask
+from penstock.rpc.server import ControlServer
+from penstock.runtime.task.events import Acknowledge, Cancel, DataEnded, Finished, TriggerCheckpoint
+from penstock.spark.driver.job_master_host import JobMasterHost
+
+
+class Query:
+    """Active until it is stopped, or until its `failure` is set."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self.stopped = threading.Event()
+
+    @property
+    def is_active(self) -> bool:
+        return self.error is None and not self.stopped.is_set()
+
+    def failure(self) -> BaseException | None:
+        return self.error
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+class Storage:
+    """Waits at a gate before it does anything."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.published: list[int] = []
+
+    def publish(self, manifest: Any) -> str:
+        assert self.gate.wait(30)
+        self.published.append(manifest.checkpoint_id)
+        return ""
+
+    def discard(self, manifest: Any) -> None:
+        """Nothing is kept."""
+
+    def remove(self, paths: Any) -> None:
+        """Nothing is kept."""
+
+    def sweep(self, checkpoints: Any) -> None:
+        assert self.gate.wait(30)
+
+    def savepoint(self, directory: str) -> Storage:
+        return self
+
+    def of_other_run(self, directory: str) -> Storage:
+        return self
+
+
+class Job:
+    """A job of two slots, each with a control connection of its own."""
+
+    def __init__(self, interval_ms: int | None = None) -> None:
+        graph = plan()
+        settings = JobSettings(CheckpointSettings(interval_ms), heartbeat_timeout_ms=2_000)
+        self.queries: list[Query] = []
+        self.start_error: Exception | None = None
+        self.storage = Storage()
+        server = ControlServer("127.0.0.1")
+        now_ms = time.time_ns() // 1_000_000
+        master = JobMaster("id", graph, settings, NoRestart(), now_ms)
+        self.host = JobMasterHost(master, server, {}, self.storage, self.start_queries, self.new_savepoint)
+        self.tasks = {vertex.level: vertex.id for vertex in graph.vertices}
+        self.got: dict[int, list[ToTask]] = {level: [] for level in self.tasks}
+        self.slots = {level: self.connect(level, server) for level in self.tasks}
+
+    def connect(self, level: int, server: ControlServer) -> ControlClient:
+        beat = FromSlot(0, level, 0, Heartbeat([]))
+        return ControlClient(server.address, self.got[level].append, lambda: beat, 50)
+
+    def start_queries(self, effect: Deploy) -> Iterator[Any]:
+        if self.start_error is not None:
+            raise self.start_error
+        self.queries.append(Query())
+        yield self.queries[-1]
+
+    def new_savepoint(self, base: str | None) -> str:
+        if base is None:
+            raise ConfigurationError("where to?")
+        return f"{base}/new"
+
+    def say(self, make: Callable[[int], SlotReport]) -> None:
+        for level, slot in self.slots.items():
+            slot.send(FromSlot(0, level, 0, make(self.tasks[level])))
+
+    def runs(self) -> Job:
+        self.host.start()
+        self.say(lambda vertex: Register("host", 1))
+        until(lambda: self.host.status is JobStatus.RUNNING)
+        return self
+
+    def told(self, kind: type) -> bool:
+        return any(isinstance(message.event, kind) for got in self.got.values() for message in got)
+
+    def close(self) -> None:
+        self.storage.gate.set()
+        self.host.cancel()
+        self.say(lambda vertex: Finished(vertex, 0, True))
+        assert self.host.over.wait(20)
+        for slot in self.slots.values():
+            slot.close()
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., Job]]:
+    made: list[Job] = []
+
+    def start(*arguments: Any) -> Job:
+        made.append(Job(*arguments))
+        return made[-1].runs()
+
+    yield start
+    for job in made:
+        job.close()
+
+
+def test_a_job_from_its_start_to_its_end(started: Callable[..., Job]) -> None:
+    """A job would not end, or leave its query behind."""
+    job = started()
+    job.say(lambda vertex: DataEnded(vertex, 0))
+    job.say(lambda vertex: Finished(vertex, 0, False))
+    assert job.host.over.wait(20)
+    assert job.host.status is JobStatus.FINISHED and job.host.error is None
+    assert job.queries[0].stopped.is_set()
+
+
+def test_a_store_that_hangs_stops_neither_heartbeats_nor_cancel(started: Callable[..., Job]) -> None:
+    """A job would be taken for dead, or could not be cancelled, for as long as its store is away."""
+    job = started(100)
+    job.storage.gate.clear()
+    until(lambda: job.told(TriggerCheckpoint))
+    job.say(lambda vertex: Acknowledge(vertex, 0, 1))
+    # Longer than the heartbeat's timeout: on a control thread that waits for the store all slots would be lost.
+    time.sleep(2.5)
+    assert job.host.status is JobStatus.RUNNING and not job.storage.published
+    job.host.cancel()
+    until(lambda: job.told(Cancel))
+    job.say(lambda vertex: Finished(vertex, 0, True))
+    until(job.queries[0].stopped.is_set)
+    job.storage.gate.set()
+    assert job.host.over.wait(20)
+    assert isinstance(job.host.error, JobCancelledError)
+
+
+def test_a_query_that_ends_by_itself_fails_the_job(started: Callable[..., Job]) -> None:
+    """A job whose workers are gone would be shown as running."""
+    job = started()
+    job.queries[0].error = RuntimeError("Python worker exited unexpectedly")
+    assert job.host.over.wait(20)
+    assert isinstance(job.host.error, TaskLostError)
+
+
+def test_a_query_that_can_not_be_started_fails_the_job() -> None:
+    """The program would wait for ever."""
+    job = Job()
+    job.start_error = RuntimeError("no such plan")
+    job.host.start()
+    assert job.host.over.wait(20)
+    assert "no such plan" in str(job.host.error)
+    job.close()
+
+
+def test_savepoints_are_answered_whatever_happens(started: Callable[..., Job]) -> None:
+    """`penstock savepoint` would wait for ever."""
+    job = started()
+    with pytest.raises(ConfigurationError):
+        job.host.savepoint(None).result(20)
+    taken = job.host.savepoint("/base")
+    until(lambda: job.told(TriggerCheckpoint))
+    job.say(lambda vertex: Acknowledge(vertex, 0, 1))
+    assert taken.result(20) == "/base/new"
+    open_request = job.host.savepoint("/base")
+    job.queries[0].error = RuntimeError("gone")
+    with pytest.raises(JobError):
+        open_request.result(20)
+    assert job.host.over.wait(20)
+    with pytest.raises(JobError, match="has ended"):
+        job.host.savepoint("/base").result(20)
