@@ -1,0 +1,67 @@
+"""The files, pages and headings that the documentation names exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PATHS_BEGIN_AT = (ROOT / "src" / "penstock", ROOT)
+
+PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.py)`")
+LINK = re.compile(r"\[[^\[\]]*\]\(([^()\s]+)\)")
+HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def missing_paths(text: str) -> list[str]:
+    """Paths of Python files in backticks that are neither in the package nor in the repository."""
+    return [path for path in PATH.findall(text) if not any((start / path).is_file() for start in PATHS_BEGIN_AT)]
+
+
+def broken_links(text: str, page: Path) -> list[str]:
+    """Relative links, seen from a page, that lead to no file, no folder, or no heading of a page."""
+    broken = []
+    for link in LINK.findall(text):
+        path, _, anchor = link.partition("#")
+        if ":" in path:
+            continue
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors_of(target.read_text(encoding="utf-8"))):
+            broken.append(link)
+    return broken
+
+
+def anchors_of(text: str) -> list[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(text)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_paths_in_the_documentation_exist(page: Path) -> None:
+    """A contributor would look for a file that was moved."""
+    assert not missing_paths(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_in_the_documentation_lead_somewhere(page: Path) -> None:
+    """A reader would follow a link to a page or a heading that is gone."""
+    assert not broken_links(page.read_text(encoding="utf-8"), page)
+
+
+def test_what_is_missing_is_found() -> None:
+    """The checks above would pass whatever the pages say."""
+    text = (
+        "`runtime/task/task.py`, `tests/unit/test_tidy.py`, `task.py`, `runtime/gone.py`\n"
+        "[a](docs/testing.md) [b](docs/testing.md#the-projects-own-tests) [c](https://spark.apache.org/x.md)\n"
+        "[d](docs/gone.md) [e](docs/testing.md#gone) [f](#gone)\n"
+    )
+
+    assert missing_paths(text) == ["runtime/gone.py"]
+    assert broken_links(text, ROOT / "README.md") == ["docs/gone.md", "docs/testing.md#gone", "#gone"]
