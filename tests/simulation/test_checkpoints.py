@@ -41,7 +41,7 @@ def test_one_acknowledgement_of_each_task_and_one_cut_through_a_diamond(seed: in
     simulation = simulate(diamond(), seed)
     with explained(simulation):
         running(simulation)
-        simulation.trigger_checkpoint()
+        simulation.user.trigger_checkpoint()
         tasks = [(v, index) for host in simulation.hosts.values() for v, index in tasks_of(host)]
         while len(simulation.acknowledged) < len(tasks):
             simulation.step()
@@ -62,7 +62,7 @@ def test_checkpoints_that_overtake_each_other_are_all_answered(seed: int) -> Non
     simulation = simulate(diamond(), seed)
     with explained(simulation):
         running(simulation)
-        first, second = simulation.trigger_checkpoint(), simulation.trigger_checkpoint()
+        first, second = simulation.user.trigger_checkpoint(), simulation.user.trigger_checkpoint()
         assert simulation.run() is JobStatus.FINISHED
 
     answers = Counter(a.checkpoint_id for a in [*simulation.acknowledged, *simulation.declined])
@@ -75,10 +75,10 @@ def test_an_aborted_checkpoint_holds_nothing_back(seed: int) -> None:
     simulation = simulate(diamond(), seed)
     with explained(simulation):
         running(simulation)
-        first = simulation.trigger_checkpoint()
+        first = simulation.user.trigger_checkpoint()
         for _ in range(seed * 3):
             simulation.step()
-        simulation.abort_checkpoint(first)
+        simulation.user.abort_checkpoint(first)
         assert simulation.run() is JobStatus.FINISHED
 
     assert sum(map(len, simulation.results.values())) == 65 + 33

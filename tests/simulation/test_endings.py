@@ -100,7 +100,7 @@ def test_an_endless_function_gives_results_and_can_be_cancelled(seed: int, lifec
     with explained(simulation):
         while sum(map(len, simulation.results.values())) < 20:
             simulation.step()
-        simulation.cancel()
+        simulation.user.cancel()
         assert simulation.run() is JobStatus.CANCELED
 
     assert not lifecycles.wrong()

@@ -18,7 +18,6 @@ from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.enumerators import SplitEnumerators
 from penstock.jobmaster.events import CancelRequested
 from penstock.jobmaster.job_master import JobMaster
-from penstock.jobmaster.restarts import RestartDecision
 from penstock.jobmaster.results.held_back import HeldBack, HeldBackResults
 from penstock.runtime.network import output
 from penstock.runtime.network.alignment import AtLeastOnceAlignment
@@ -259,19 +258,9 @@ def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PendingCheckpoint, "is_being_stored", False)
 
 
-def closed_before_all_is_committed(patch: pytest.MonkeyPatch) -> None:
-    """At the end of a job tasks are closed while commits are still open."""
-    patch.setattr(CheckpointCoordinator, "when_committed", lambda self, call: call())
-
-
 def no_last_checkpoint(patch: pytest.MonkeyPatch) -> None:
     """A job whose data has ended closes its tasks at once: what came after the last checkpoint is never committed."""
     patch.setattr(JobEnding, "data_ended", lambda self: self._job.attempt.close())
-
-
-def damage_is_final(patch: pytest.MonkeyPatch) -> None:
-    """A job does not fall back from a damaged checkpoint to the one before."""
-    patch.setattr(RestartDecision, "falls_back", lambda self, attempt: False)
 
 
 def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:

@@ -6,37 +6,26 @@ from random import Random
 from typing import Protocol
 
 from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.user import User
 
 HEALED_AT_STEP = 4_000
 """Number of events after which no more faults occur: a job that does not end then is faulty itself."""
 
 
 class Victim(Protocol):
-    """The job that the events happen to."""
-
-    def cancel(self) -> None:
-        """The user cancels the job."""
+    """The job that the faults are applied to."""
 
     def crash(self) -> None:
-        """A worker is killed."""
+        """Kill a worker."""
 
     def freeze(self) -> None:
-        """A worker is stopped without dying."""
+        """Stop a worker without killing it."""
 
     def crash_driver(self) -> None:
-        """The driver is killed."""
-
-    def trigger_checkpoint(self) -> int | None:
-        """A checkpoint is triggered."""
-
-    def take_savepoint(self) -> None:
-        """The user triggers a savepoint."""
-
-    def abort_newest(self) -> None:
-        """The newest pending checkpoint is aborted."""
+        """Kill the driver."""
 
     def heal(self) -> None:
-        """Faults end."""
+        """Nothing fails any more."""
 
 
 class Fate:
@@ -52,10 +41,10 @@ class Fate:
         self._checkpoints = list(circumstances.checkpoint_at_steps)
         self._savepoints = list(circumstances.savepoint_at_steps)
 
-    def befall(self, victim: Victim, steps: int) -> None:
+    def befall(self, victim: Victim, user: User, steps: int) -> None:
         """Apply what is due after so many events."""
         if steps == self._circumstances.cancel_at_step:
-            victim.cancel()
+            user.cancel()
         if steps >= HEALED_AT_STEP and not self.healed:
             self.healed = True
             victim.heal()
@@ -64,11 +53,11 @@ class Fate:
         if _is_due(self._freezes, steps) and not self.healed:
             victim.freeze()
         while _is_due(self._checkpoints, steps):
-            victim.trigger_checkpoint()
+            user.trigger_checkpoint()
         while _is_due(self._savepoints, steps):
-            victim.take_savepoint()
+            user.take_savepoint()
         if self.chance(self._circumstances.abort_rate):
-            victim.abort_newest()
+            user.abort_newest()
         if _is_due(self._driver_crashes, steps):
             victim.crash_driver()
 

@@ -6,27 +6,21 @@ can be done, but for jumps by chance; when all is idle it goes to the next momen
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from random import Random
 from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.checkpoint.failure import CheckpointFailureReason
 from penstock.common.errors import NotEnoughSlotsError, TaskLostError, UserFunctionError
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.attempt import slots_of
 from penstock.jobmaster.effects import Deploy
-from penstock.jobmaster.events import CancelRequested, CheckpointRequested, Reported, SavepointRequested, Tick
+from penstock.jobmaster.events import Reported, Tick
 from penstock.jobmaster.job_master import JobMaster
 from penstock.plan.job_graph import JobGraph
-from penstock.plan.pickling import dump_level
 from penstock.rpc.messages import (
     FromSlot,
-    Heartbeat,
     SlotReport,
     ToTask,
-    decode_from_job_master,
     decode_to_job_master,
     encoder,
 )
@@ -46,12 +40,15 @@ from penstock.simulator.clock import Clock
 from penstock.simulator.fate import Fate
 from penstock.simulator.host import SlotHost
 from penstock.simulator.master_host import DriverLostError, MasterHost, Surroundings
-from penstock.simulator.network import Channel, ControlMessages, Network
+from penstock.simulator.network import ControlMessages, Network
 from penstock.simulator.outside import Outside, Results
 from penstock.simulator.possibilities import Possibilities
-from penstock.simulator.report import Trace, event_line, name_of, report_line, row_line
+from penstock.simulator.report import Trace, name_of, report_line
 from penstock.simulator.scheduler import Agenda
-from penstock.simulator.storage import SAVEPOINTS, MemoryStorage
+from penstock.simulator.slot_actions import SlotActions
+from penstock.simulator.storage import MemoryStorage
+from penstock.simulator.user import User
+from penstock.simulator.workers import draw_living, heartbeats, workers_of
 
 STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
@@ -86,10 +83,9 @@ class Simulation:
         """How often the job was restored from a checkpoint, or started from its beginning, because something failed."""
         self._cuts_before = 0
         self._jobs = 0
-        self._requests = itertools.count()
         self._exact_time = exact_time
         self._rescaled = rescaled
-        self._user_restarts = False
+        self.user = User(self, random, circumstances, trace)
         self._fate = Fate(circumstances, random)
         self.storage = MemoryStorage(
             random, circumstances.upload_failure_rate, self.outside.complete, self._storage_changed
@@ -97,6 +93,9 @@ class Simulation:
         self._idle_jumps = 0
         self._heartbeat_ms = 0
         self.hosts: dict[SlotId, SlotHost] = {}
+        self._tasks = TaskChecks()
+        self._channels = ChannelChecks({}, exact_time, batched=False)
+        self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
         self._start_job(graph)
 
     @property
@@ -127,7 +126,7 @@ class Simulation:
     @property
     def cuts(self) -> int:
         """How many cuts were compared."""
-        return self._cuts_before + (self._cut_checks.cuts if hasattr(self, "_cut_checks") else 0)
+        return self._cuts_before + self._cut_checks.cuts
 
     # Jobs and attempts.
 
@@ -144,11 +143,15 @@ class Simulation:
 
     def _use_hosts(self, hosts: dict[SlotId, SlotHost], network: Network) -> None:
         """These slots can act from now on, and no others."""
-        self._network = network
         self._agenda = Agenda(self.random)
         self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
-        self._possibilities = Possibilities(self._agenda, self, hosts, network, self._control, self.clock.now_ms)
+        checks = (self._tasks, self._channels)
+        actions = SlotActions(hosts, network, self._control, checks, self.random, self.trace, self._hear)
+        self._possibilities: Possibilities = Possibilities(
+            self._agenda, actions, hosts, network, self._control, self.clock.now_ms
+        )
+        actions.touched, actions.touched_channel = self._possibilities.touch, self._possibilities.touch_channel
 
     def _deploy(self, effect: Deploy) -> None:
         """Spark starts the slots of an attempt, unless it has too few, or one of them never comes."""
@@ -169,8 +172,7 @@ class Simulation:
         self._tasks = TaskChecks()
         self._channels = ChannelChecks(edges, self._exact_time, batched=False)
         self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
-        payloads = [dump_level(level) for level in levels]
-        self.hosts = {slot: self._host(slot, payloads[slot[0]], effect.attempt) for slot in slots_of(effect.graph)}
+        self.hosts = workers_of(effect, levels, self.clock, circumstances, self, self.storage)
         if effect.attempt and self._fate.chance(circumstances.slot_never_starts_rate):
             self.hosts[self.random.choice(sorted(self.hosts))].freeze()
         self._use_hosts(self.hosts, Network(circumstances.channel_rows))
@@ -181,9 +183,6 @@ class Simulation:
             host.kill()
         self._control.end_attempt(self.circumstances.late_rate)
         self._use_hosts({}, Network(1))
-
-    def _host(self, slot_id: SlotId, payload: bytes, attempt: int) -> SlotHost:
-        return SlotHost(payload, slot_id, self.clock, self.circumstances, self, self.storage, attempt)
 
     def _start_next_job(self, savepoint: str | None = None) -> None:
         """The user starts the job from a savepoint, or from the latest checkpoint that is to be found."""
@@ -263,7 +262,7 @@ class Simulation:
 
     def _goes_on(self, status: JobStatus, error: BaseException | None) -> bool:
         """Whether the user starts the job again from its latest checkpoint: it failed, but not by its own program."""
-        user_restarts, self._user_restarts = self._user_restarts, False
+        user_restarts, self.user.restarts = self.user.restarts, False
         if status is JobStatus.CANCELED:
             return user_restarts
         return status is JobStatus.FAILED and self.circumstances.checkpointing and not _is_the_programs(error)
@@ -273,7 +272,7 @@ class Simulation:
         steps = self.trace.steps
         assert steps < STEPS_MAX, f"after {steps} steps the job has not ended: deadlock or livelock"
         try:
-            self._fate.befall(self, steps)
+            self._fate.befall(self, self.user, steps)
             if self.driver.finish is None:
                 self._next()
         except DriverLostError:
@@ -304,11 +303,6 @@ class Simulation:
 
     # What befalls the job.
 
-    def cancel(self) -> None:
-        """The user cancels the job."""
-        self.trace.add("user", "cancel")
-        self.driver.handle(CancelRequested())
-
     def crash(self) -> None:
         """A worker is killed: Spark notices it some time later."""
         slot = self._victim()
@@ -327,50 +321,13 @@ class Simulation:
             self._possibilities.touch(slot)
 
     def _victim(self) -> SlotId | None:
-        alive = [slot for slot, host in sorted(self.hosts.items()) if not host.is_frozen]
-        runs = self.status in (JobStatus.CREATED, JobStatus.RUNNING)
-        return self.random.choice(alive) if alive and runs and not self.driver.spark else None
+        runs = self.status in (JobStatus.CREATED, JobStatus.RUNNING) and not self.driver.spark
+        return draw_living(self.hosts, self.random) if runs else None
 
     def heal(self) -> None:
         """Nothing fails any more."""
         self.storage.heal()
         self.driver.heal()
-
-    def trigger_checkpoint(self) -> int | None:
-        """A checkpoint begins, if the job is running. Returns its number."""
-        before = self.coordinator.under_way
-        if self.circumstances.checkpointing or not self.master.finished:
-            self._handle(CheckpointRequested(full=self.random.random() < 0.1))
-        begun = [n for n in self.coordinator.under_way if n not in before]
-        if begun:
-            self.trace.add("job master", f"trigger checkpoint {begun[0]}")
-        return begun[0] if begun else None
-
-    def take_savepoint(self) -> None:
-        """The user asks for a savepoint, and perhaps for the job to stop with it, or to be drained into it."""
-        if self.circumstances.checkpointing:
-            stop = self.random.random() < self.circumstances.stop_rate
-            drain = stop and self.random.random() < self.circumstances.drain_rate
-            request = SavepointRequested(next(self._requests), f"{SAVEPOINTS}{self.trace.steps}", stop, drain)
-            self.driver.request(request)
-
-    def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """A checkpoint is aborted by its operator."""
-        self.trace.add("job master", f"abort checkpoint {checkpoint_id}")
-        reason = CheckpointFailureReason.CANCELLED
-        self.coordinator.abort(checkpoint_id, reason, "it took too long", self.clock.now_ms())
-        self._handle(Tick())
-
-    def abort_newest(self) -> None:
-        """The newest checkpoint under way is aborted."""
-        if self.coordinator.under_way:
-            self.abort_checkpoint(max(self.coordinator.under_way))
-
-    def restart_by_hand(self) -> None:
-        """The user cancels a job that waits for its restart, and starts it again from its latest checkpoint."""
-        if self.master.status is JobStatus.RESTARTING and self.circumstances.checkpointing:
-            self._user_restarts = True
-            self.cancel()
 
     def _storage_changed(self) -> None:
         if self._fate.chance(self.circumstances.driver_crash_rate):
@@ -384,64 +341,7 @@ class Simulation:
         if isinstance(message.event, _AGAIN) and self._fate.chance(self.circumstances.late_rate):
             self._control.again(slot, data)
 
-    # What happens.
-
-    def open(self, slot: SlotId) -> None:
-        """A slot starts."""
-        self.hosts[slot].open()
-        self._after(slot, "open")
-
-    def step_slot(self, slot: SlotId) -> None:
-        """A slot makes a step."""
-        self.hosts[slot].step()
-        self._after(slot, "step")
-
-    def _after(self, slot: SlotId, event: str) -> None:
-        host = self.hosts[slot]
-        self._possibilities.touch(slot)
-        if host.slot is not None:
-            self._tasks.after_event(host.slot)
-        sent = f"{len(host.rows)} rows out" if host.rows else ""
-        self.trace.add(name_of(slot), event, sent)
-
-    def upload(self, slot: SlotId) -> None:
-        """A slot writes a part of a snapshot."""
-        self.hosts[slot].write(self.random.choice([1, 1, 3, 1_000]))
-        self._possibilities.touch(slot)
-        self.trace.add(name_of(slot), "writes state")
-
-    def write(self, slot: SlotId) -> None:
-        """A slot gets a row out."""
-        host = self.hosts[slot]
-        index, row = host.rows.popleft()
-        target = SlotId(slot.level + 1, index)
-        self._network.send(slot, target, row)
-        self._possibilities.touch(slot)
-        self._possibilities.touch_channel((slot, target))
-        self.trace.add(name_of(slot), f"writes {row_line(row)}", f"to slot {index}")
-
-    def receive(self, channel: Channel) -> None:
-        """A slot takes a row."""
-        row = self._network.receive(channel)
-        self._possibilities.touch_channel(channel)
-        host = self.hosts[channel[1]]
-        self._channels.arrived(row)
-        if host.is_open:
-            host.receive(row)
-        self._after(host.id, f"row {row_line(row)} from {name_of(channel[0])}")
-
-    def tell(self, slot: SlotId) -> None:
-        """A slot is told something."""
-        message = decode_from_job_master(self._control.next_to(slot))
-        assert isinstance(message, ToTask)
-        self.hosts[slot].told(message)
-        self._after(slot, f"v{message.vertex} {event_line(message.event)}")
-
-    def hear(self, slot: SlotId) -> None:
-        """The job master hears of a slot."""
-        data = self._control.next_from(slot)
-        self._possibilities.touch(slot)
-        self._hear(data)
+    # What the job master hears.
 
     def _hear(self, data: bytes) -> None:
         message = decode_to_job_master(data)
@@ -455,12 +355,13 @@ class Simulation:
                 self.acknowledged.append(report)
             elif isinstance(report, Decline):
                 self.declined.append(report)
-        self._handle(Reported(message))
+        self.handle(Reported(message))
 
     def _handle_next(self) -> None:
         self._watched(self.driver.handle_next)
 
-    def _handle(self, event: Any) -> None:
+    def handle(self, event: Any) -> None:
+        """Hand an event to the present job master."""
         self._watched(lambda: self.driver.handle(event))
 
     def _watched(self, do: Callable[[], None]) -> None:
@@ -479,7 +380,7 @@ class Simulation:
                 and not self._fate.healed
                 and self.random.random() < self.circumstances.rescale_rate
             ):
-                self.restart_by_hand()
+                self.user.restart_by_hand()
 
     def _storage_does_next(self) -> None:
         self.driver.storage_does_next()
@@ -515,14 +416,9 @@ class Simulation:
         self.trace.add("clock", why)
         if now_ms - self._heartbeat_ms >= _HEARTBEAT_MS:
             self._heartbeat_ms = now_ms
-            self._send_heartbeats()
-        self._handle(Tick())
-
-    def _send_heartbeats(self) -> None:
-        """Those of all living workers arrive at once: the thread that sends them has nothing else to do."""
-        for slot, host in self.hosts.items():
-            if host.sends_heartbeats and host.attempt == self.master.attempt.number:
-                self._handle(Reported(FromSlot(host.attempt, *slot, Heartbeat([]))))
+            for heartbeat in heartbeats(self.hosts, self.master.attempt.number):
+                self.handle(Reported(heartbeat))
+        self.handle(Tick())
 
 
 def _is_the_programs(error: BaseException | None) -> bool:

@@ -1,7 +1,8 @@
 """Arbitrary values inside a control message: pickled when the message is encoded, unpickled by whoever reads them.
 
-The job master passes splits, results and committables on without looking into them: what a user's class does when it is
-unpickled must not run on the thread that decides about the job.
+The job master passes splits and results on without looking into them: what a user's class does when it is unpickled
+should not run on the thread that decides about the job. Committables are an exception: a manifest names them by sink,
+so the job master takes them apart.
 """
 
 from __future__ import annotations

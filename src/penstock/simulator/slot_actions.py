@@ -1,0 +1,93 @@
+"""What the slots of one attempt do when the scheduler picks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from penstock.rpc.messages import ToTask, decode_from_job_master
+from penstock.runtime.ids import SlotId
+from penstock.simulator.checkers import ChannelChecks, TaskChecks
+from penstock.simulator.host import SlotHost
+from penstock.simulator.network import Channel, ControlMessages, Network
+from penstock.simulator.report import Trace, event_line, name_of, row_line
+
+
+class SlotActions:
+    """`touched` and `touched_channel` are called for slots and channels that an action has changed."""
+
+    def __init__(
+        self,
+        hosts: dict[SlotId, SlotHost],
+        network: Network,
+        control: ControlMessages,
+        checks: tuple[TaskChecks, ChannelChecks],
+        random: Random,
+        trace: Trace,
+        hear: Callable[[bytes], None],
+    ) -> None:
+        self.touched: Callable[[SlotId], None] = lambda slot: None
+        self.touched_channel: Callable[[Channel], None] = lambda channel: None
+        self._hosts = hosts
+        self._network = network
+        self._control = control
+        self._tasks, self._channels = checks
+        self._random = random
+        self._trace = trace
+        self._hear = hear
+
+    def open(self, slot: SlotId) -> None:
+        """A slot starts."""
+        self._hosts[slot].open()
+        self._after(slot, "open")
+
+    def step_slot(self, slot: SlotId) -> None:
+        """A slot makes a step."""
+        self._hosts[slot].step()
+        self._after(slot, "step")
+
+    def upload(self, slot: SlotId) -> None:
+        """A slot writes a part of a snapshot."""
+        self._hosts[slot].write(self._random.choice([1, 1, 3, 1_000]))
+        self.touched(slot)
+        self._trace.add(name_of(slot), "writes state")
+
+    def write(self, slot: SlotId) -> None:
+        """A slot gets a row out."""
+        index, row = self._hosts[slot].rows.popleft()
+        target = SlotId(slot.level + 1, index)
+        self._network.send(slot, target, row)
+        self.touched(slot)
+        self.touched_channel((slot, target))
+        self._trace.add(name_of(slot), f"writes {row_line(row)}", f"to slot {index}")
+
+    def receive(self, channel: Channel) -> None:
+        """A slot takes a row."""
+        row = self._network.receive(channel)
+        self.touched_channel(channel)
+        host = self._hosts[channel[1]]
+        self._channels.arrived(row)
+        if host.is_open:
+            host.receive(row)
+        self._after(host.id, f"row {row_line(row)} from {name_of(channel[0])}")
+
+    def tell(self, slot: SlotId) -> None:
+        """A slot receives a control message."""
+        message = decode_from_job_master(self._control.next_to(slot))
+        assert isinstance(message, ToTask)
+        self._hosts[slot].told(message)
+        self._after(slot, f"v{message.vertex} {event_line(message.event)}")
+
+    def hear(self, slot: SlotId) -> None:
+        """The job master receives a report of a slot."""
+        data = self._control.next_from(slot)
+        self.touched(slot)
+        self._hear(data)
+
+    def _after(self, slot: SlotId, event: str) -> None:
+        host = self._hosts[slot]
+        self.touched(slot)
+        if host.slot is not None:
+            self._tasks.after_event(host.slot)
+        sent = f"{len(host.rows)} rows out" if host.rows else ""
+        self._trace.add(name_of(slot), event, sent)

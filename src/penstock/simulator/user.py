@@ -1,0 +1,85 @@
+"""What the user of a simulated job does: takes checkpoints and savepoints, aborts, cancels, starts it again."""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+from typing import Any, Protocol
+
+from penstock.checkpoint.failure import CheckpointFailureReason
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.events import CancelRequested, CheckpointRequested, SavepointRequested, Tick
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.clock import Clock
+from penstock.simulator.master_host import MasterHost
+from penstock.simulator.report import Trace
+from penstock.simulator.storage import SAVEPOINTS
+
+
+class UsedJob(Protocol):
+    """A simulation, as its user sees it."""
+
+    clock: Clock
+
+    @property
+    def driver(self) -> MasterHost:
+        """The present driver."""
+
+    def handle(self, event: Any) -> None:
+        """Hand an event to the present job master."""
+
+
+class User:
+    """Of one simulation, through all its jobs."""
+
+    def __init__(self, job: UsedJob, random: Random, circumstances: Circumstances, trace: Trace) -> None:
+        self.restarts = False
+        """Whether the user has cancelled the job in order to start it again from its latest checkpoint."""
+        self._job = job
+        self._random = random
+        self._circumstances = circumstances
+        self._trace = trace
+        self._requests = itertools.count()
+
+    def cancel(self) -> None:
+        """Cancel the job."""
+        self._trace.add("user", "cancel")
+        self._job.handle(CancelRequested())
+
+    def trigger_checkpoint(self) -> int | None:
+        """Begin a checkpoint, if the job is running. Returns its number."""
+        coordinator = self._job.driver.master.coordinator
+        before = coordinator.under_way
+        self._job.handle(CheckpointRequested(full=self._random.random() < 0.1))
+        begun = [n for n in coordinator.under_way if n not in before]
+        if begun:
+            self._trace.add("job master", f"trigger checkpoint {begun[0]}")
+        return begun[0] if begun else None
+
+    def take_savepoint(self) -> None:
+        """Ask for a savepoint, and perhaps for the job to stop with it, or to be drained into it."""
+        if self._circumstances.checkpointing:
+            stop = self._random.random() < self._circumstances.stop_rate
+            drain = stop and self._random.random() < self._circumstances.drain_rate
+            directory = f"{SAVEPOINTS}{self._trace.steps}"
+            self._job.driver.request(SavepointRequested(next(self._requests), directory, stop, drain))
+
+    def abort_checkpoint(self, checkpoint_id: int) -> None:
+        """Abort a checkpoint."""
+        self._trace.add("job master", f"abort checkpoint {checkpoint_id}")
+        coordinator, now_ms = self._job.driver.master.coordinator, self._job.clock.now_ms()
+        coordinator.abort(checkpoint_id, CheckpointFailureReason.CANCELLED, "it took too long", now_ms)
+        # The job master hands out what its coordinator has emitted with the next event.
+        self._job.handle(Tick())
+
+    def abort_newest(self) -> None:
+        """Abort the newest checkpoint under way."""
+        under_way = self._job.driver.master.coordinator.under_way
+        if under_way:
+            self.abort_checkpoint(max(under_way))
+
+    def restart_by_hand(self) -> None:
+        """Cancel a job that waits for its restart, to start it again from its latest checkpoint."""
+        if self._job.driver.master.status is JobStatus.RESTARTING and self._circumstances.checkpointing:
+            self.restarts = True
+            self.cancel()
