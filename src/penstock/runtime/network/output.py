@@ -116,7 +116,7 @@ class OutputEdge:
                 self._flush_full(accumulator)
         self.pending = True
         if self._batched:
-            # There may be many key groups: what all of them hold together is bounded, too.
+            # There may be many key groups, each below the size of a buffer: the sum is bounded, too.
             self._held += len(values)
             if self._held >= _BUFFERS_HELD_MAX * records_max:
                 self.flush()
@@ -126,7 +126,7 @@ class OutputEdge:
     def element(self, element: Element) -> None:
         """An element to every channel, after the records before it. It leaves with its buffer.
 
-        Batched mode has none: rows are sorted there, so elements would lose their place.
+        Batched mode has none: rows are sorted there, so elements would lose their position.
         """
         if self._batched:
             return
@@ -136,7 +136,7 @@ class OutputEdge:
         self.pending = True
 
     def element_to_one(self, element: Element, turn: int) -> None:
-        """An element to a single channel (a latency marker: it measures one way, at no cost to the others)."""
+        """An element to a single channel (a latency marker: it measures one path, at no cost to the others)."""
         if self._batched:
             return
         channel = self._channels[turn % len(self._channels)]

@@ -1,7 +1,7 @@
-"""Arbitrary values inside a control message: pickled when the message is encoded, unpickled by whoever reads them.
+"""Arbitrary values inside a control message: pickled when the message is encoded, unpickled by their reader.
 
-The job master passes splits, results and committables on without looking into them: what a user's class does when it is
-unpickled must not run on the thread that decides about the job.
+The job master passes splits, results and committables on without looking into them: code that
+a user's class runs when it is unpickled must not run on the thread of the job master.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Opaque:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Opaque:
-        """As it came over the wire."""
+        """Hold the pickled form, as received."""
         opaque = cls.__new__(cls)
         opaque._data = data
         return opaque

@@ -1,8 +1,8 @@
 """The watermark valve: event time of an input is the minimum over its active channels, and only goes forward.
 
 An idle channel is left out. When it becomes active again it counts only once its watermark has caught up with what was
-already passed on, or event time would have to go back. When the last active channel turns idle, the highest watermark
-of all is passed on, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle Sources; the
+already passed on, or event time would have to move backwards. When the last active channel turns idle, the highest
+watermark of all is passed on, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle Sources; the
 rules on re-activation are those of Flink's StatusWatermarkValve. Between the splits of a source (`maximum_when_idle`
 False) the minimum stays what it was when all are idle, as in Flink's WatermarkOutputMultiplexer.
 
