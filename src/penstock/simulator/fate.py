@@ -53,7 +53,7 @@ class Fate:
         self._savepoints = list(circumstances.savepoint_at_steps)
 
     def befall(self, victim: Victim, steps: int) -> None:
-        """Apply what is due after so many events."""
+        """Apply what is due after `steps` events."""
         if steps == self._circumstances.cancel_at_step:
             victim.cancel()
         if steps >= HEALED_AT_STEP and not self.healed:

@@ -155,7 +155,7 @@ def test_results_of_a_sink_that_is_gone_are_an_error_unless_allowed() -> None:
     """Rows that a savepoint holds would never be published, since a map was put before their sink."""
     kept = msgspec.structs.replace(manifest(1), commits={"sink": ["packed"]})
     vertices = outline(1, "op")
-    with pytest.raises(CheckpointError, match=r"to be published.*sink.*--allow-non-restored-state"):
+    with pytest.raises(CheckpointError, match=r"uncommitted results of sinks.*sink.*--allow-non-restored-state"):
         assign(kept, vertices, own=False, allow_non_restored=False)
     assign(kept, vertices, own=False, allow_non_restored=True)
     assign(

@@ -143,6 +143,6 @@ def test_damage_is_told_by_name(storage) -> None:
 def test_a_file_that_can_not_be_written_leaves_nothing_behind() -> None:
     """The store would fill up with pieces that nobody knows of."""
     storage = MemoryStorage(Random(0), 1)
-    with pytest.raises(OSError, match="away"):
+    with pytest.raises(OSError, match="storage is unavailable"):
         finish(write_keyed(storage, "f", {"t": counts(10).freeze(True)}, GROUPS))
     assert not storage.files

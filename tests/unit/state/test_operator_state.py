@@ -55,7 +55,7 @@ def test_one_name_for_two_kinds() -> None:
     """A rescale would deal out what was meant to be everywhere."""
     states = HeapOperatorStates()
     states.get_list_state(LIST)
-    with pytest.raises(ProgramError, match="asked for as union and as split"):
+    with pytest.raises(ProgramError, match="requested as union and as split"):
         states.get_union_list_state(LIST)
 
 

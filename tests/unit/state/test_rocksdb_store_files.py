@@ -222,7 +222,7 @@ def test_a_backend_that_cannot_read_it(storage: MemoryStorage) -> None:
     keeper = Keeper(stores, storage)
     keeper.store(1, 1)
     chain = keeper.freeze()()
-    with pytest.raises(CheckpointError, match="Only a savepoint can be taken to another backend"):
+    with pytest.raises(CheckpointError, match="Only a savepoint can be restored with another backend"):
         list(read_keyed(storage, chain, range(8), {"count"}))
 
 

@@ -89,7 +89,7 @@ class OperatorSnapshot:
         self.lists = operator.lists()
 
     def write(self, name: str, storage: SnapshotStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
-        """Write it for a checkpoint: changes, or all state, in one file, after the files of the store if there is one."""
+        """Write it for a checkpoint: changes, or all state, in one file, after the store's files if it has a store."""
         keyed: list[KeyedFile] = []
         if self.store is not None:
             keyed = yield from write_store_files(storage, name, self.store, self.kept)
@@ -211,8 +211,8 @@ def restore_operator(
     read = 0
     backend = _with_store(operator)
     reader = backend.store_reader() if backend is not None else StoreReader()
-    # Only a chain restored by the job and subtask that wrote it can be extended by increments: after rescaling, a file holds
-    # key groups of other subtasks, too.
+    # Only a chain restored by the job and subtask that wrote it can be extended by increments: after rescaling, a file
+    # holds key groups of other subtasks, too.
     extends = restored.goes_on and len(restored.chains) == 1
     for files in restored.chains:
         if extends and backend is not None and (of_store := store_files_of(files)):
