@@ -91,6 +91,7 @@ class ParquetColumnWriter:
         assert self._parquet is not None
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._parquet.schema))
         self._waiting_rows += len(groups)
+        # Rows arrive sorted by key group, so a key group is in few row groups, and a subtask reads only those.
         for group in groups:
             where = group, self._row_groups
             self._sections[where] = self._sections.get(where, 0) + 1

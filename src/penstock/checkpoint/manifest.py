@@ -154,6 +154,7 @@ def decode(data: bytes, path: str) -> Manifest:
     """
     try:
         head = msgspec.json.decode(data, type=_Head)
+        # The version first: the manifest of a newer version may have another layout, or another kind of checksum.
         needed = head.oldest_reader or head.version
         if needed > VERSION:
             raise CheckpointError(

@@ -51,6 +51,7 @@ class LayeredTable(Table):
 
     def older(self, place: Any) -> Any:
         """What the layers below `current` hold, or None. A value that could be changed in place comes as a copy."""
+        # Copied, because another thread may be pickling the frozen value; the caller may change what it gets.
         for layer in reversed(self._frozen):
             value = layer.get(place, _ABSENT)
             if value is not _ABSENT:
@@ -67,6 +68,7 @@ class LayeredTable(Table):
         value = self.current.get(place, _ABSENT)
         if value is _ABSENT:
             value = self.older(place)
+            # The copy goes into the current layer: changes in place belong to the next increment, not to frozen layers.
             if value is not None:
                 self.current[place] = value
         return value
@@ -166,6 +168,7 @@ class LayeredTable(Table):
         self._readers -= 1
 
     def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+        # Into the base, not into `current`: what is restored has not changed since the snapshot.
         self._is_first = False
         base = self._base
         for place, value in zip(places, values, strict=True):
@@ -176,8 +179,10 @@ class LayeredTable(Table):
 
     def compact(self, entries_max: int) -> int:
         """Compact at most `entries_max` entries of the oldest frozen layer into the base."""
+        # Postponed while a snapshot reads: it iterates over the layers in another thread.
         if self._readers or not self._frozen:
             return 0
+        # Oldest first, as a newer layer must replace it. Reads stay correct in between: an entry is in one of the two.
         base, oldest = self._base, self._frozen[0]
         if self._is_first and not base:
             # The very first layer holds no tombstones, as there was nothing to remove: it becomes the base as it is.

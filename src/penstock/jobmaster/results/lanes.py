@@ -155,6 +155,7 @@ class _Lane:
             if self._runs:
                 return
             self._runs = True
+        # Outside of the lock, which the call takes again.
         self._pool.submit(self._run)
 
     def _run(self) -> None:

@@ -101,6 +101,7 @@ class OutputEdge:
         """Take a chunk; buffers that it fills go out at once."""
         timed = timestamps is not None
         if timed is not self._timed:
+            # A segment has timestamps for all of its records or for none, as its lists are parallel.
             for accumulator in self._accumulators:
                 self._close_segment(accumulator)
             self._timed = timed
@@ -177,6 +178,7 @@ class OutputEdge:
     def _send(self, accumulator: Accumulator, values: list[Any], timestamps: list[int]) -> None:
         segments = accumulator.segments
         records = accumulator.closed_records + len(values)
+        # `values` is not copied: the caller clears it after the buffer is encoded.
         if values:
             segments.append((values, timestamps or None))
         info = self.info
@@ -198,6 +200,7 @@ class OutputEdge:
         self._counters.buffers_out += 1
         self._outbox.put(info.hop(info.source_level + 1, self._sender, accumulator.target), buffer)
         if records:
+            # Estimated from this buffer: measuring each record would mean to pickle it twice.
             fit = self._buffer_bytes * records // len(buffer) or 1
             self._records_max = min(fit, BUFFER_RECORDS_MAX)
             self._budget.chunk_records = min(fit, BUFFER_RECORDS_MAX)

@@ -95,10 +95,12 @@ class TaskCheckpoints:
     def trigger(self, event: TriggerCheckpoint) -> None:
         """To a source: start a checkpoint. A trigger may arrive twice; the second, possibly much later, is ignored."""
         assert not self._inputs.channels, "only sources are triggered, other tasks wait for barriers"
+        # Control messages may be delivered twice. A second barrier would start the checkpoint again downstream.
         if event.checkpoint_id <= self._last_triggered:
             return
         self._last_triggered = event.checkpoint_id
         barrier = CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, event.options)
+        # Queued, not taken at once: records that the source has read already belong before the barrier.
         self._work.append(partial(self._take, barrier, 0, 0))
 
     def abort(self, event: AbortCheckpoint) -> None:
@@ -106,6 +108,7 @@ class TaskCheckpoints:
         checkpoint_id = event.checkpoint_id
         self.alignment.abort(checkpoint_id)
         self._last_aborted = max(self._last_aborted, checkpoint_id)
+        # The job does not stop with this savepoint after all, so the source reads on.
         if self.stopped_by == checkpoint_id:
             self.stopped_by = None
         if self.alignment.current is None:
@@ -119,6 +122,7 @@ class TaskCheckpoints:
         """The host has written a snapshot. `ended`: the data of the task has ended."""
         self.compacting = True
         written = self.snapshots.written(event.checkpoint_id, event.state, event.took_ms)
+        # An increment whose predecessor failed could not be restored.
         if written is None:
             self.decline(event.checkpoint_id, "an earlier part of its state could not be written")
             return
@@ -158,10 +162,12 @@ class TaskCheckpoints:
         # What operators send in `prepare` belongs before the barrier; what they freeze must not change after it.
         self.snapshots.prepare(barrier.checkpoint_id)
         self.last = barrier.checkpoint_id
+        # The barrier leaves before state is frozen: tasks downstream can align while this one freezes and writes.
         for edge in self._edges:
             edge.element(barrier)
             edge.flush()
         options = barrier.options
+        # Not if it was aborted in the meantime: the task would wait for a stop that never comes.
         if options.stop and barrier.checkpoint_id > self._last_aborted:
             self.stopped_by = barrier.checkpoint_id
         snapshot = self.snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, options.full, options.savepoint)

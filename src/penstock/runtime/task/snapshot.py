@@ -58,6 +58,7 @@ class KeyedChain:
     def next_is_full(self) -> bool:
         """Whether to write all state: the increments have become as large as the full file, or too many."""
         own = [file for file in self.files if not file.store_file]
+        # A restore reads the whole chain, so its length bounds the time of a restore and the number of files.
         if self.has_gap or not own or len(own) >= _CHAIN_FILES_MAX:
             return True
         full = own[0].bytes + sum(file.bytes for file in store_files_of(self.files))
@@ -72,6 +73,8 @@ class OperatorSnapshot:
         self.chain = chain
         backend = _with_store(operator)
         self.full = full or savepoint or chain.next_is_full or (backend is not None and backend.needs_full_snapshot())
+        # A full snapshot of a checkpoint ends a gap. One of a savepoint takes the changes out of the tables, but is not
+        # part of the chain: the next checkpoint must be full, too.
         if self.full:
             chain.has_gap = savepoint
         self.store = backend.freeze_store() if backend is not None and self.full and not savepoint else None
@@ -80,6 +83,7 @@ class OperatorSnapshot:
         # while there is one, no file of an earlier snapshot is reused.
         self.kept = {} if chain.store_snapshots_under_way else dict(chain.store_files)
         chain.store_snapshots_under_way += self.store is not None
+        # Tables in the store freeze only what is in memory: the rest is in the store's own files.
         above = self.store.above if self.store is not None else {}
         self.tables: dict[str, FrozenTable] = {
             name: above[name] if name in above else table.freeze(self.full)
@@ -223,6 +227,7 @@ def restore_operator(
             for name, schema in schemas.items()
             if (table := operator.restored_table(name, schema)) is not None
         }
+        # Files that the store has adopted are not read entry by entry.
         own = [file for file in files if file.store_file not in chain.store_files]
         read += restore_keyed(storage, own, groups, tables, reader)
         reader.close()
@@ -293,6 +298,7 @@ class Snapshots:
         for operator in self._chain.operators:
             for function in operator.context.functions:
                 function.snapshot_state(operator.context, checkpoint_id, timestamp_ms)
+        # All operators between the same two work items: their states belong to the same prefix of the input.
         frozen = [
             OperatorSnapshot(node.state_id, node.operator, files, full, bool(savepoint))
             for node, files in zip(self._chain.nodes, self.files, strict=True)

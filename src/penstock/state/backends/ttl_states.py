@@ -45,6 +45,7 @@ class _TtlState(State):
         self.expiry: Expiry | None = None
         if config.get_cleanup_strategies().cleans_up:
             self.expiry = Expiry(self._ttl_ms, self._alive)
+            # Restored entries are examined one time to live from now; the time of their last use is in the entry.
             for place, _ in list(table.items()):
                 self._touch(place, backend.now_ms())
 
@@ -78,6 +79,7 @@ class _TtlSingle(_TtlState):
         used_ms, value = entry
         now_ms = self._backend.now_ms()
         if self._is_over(used_ms, now_ms):
+            # Removed even if it is returned: expired state can be read once at most.
             self._table.remove(place)
             return value if self._shows_expired else None
         if self._reading_counts:

@@ -113,6 +113,7 @@ def _write_rows(create: Callable[[], ColumnWriter], groups: _ByGroup) -> Generat
     values: list[Any] = []
     try:
         for group in groups.numbers:
+            # A full table may hold several versions of an entry, in different layers: only the newest becomes a row.
             newest: dict[Any, Any] = {}
             for _, of_piece, entries in groups.of_group(group):
                 newest.update(zip(of_piece, entries, strict=True))
@@ -277,6 +278,7 @@ def read_keyed(
         _check_units(file)
     if of_store := store_files_of(chain):
         yield from read_store_files(storage, of_store, groups, tables, store_reader)
+    # Entries of a table from before its last full file are not valid any more.
     last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
     for index, file in enumerate(chain):
         if file.store_file:

@@ -69,6 +69,7 @@ class TableStore:
         """
         if self.tables != tables[: len(self.tables)]:
             return False
+        # Opened first: if the files are damaged, the empty store is still in use.
         store = self._stores.open(files)
         self.store.close()
         self.store, self.tables = store, tables
@@ -103,6 +104,7 @@ class FrozenStore:
         """The files of that moment. The store accepts writes after the first call."""
         if self._linked is None:
             try:
+                # Writes are released even if this fails: a full disk must not block the task, only this snapshot.
                 self._linked = self._store.store.link()
             finally:
                 self._store.release(self)
@@ -127,6 +129,8 @@ def write_store_files(
     tables = [TableInFile(table, full=True) for table in frozen.tables]
     files = []
     for file in linked.sizes:
+        # Table files are immutable, so most of them have been copied by an earlier snapshot. A file whose name may be
+        # reused with other contents is copied each time.
         if file in kept and linked.is_lasting(file):
             files.append(msgspec.structs.replace(kept[file], tables=tables))
         else:

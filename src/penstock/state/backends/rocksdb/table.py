@@ -151,9 +151,12 @@ class RocksDBTable(LayeredTable):
         return FrozenTable(lambda: pieces_of(layers), False, self._namespaced)
 
     def freeze(self, full: bool) -> FrozenTable:
+        # With too many changes to remember, an increment would be incomplete.
         full = full or self._forgot
         changed, self._changed, self._forgot = self._changed, {}, False
         newest = self.set_aside()
+        # The view and the list of layers are taken together: compaction may move a layer into the store later, but then
+        # this snapshot reads it from the layer, and the view does not have it.
         view = self._table_store.store.view()
         layers = list(self._frozen)
         if full:
