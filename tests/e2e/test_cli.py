@@ -160,13 +160,13 @@ def test_ctrl_c(whom: str, tmp_path: Path) -> None:
     with endless_job(tmp_path) as process:
         left = below(process.pid)
         assert len(left) >= 4, "a JVM, a daemon and workers"
-        began = time.monotonic()
+        started = time.monotonic()
         if whom == "the process":
             process.send_signal(signal.SIGINT)
         else:
             os.killpg(process.pid, signal.SIGINT)
         out, error = process.communicate(timeout=60)
-        print(f"ended in {time.monotonic() - began:.1f} s")
+        print(f"ended in {time.monotonic() - started:.1f} s")
 
     assert "never reached" not in out
     assert process.returncode != 0

@@ -32,7 +32,7 @@ def test_word_count(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_silent_sensors(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever copies its timers would be told of silence where there was none, or not where there was."""
+    """Programs that copy its timers would report silence where there was none, or miss it."""
     assert sorted(output_of("silent_sensors", capsys)) == [
         "attic was silent from second 10 on",
         "attic was silent from second 150 on",
@@ -91,7 +91,7 @@ def test_plain_python_runs_an_example_too() -> None:
 
 
 def test_examples_stay_small_and_are_all_run_here() -> None:
-    """An example that nobody runs rots, one that doesn't fit on a screen teaches nothing."""
+    """An example that is never run breaks unnoticed, one that does not fit on a screen is hard to learn from."""
     examples = {path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in EXAMPLES.glob("*.py")}
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
 

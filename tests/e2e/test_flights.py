@@ -194,10 +194,10 @@ def test_the_command_kills_a_worker() -> None:
     run = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
 
     assert run.returncode == 0, run.stderr
-    told = " ".join(run.stdout.split())
-    assert re.search(r"Worker \d+ was killed \(kill -9\) when [\d,]+ reports were read;", told)
-    assert re.search(r"Records flowed again after [\d.]+ s, results were returned again after [\d.]+ s", told)
-    assert "Reports lost: 0, doubled: 0." in told
+    summary = " ".join(run.stdout.split())
+    assert re.search(r"Worker \d+ was killed \(kill -9\) when [\d,]+ reports were read;", summary)
+    assert re.search(r"Records flowed again after [\d.]+ s, results were returned again after [\d.]+ s", summary)
+    assert "Reports lost: 0, doubled: 0." in summary
 
 
 # ---- the books

@@ -41,7 +41,7 @@ PATIENCE_S = 150
 class Flights:
     """The program, started again by its user whenever its driver has been killed, until all `expected` rows are there.
 
-    A job that has ended leaves no checkpoint. If its driver is killed after that, nobody starts it again: it would go
+    A job that has ended leaves no checkpoint. If its driver is killed after that, it is not started again: it would go
     on from what the driver before it left.
     """
 
@@ -51,7 +51,7 @@ class Flights:
         self.checkpoints = folder / "checkpoints"
         self.log = folder / "log"
         self.arguments = [str(self.out), "--events", str(events), "--reports-per-s", str(reports_per_s)]
-        self.told: list[str] = []
+        self.kill_log: list[str] = []
         self._rows_of: dict[Path, int] = {}
         self.start()
 
@@ -65,13 +65,13 @@ class Flights:
             self.driver = subprocess.Popen([*command, *self.arguments], stdout=log, stderr=log, start_new_session=True)
 
     def kill(self, kind: str, rows: int, random: Random) -> bool:
-        """Kill one of that kind, as soon as there are so many rows and it is there. False: the job has ended before."""
+        """Kill one of that kind, as soon as there are `rows` rows and it exists. False: the job has ended before."""
         if not self.until(lambda: self.count() >= rows, f"there are no {rows} rows"):
             return False
         found = self.until(lambda: [self.driver.pid] if kind == DRIVER else self.find(kind), f"there is no {kind}")
         if not found:
             return False
-        self.told.append(f"{kind} killed at {self.count()} of {self.expected} rows")
+        self.kill_log.append(f"{kind} killed at {self.count()} of {self.expected} rows")
         if kind != DRIVER:
             os.kill(random.choice(found), signal.SIGKILL)
             return True
@@ -109,7 +109,7 @@ class Flights:
 
     def story(self) -> str:
         """What was done to it, and what it said."""
-        return "\n".join([*self.told, self.log.read_text()[-10_000:]])
+        return "\n".join([*self.kill_log, self.log.read_text()[-10_000:]])
 
     def end(self) -> None:
         """Leave nothing running."""
@@ -119,7 +119,7 @@ class Flights:
 
 
 def kill_at_random(folder: Path, kinds: list[str], seed: int, events: int, reports_per_s: float) -> list[str]:
-    """Run the flights with these kills, each after a while that the seed tells, and compare with a batch run.
+    """Run the flights with these kills, each at a time drawn from the seed, and compare with a batch run.
 
     Returns what was killed: on a slow machine the job may end before the last kill.
     """
@@ -129,9 +129,9 @@ def kill_at_random(folder: Path, kinds: list[str], seed: int, events: int, repor
     flights = Flights(folder, events, reports_per_s, len(expected))
     try:
         for kind in kinds:
-            # So many rows further; with none, it is killed while it starts.
-            wanted = flights.count() + random.randrange(len(expected) // (2 * len(kinds)))
-            if not flights.kill(kind, wanted, random):
+            # After that many more rows; with none, it is killed while it starts.
+            rows_before = flights.count() + random.randrange(len(expected) // (2 * len(kinds)))
+            if not flights.kill(kind, rows_before, random):
                 break
         status = flights.driver.wait(PATIENCE_S + events / reports_per_s)
         rows = flights.rows()
@@ -140,7 +140,7 @@ def kill_at_random(folder: Path, kinds: list[str], seed: int, events: int, repor
         flights.end()
     assert len(rows) == len(expected), flights.story()
     assert rows == expected, flights.story()
-    return flights.told
+    return flights.kill_log
 
 
 def test_one_of_each_kind_is_killed(tmp_path: Path) -> None:
@@ -154,6 +154,6 @@ def test_one_of_each_kind_is_killed(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_thirty_kills(tmp_path: Path, seed: int) -> None:
-    """A kill at a moment that nobody thought of would lose rows or write them twice."""
+    """A kill at an unforeseen moment would lose rows or write them twice."""
     kinds = Random(seed).choices(KINDS, weights=(4, 2, 1), k=30)
     assert len(kill_at_random(tmp_path, kinds, seed, events=400_000, reports_per_s=1_500)) > 15

@@ -45,9 +45,9 @@ def start(tmp_path: Path, log: Path, *options: str) -> subprocess.Popen[str]:
     return running
 
 
-def until(running: subprocess.Popen[str], log: Path, wanted: str) -> None:
+def until(running: subprocess.Popen[str], log: Path, expected: str) -> None:
     deadline = time.monotonic() + _SECONDS
-    while wanted not in log.read_text():
+    while expected not in log.read_text():
         assert running.poll() is None and time.monotonic() < deadline, log.read_text()
         time.sleep(0.1)
 

@@ -73,7 +73,7 @@ def simulate(
 
 @contextmanager
 def explained(simulation: Simulation) -> Iterator[None]:
-    """What fails inside tells the last events."""
+    """An internal error must print the last events."""
     try:
         yield
     except AssertionError as error:

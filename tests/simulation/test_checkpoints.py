@@ -71,7 +71,7 @@ def test_checkpoints_that_overtake_each_other_are_all_answered(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(15))
 def test_an_aborted_checkpoint_holds_nothing_back(seed: int) -> None:
-    """A checkpoint that was given up would stop the job for ever: what was set aside would stay there."""
+    """An aborted checkpoint would stop the job for ever: what was set aside would never be replayed."""
     simulation = simulate(diamond(), seed)
     with explained(simulation):
         running(simulation)

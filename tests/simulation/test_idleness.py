@@ -1,4 +1,4 @@
-"""Sources that have nothing for a while: event time goes on without them, and heeds them when they are back."""
+"""Sources that are idle for a while: event time advances without them, and waits for them once they are active."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALM = Circumstances(jump_rate=0.0)
 
 
 class Alarm(KeyedProcessFunction[int, Any, Any]):
-    """Fires once event time has reached each record's timestamp; tells the processing time of it."""
+    """Fires once event time has reached each record's timestamp, and emits the processing time of that moment."""
 
     def process_element(self, value: Any, ctx: Any) -> None:
         ctx.timer_service().register_event_time_timer(ctx.timestamp())

@@ -1,4 +1,4 @@
-"""Does the simulator bite? Each fault here is put into the runtime on purpose, and some seed must fail of it."""
+"""Mutation tests of the simulator: each fault is put into the runtime on purpose, and some seed must fail by it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def newest_row_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def another_way_each_time(patch: pytest.MonkeyPatch) -> None:
-    """Rows of one sender are relayed by one slot now, by another then."""
+    """Rows of one sender are relayed by different slots."""
     turn = iter(range(10**9))
 
     def hop(self: EdgeInfo, level: int, sender: int, target: int) -> int:
@@ -178,7 +178,7 @@ def timers_left_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def splits_from_the_start(patch: pytest.MonkeyPatch) -> None:
-    """A restored source begins anew."""
+    """A restored source starts from the beginning."""
     patch.setattr(SplitEnumerators, "states", lambda self: {})
 
 
@@ -193,7 +193,7 @@ def results_before_their_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def commits_not_repeated(patch: pytest.MonkeyPatch) -> None:
-    """What was handed out to be committed when the driver died, or a commit failed, is taken for committed."""
+    """Commits that were under way when the driver died, or that failed, are taken for completed."""
     patch.setattr(CheckpointCoordinator, "commit_again", lambda self, manifest: None)
 
 
@@ -235,7 +235,7 @@ def slots_may_take_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def cancel_forgotten_between_attempts(patch: pytest.MonkeyPatch) -> None:
-    """A job that is cancelled while it waits for its restart restarts all the same."""
+    """A job that is cancelled while it waits for its restart is restarted anyway."""
 
     def cancel(self: JobMaster, event: Any) -> None:
         self.attempt.cancel()
@@ -244,17 +244,17 @@ def cancel_forgotten_between_attempts(patch: pytest.MonkeyPatch) -> None:
 
 
 def tasks_of_a_failed_attempt_never_abandoned(patch: pytest.MonkeyPatch) -> None:
-    """A task that does not close holds the restart up for ever."""
+    """A task that does not close blocks the restart for ever."""
     patch.setattr(Attempt, "abandon", lambda self: None)
 
 
 def no_wait_for_the_storage(patch: pytest.MonkeyPatch) -> None:
-    """An attempt begins while the storage still has to do what the one before asked for."""
+    """An attempt starts while storage operations of the previous one are pending."""
     patch.setattr(CheckpointCoordinator, "storage_is_idle", True)
 
 
 def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:
-    """A checkpoint may take too long, or be aborted, while its manifest is on its way."""
+    """A checkpoint may expire, or be aborted, while its manifest is being stored."""
     patch.setattr(PendingCheckpoint, "is_being_stored", False)
 
 
@@ -264,7 +264,7 @@ def no_last_checkpoint(patch: pytest.MonkeyPatch) -> None:
 
 
 def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:
-    """A job that fails while it stops with a savepoint goes back to the checkpoint before it."""
+    """A job that fails while it stops with a savepoint is restored from the checkpoint before it."""
     patch.setattr(
         CheckpointCoordinator, "stopped", property(lambda self: False, lambda self, value: None), raising=False
     )
@@ -282,7 +282,7 @@ def open_doors(patch: pytest.MonkeyPatch) -> None:
 
 
 def each_trigger_counts(patch: pytest.MonkeyPatch) -> None:
-    """A source that is told of a checkpoint twice begins it twice."""
+    """A source that is triggered twice for a checkpoint starts it twice."""
     trigger = TaskCheckpoints.trigger
 
     def again(self: TaskCheckpoints, event: TriggerCheckpoint) -> None:
@@ -305,7 +305,7 @@ def savepoints_not_aligned(patch: pytest.MonkeyPatch) -> None:
 
 
 def nothing_restored_in_at_least_once(patch: pytest.MonkeyPatch) -> None:
-    """In AT_LEAST_ONCE mode, tasks begin with nothing after a failure."""
+    """In AT_LEAST_ONCE mode, tasks start without state after a failure."""
     restore = Slot.restore
     patch.setattr(Slot, "restore", lambda self, files: restore(self, files) if self.level.exactly_once else 0)
 
@@ -345,12 +345,12 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
 }  # fmt: skip
 """Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
 FIRST = {changes_lost_to_a_savepoint: 260}
-"""Where to begin, to save time."""
+"""The seed to start with, to save time."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simulator would call a runtime sound that loses records: its word would be worth nothing."""
+    """The simulator would pass a runtime that loses records, and its result would be worthless."""
     fault(monkeypatch)
     with pytest.raises(SimulationError):
         first = FIRST.get(fault, 0)

@@ -23,8 +23,8 @@ FOUND = {
     3_006_283: "a checkpoint can't be written while the last one is",
     3_009_501: "a batched task that runs twice reads its splits in another order",
     3_011_098: "a checkpoint can't be written while the last one is, in a store",
-    5_023_149: "a session that has fired is joined by one that begins where it ends",
-    6_013_651: "of three full checkpoints under way, the last counts on files that the second gives up",
+    5_023_149: "a session that has fired is joined by one that starts where it ends",
+    6_013_651: "of three full checkpoints under way, the last refers to files that the second does not retain",
     6_013_985: "a checkpoint can't be written while the next one has been frozen",
 }
 
@@ -38,7 +38,7 @@ def test_seeds_give_what_a_plain_evaluation_gives() -> None:
 
 @pytest.mark.parametrize("seed", FOUND, ids=FOUND.get)
 def test_seeds_that_have_failed(seed: int) -> None:
-    """What was mended once would break again, and be found once in thousands of seeds."""
+    """A repaired fault would come back, and be found once in thousands of seeds."""
     run_seed(seed)
 
 
@@ -63,9 +63,9 @@ def test_the_same_seed_gives_the_same_trace() -> None:
 
 @pytest.mark.soak
 def test_many_seeds() -> None:
-    """What happens once in ten thousand runs happens to somebody each day."""
+    """A failure in one of ten thousand runs happens to some user every day."""
     seeds = int(os.environ.get("PENSTOCK_SEEDS", str(SEEDS_IN_SOAK)))
-    began = time.monotonic()
+    started = time.monotonic()
 
     assert run_many(1_000_000, seeds) == 0, "seeds failed: their reports are above"
-    print(f"{seeds} seeds in {time.monotonic() - began:.0f} s")
+    print(f"{seeds} seeds in {time.monotonic() - started:.0f} s")

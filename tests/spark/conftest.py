@@ -24,7 +24,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def failures_stay_alone() -> Iterator[None]:
-    """A test that has failed may leave a job behind; the next one begins with a session of its own."""
+    """A test that has failed may leave a job behind; the next one starts with a new session."""
     global _failed
     if _failed:
         _stop_session()

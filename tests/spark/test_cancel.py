@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 class Busy(Marked):
-    """Says that it has begun, then does what it must not be left in."""
+    """Reports that it has started, then does what it must be interrupted in."""
 
     def __init__(self, folder: Path, do: Any) -> None:
         super().__init__(folder)
@@ -37,9 +37,9 @@ def endless(env: Any) -> Any:
 
 def cancelled(client: Any) -> str:
     """Cancel and wait; what the result then says."""
-    began = time.monotonic()
+    started_s = time.monotonic()
     client.cancel().result()
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - started_s
     print(f"cancelled in {seconds:.2f} s")
     assert seconds < END_SECONDS
     assert client.get_job_status().result() is JobStatus.CANCELED
@@ -90,7 +90,7 @@ def test_while_a_function_does_not_return(do: Any, tmp_path: Path) -> None:
     env = environment(STREAMING, 2)
     endless(env).process(Busy(tmp_path, do)).filter(lambda v: False).print()
     client = env.execute_async()
-    wait_until(lambda: (tmp_path / "busy-0").exists() and (tmp_path / "busy-1").exists(), "it did not begin", 60)
+    wait_until(lambda: (tmp_path / "busy-0").exists() and (tmp_path / "busy-1").exists(), "it did not start", 60)
     message = cancelled(client)
 
     assert "killed" not in message
@@ -107,11 +107,11 @@ def _deaf() -> None:
 
 
 def test_workers_that_do_not_listen_are_killed(tmp_path: Path) -> None:
-    """A job whose function swallows even an interrupt would stay for ever, or be gone without a word."""
+    """A job whose function swallows even an interrupt would never end, or end without an error."""
     env = environment(STREAMING, 2, {"task.cancellation.timeout": "2s"})
     endless(env).process(Busy(tmp_path, _deaf)).name("deaf").filter(lambda v: False).print()
     client = env.execute_async()
-    wait_until(lambda: (tmp_path / "busy-0").exists() and (tmp_path / "busy-1").exists(), "it did not begin", 60)
+    wait_until(lambda: (tmp_path / "busy-0").exists() and (tmp_path / "busy-1").exists(), "it did not start", 60)
     message = cancelled(client)
 
     assert "killed" in message
@@ -128,23 +128,23 @@ def test_a_failure_beside_a_worker_that_does_not_listen(tmp_path: Path) -> None:
         def process_element(self, value: Any, ctx: Any) -> Any:
             if self.subtask == 1:
                 time.sleep(1)
-                raise ValueError("subtask 1 gives up")
+                raise ValueError("subtask 1 fails")
             _deaf()
 
     env = environment(STREAMING, 2, {"task.cancellation.timeout": "2s"})
     endless(env).process(OneFails()).filter(lambda v: False).print()
     client = env.execute_async()
-    began = time.monotonic()
-    with pytest.raises(Exception, match="subtask 1 gives up"):
+    started_s = time.monotonic()
+    with pytest.raises(Exception, match="subtask 1 fails"):
         client.get_job_execution_result().result()
 
-    assert time.monotonic() - began < 2 * END_SECONDS
+    assert time.monotonic() - started_s < 2 * END_SECONDS
     assert client.get_job_status().result() is JobStatus.FAILED
     no_worker_left()
 
 
 def test_leaving_a_loop_over_results() -> None:
-    """Whoever breaks out of a loop over an endless stream leaves a job running that nobody knows of."""
+    """Leaving a loop over an endless stream would leave an unnoticed job running."""
     env = environment(STREAMING, 2)
     with endless(env).map(lambda v: v).execute_and_collect() as values:
         taken = [value for value, _ in zip(values, range(1_000), strict=False)]

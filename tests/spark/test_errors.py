@@ -119,7 +119,7 @@ def test_functions_that_raise(name: str, mode: RuntimeExecutionMode) -> None:
 
 @in_both_modes
 def test_key_selector_that_raises(mode: RuntimeExecutionMode) -> None:
-    """The same for what stands between two operators: the sender is named."""
+    """The same for what is between two operators: the sender is named."""
     env = environment(mode)
     numbers(env).map(lambda v: v).name("the culprit").key_by(refuse).map(lambda v: v).print()
     message = failure_of(env.execute)
@@ -149,7 +149,7 @@ def test_sink_that_raises(mode: RuntimeExecutionMode) -> None:
 
 @in_both_modes
 def test_values_that_can_not_travel(mode: RuntimeExecutionMode) -> None:
-    """A lock inside a record fails somewhere in pickle, without a word of which operator made it."""
+    """A lock inside a record fails somewhere in pickle, without the name of the operator that made it."""
     env = environment(mode)
     stream = numbers(env).map(lambda v: threading.Lock() if v == 777 else v).name("the culprit")
     message = failure_of(lambda: collect(stream.rebalance().map(lambda v: v)))
@@ -172,7 +172,7 @@ def test_keys_that_are_no_keys(mode: RuntimeExecutionMode) -> None:
 
 
 def test_sparks_own_stack_on_demand() -> None:
-    """Whoever looks for an error of Spark's own has nothing to go by."""
+    """The cause of an error of Spark's own could not be found."""
     settings = {"penstock.errors.show-spark-stack": "true"}
     env = environment(BATCH, settings=settings)
     numbers(env).map(refuse).name("the culprit").print()

@@ -107,7 +107,7 @@ def test_to_parquet(mode: RuntimeExecutionMode, tmp_path: Path) -> None:
 
 @in_both_modes
 def test_a_failed_job_shows_no_file(mode: RuntimeExecutionMode, tmp_path: Path) -> None:
-    """Whoever reads the output of a failed job would take a part for the whole."""
+    """Readers would take the output of a failed job for complete."""
 
     def fail_late(value: int) -> int:
         if value == 1_999:

@@ -1,4 +1,4 @@
-"""Worker processes that are killed: in batched mode nobody notices, in pipelined mode it is told at once."""
+"""Worker processes that are killed: transparent in batched mode, reported at once in pipelined mode."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Counted(MapFunction[int, int]):
 
 @in_both_modes
 def test_counters_at_the_end(mode: RuntimeExecutionMode) -> None:
-    """Records in and out don't add up, and nobody can tell where some were lost."""
+    """Records in and out would not add up, and it could not be found where some were lost."""
     env = environment(mode, 2)
     numbers = env.from_source(NumberSequenceSource(1, 1_000), NONE, "numbers").map(Counted()).name("counted")
     tens = numbers.filter(lambda v: v % 10 == 0).name("tens")

@@ -72,7 +72,7 @@ def test_a_killed_worker_and_a_restart_from_a_checkpoint(tmp_path: Path) -> None
 
 
 def test_cancel_under_back_pressure(tmp_path: Path) -> None:
-    """Workers that are blocked in a write would never hear of it, and stay."""
+    """Workers that are blocked in a write would never notice it, and stay."""
     env = environment(STREAMING, 2, PLAIN)
     endless = env.from_source(DataGeneratorSource(lambda i: i), NONE, "endless").key_by(lambda v: v % 100)
     slow = endless.process(Marked(tmp_path)).rebalance().map(lambda v: time.sleep(0.01) or v)
@@ -83,9 +83,9 @@ def test_cancel_under_back_pressure(tmp_path: Path) -> None:
         return any(vertex.back_pressured_ms > 1_000 for vertex in client.get_vertex_metrics())
 
     wait_until(held_back, "the source is not held back", 60)
-    began = time.monotonic()
+    started = time.monotonic()
     client.cancel().result()
-    assert time.monotonic() - began < END_SECONDS
+    assert time.monotonic() - started < END_SECONDS
     assert client.get_job_status().result() is JobStatus.CANCELED
     assert marks(tmp_path) == {f"{what}-{subtask}": 1 for what in ("open", "close") for subtask in range(2)}
     no_worker_left()

@@ -89,7 +89,7 @@ def test_a_function_that_fails_is_tried_again(tmp_path: Path) -> None:
 
 
 def test_checkpoints_are_seen_while_the_job_runs(tmp_path: Path) -> None:
-    """Nobody would know how large the state is, or how long a checkpoint takes, until it is too long."""
+    """Size and duration of checkpoints would be unknown until they are too large."""
     env = environment(STREAMING, 1, settings(tmp_path))
     numbers = env.from_source(NumberSequenceSource(0, 10_000_000), NONE, "numbers").map(Slowly())
     numbers.key_by(lambda v: v % 50).sum().filter(lambda v: False).print()

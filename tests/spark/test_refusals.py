@@ -1,4 +1,4 @@
-"""Programs that can't run: told before anything does, wherever that can be known."""
+"""Programs that can't run are refused before anything runs, wherever possible."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_lambdas_that_can_not_be_pickled(mode: RuntimeExecutionMode) -> None:
 
 
 def test_key_selectors_that_can_not_be_pickled() -> None:
-    """The same for what stands between operators."""
+    """The same for what is between operators."""
     lock = threading.Lock()
     env = environment()
     numbers(env).key_by(lambda v: (lock, v)[1]).map(lambda v: v).print()
@@ -132,7 +132,7 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
             with words.key_by(lambda v: v[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).execute_and_collect() as it:
                 return dict(it)
 
-        def told(*arguments):
+        def refusal(*arguments):
             try:
                 return job(*arguments)
             except PenstockError as error:
@@ -140,15 +140,15 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
 
         os.environ["JAVA_HOME"] = str(find_java(os.environ).path)
         spark = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false").getOrCreate()
-        print("plain, pipelined:", told(None, 1))
-        print("plain, batched:", told(None, 2, RuntimeExecutionMode.BATCH))
+        print("plain, pipelined:", refusal(None, 1))
+        print("plain, batched:", refusal(None, 2, RuntimeExecutionMode.BATCH))
         spark.stop()
         builder = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false")
         for key, value in FIXED_AT_START.items():
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
-        print("ready, pipelined:", told(spark, 1))
-        print("too small:", told(spark, 8))
+        print("ready, pipelined:", refusal(spark, 1))
+        print("too small:", refusal(spark, 8))
         print("goes on:", spark.range(5).count())
         """,
         command=(sys.executable,),
@@ -167,7 +167,7 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("startup", "told"),
+    ("startup", "refusal"),
     [
         (
             "class Absent:\n"
@@ -181,7 +181,7 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
     ],
     ids=["none", "another version"],
 )
-def test_executors_without_the_same_penstock(tmp_path: Path, startup: str, told: str) -> None:
+def test_executors_without_the_same_penstock(tmp_path: Path, startup: str, refusal: str) -> None:
     """A cluster that was set up by hand fails with a stack of Java's, or worse, half works."""
     (tmp_path / "sitecustomize.py").write_text(f"import os, sys\n{startup}")
     python = tmp_path / "python"
@@ -209,4 +209,4 @@ def test_executors_without_the_same_penstock(tmp_path: Path, startup: str, told:
         lines = [line for line in done.stdout.splitlines() if line.startswith(mode.name)]
         line = lines[0] if lines else done.stdout + done.stderr
         assert "ConfigurationError" in line
-        assert told in line
+        assert refusal in line

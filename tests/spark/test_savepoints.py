@@ -121,7 +121,7 @@ def test_a_savepoint_that_the_job_outlives_and_two_forks_of_it(tmp_path: Path) -
 
 
 def test_what_is_in_a_savepoint_can_be_read_by_other_tools(tmp_path: Path) -> None:
-    """State would be a blob that nobody can look into, though its types were declared."""
+    """State would be an opaque blob, though its types were declared."""
     client = start(tmp_path / "out", 2, {})
     wait_until(lambda: rows(tmp_path / "out"), "nothing comes out")
     path = Path(client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result())
@@ -140,7 +140,7 @@ def test_what_is_in_a_savepoint_can_be_read_by_other_tools(tmp_path: Path) -> No
 
 
 def test_programs_that_a_savepoint_does_not_fit(tmp_path: Path) -> None:
-    """State would be dropped without a word, or be read as what it is not."""
+    """State would be dropped silently, or be read as another type."""
     out = tmp_path / "out"
     client = start(out, 2, {})
     wait_until(lambda: rows(out), "nothing comes out")
@@ -186,7 +186,7 @@ def test_drained(tmp_path: Path, interval: str | None) -> None:
 
 
 def test_a_savepoint_that_can_not_be_taken(tmp_path: Path) -> None:
-    """Whoever asks would wait for ever, or the job would fail because somebody named a wrong directory."""
+    """The caller would wait for ever, or the job would fail because of a wrong directory."""
     (tmp_path / "file").touch()
     client = start(tmp_path / "out", 2, {})
     wait_until_running(client)
@@ -199,7 +199,7 @@ def test_a_savepoint_that_can_not_be_taken(tmp_path: Path) -> None:
 
 
 class Gathers(MapFunction, CheckpointedFunction):
-    """Knows the numbers that it has seen, in a list for each way to deal them out anew; tells of them at the start."""
+    """Stores the numbers that it has seen, in a list for each redistribution; emits them at the start."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         states = context.get_operator_state_store()
@@ -242,7 +242,7 @@ def test_operator_state_is_dealt_out_anew(tmp_path: Path) -> None:
     first.get_job_execution_result().result()
     seen = sorted(map(int, lines(out)))
     second, out = gather(3, 100_000, {"execution.checkpointing.interval": "200 ms", **from_path(path)})
-    wait_until(lambda: sum("(" in line for line in lines(out)) == 3, "not all three have begun")
+    wait_until(lambda: sum("(" in line for line in lines(out)) == 3, "not all three have started")
     second.cancel().result()
     found = [ast.literal_eval(line.partition(" ")[2]) for line in lines(out) if "(" in line]
     assert sorted(number for split, _, _ in found for number in split) == seen

@@ -114,7 +114,7 @@ def test_windows_of_clients(log: str, mode: RuntimeExecutionMode) -> None:
 
 
 def test_every_record_in_its_window_or_late() -> None:
-    """Records that are neither in a result nor told as late are lost."""
+    """Records that are neither in a result nor reported as late are lost."""
     late = OutputTag("late")
     windows = zeek_windows("dns", STREAMING, Duration.of_seconds(5), late)
     both = windows.map(lambda w: ("window", w[2])).union(windows.get_side_output(late).map(lambda r: ("late", 1)))

@@ -131,4 +131,4 @@ def test_a_commit_that_fails_is_done_again(tmp_path: Path) -> None:
 
     assert (transactions / "failed").exists()
     assert seen(transactions) == [*range(10_000)]
-    assert not [*transactions.glob("*.ready")], "what was never committed has been given up"
+    assert not [*transactions.glob("*.ready")], "what was never committed has been aborted"

@@ -87,7 +87,7 @@ class CountAndLast(KeyedStateReaderFunction[int, Any]):
 def test_a_jobs_state_is_read_changed_and_given_back(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """State would be a thing that a job has, and nobody else can look at, repair or move."""
+    """State could be read, repaired or moved only by the job that has written it."""
     out = tmp_path / "out"
     client = start(out, 2, {})
     wait_until(lambda: len(rows(out)) > NUMBERS // 10, "nothing comes out")
@@ -140,7 +140,7 @@ def test_a_checkpoint_as_a_data_frame(tmp_path: Path, spark: Any) -> None:
 
 
 def test_what_has_no_type_in_spark(tmp_path: Path, spark: Any) -> None:
-    """Values would be cut, or lost without a word, on their way through a DataFrame and back."""
+    """Values would be truncated, or silently lost, when they are converted to a DataFrame and back."""
     plain = ValueStateDescriptor("plain")
     mixed = {"a": 1, "b": "x", "c": {1, 2}}
     accounts = {(1, "a"): Account("Ann", 5), (2, "b"): Account("Bob", 7)}
@@ -204,7 +204,7 @@ class Balances(KeyedStateBootstrapFunction[str, Any]):
 
 
 class GoesOn(KeyedProcessFunction[str, Any, Any]):
-    """Tells of the total with each record, and of the timer."""
+    """Emits the total with each record, and when the timer fires."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
@@ -271,7 +271,7 @@ class Rules(BroadcastStateBootstrapFunction[int]):
 
 
 class Knows(MapFunction):
-    """Tells what its operator state was when it began."""
+    """Emits what its operator state was at the start."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()

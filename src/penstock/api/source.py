@@ -7,7 +7,7 @@ the work, as in Flink's FLIP-27:
 * a `SourceReader` runs in each subtask of the source. It is polled for records and must never block.
 * the `Source` itself is a description: it creates the other two, and is pickled to the workers.
 
-Positions are splits too: `SourceReader.snapshot_state` returns the splits still to be read, each at the place where
+Positions are splits too: `SourceReader.snapshot_state` returns the splits still to be read, each at the position where
 reading is to continue. So a split is an immutable, picklable object that carries its own position.
 
 In batched mode no enumerator answers while tasks run: it is drained before the job starts, so that a task which runs
@@ -101,13 +101,13 @@ class SourceReader(ABC, Generic[T]):
     are read one after the other, only from its first record on."""
 
     def start(self) -> None:
-        """Called once, before the first poll. The place to ask for a first split."""
+        """Called once, before the first poll. Request a first split here."""
 
     @abstractmethod
     def poll(self, max_records: int) -> Records | Nothing | EndOfInput:
         """At most `max_records` records of one split, or `Nothing` if there are none now, or END_OF_INPUT.
 
-        Bounded work only: return what is at hand, or `Nothing` with the time to be asked again.
+        Bounded work only: return what is available, or `Nothing` with the time of the next poll.
         """
 
     @abstractmethod

@@ -1,7 +1,7 @@
-"""How a column of Python values is kept in Parquet: by its declared type, by what all its values are, or pickled.
+"""How a column of Python values is stored in Parquet: by its declared type, by the type of its values, or pickled.
 
-Whatever is read back must be what was written, types of nested values included: what a typed column would change, it
-refuses.
+What is read must equal what was written, types of nested values included: `to_column` refuses values that a typed
+column would change.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PLAIN: dict[type, TypeInformation] = {
     datetime.datetime: Types.SQL_TIMESTAMP(),
 }
 _WIDER = {pa.int8(): pa.int64(), pa.int16(): pa.int64(), pa.int32(): pa.int64(), pa.float32(): pa.float64()}
-"""Python's numbers are wider than many a declared type: a savepoint cuts nothing off."""
+"""Declared types may be narrower than Python's numbers: a savepoint must not truncate them."""
 _NUMBERS = {
     pa.date32(): pa.int32(),
     pa.time64("us"): pa.int64(),
@@ -52,7 +52,7 @@ _NUMBERS = {
 
 
 def field_for(name: str, declared: TypeInformation | None, values: Sequence[Any]) -> pa.Field:
-    """A field for a column that begins with `values`: of the declared type, or of the one that all of them have."""
+    """A field for a column that starts with `values`: of the declared type, or of the type of all values."""
     type_ = declared
     arrow = type_.to_arrow() if type_ is not None else None
     if arrow is None:
@@ -73,7 +73,7 @@ def pickled_field(name: str) -> pa.Field:
 
 
 def to_column(field: pa.Field, values: Sequence[Any]) -> pa.Array | None:
-    """Values as a column; None if the column would not give back what they are."""
+    """Values as a column; None if reading the column would not return equal values."""
     type_ = type_of(field)
     if type_ is None:
         return pa.array([pickle.dumps(value, protocol=5) for value in values], field.type)
@@ -81,11 +81,12 @@ def to_column(field: pa.Field, values: Sequence[Any]) -> pa.Array | None:
         column = pa.array([type_.to_internal_type(value) for value in values], field.type)
     except (pa.ArrowException, TypeError, ValueError, AttributeError, KeyError, OverflowError):
         return None
+    # Read again at once: Arrow converts silently, for example True to 1, and the difference would show after a restore.
     return column if _same(list(values), _typed_values(column, type_)) else None
 
 
 def from_column(field: pa.Field, column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values again."""
+    """The values of a column, as they were written."""
     type_ = type_of(field)
     if type_ is None:
         return [StateUnpickler(io.BytesIO(data)).load_complete() for data in column.to_pylist()]
@@ -99,7 +100,7 @@ def type_of(field: pa.Field) -> TypeInformation | None:
         return None
     if text.startswith(b"["):
         return decode_type(text)
-    # Of manifest version 1.
+    # Manifest version 1 has pickled types.
     type_: TypeInformation = _TypeUnpickler(io.BytesIO(base64.b64decode(text))).load()
     return type_
 
@@ -144,7 +145,7 @@ def _inferred_fields(kind: type, values: list[Any]) -> TypeInformation | None:
 
 
 def _typed_values(column: pa.Array | pa.ChunkedArray, type_: TypeInformation) -> list[Any]:
-    # Dates and times as the numbers that they are underneath: what the type converts from.
+    # Dates and times as the numbers by which Arrow stores them: these are what the type converts from.
     return list(map(type_.from_internal_type, column.cast(_replaced(column.type, _NUMBERS)).to_pylist()))
 
 
@@ -175,7 +176,7 @@ def _same(before: Any, after: Any) -> bool:
 
 
 class _TypeUnpickler(pickle.Unpickler):
-    """Reads a TypeInformation. A record class that can't be imported here is left out: its values are Rows then."""
+    """Reads a TypeInformation. A record class that can't be imported here is omitted: its values are read as Rows."""
 
     def find_class(self, module: str, name: str) -> Any:
         try:

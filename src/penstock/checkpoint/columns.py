@@ -2,7 +2,7 @@
 
     key_group  key  [namespace, or timestamp and namespace]  value
 
-Every page has a checksum. Row groups are what is read: a subtask reads those that hold its key groups.
+Every page has a checksum. A subtask reads only the row groups that hold its key groups.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VALUE = "value"
 
 
 class ColumnFiles(ABC):
-    """Whatever keeps state files keeps columns as well: a Parquet file is one of them."""
+    """Base of storages: the Parquet files of tables, on top of plain state files."""
 
     @abstractmethod
     def create(self, name: str, shared: bool) -> StateWriter:
@@ -78,7 +78,7 @@ class ParquetColumnWriter:
         self._sections: dict[tuple[int, int], int] = {}
 
     def write(self, groups: list[int], places: Places, values: Entries) -> None:
-        """Append rows. Raises NotTypedError: the file is no use then."""
+        """Append rows. Raises NotTypedError if a value does not fit; the file must be aborted then."""
         columns = self._columns(places, values)
         if self._parquet is None:
             self._begin(columns)
@@ -91,6 +91,7 @@ class ParquetColumnWriter:
         assert self._parquet is not None
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._parquet.schema))
         self._waiting_rows += len(groups)
+        # Rows arrive sorted by key group, so a key group is in few row groups, and a subtask reads only those.
         for group in groups:
             where = group, self._row_groups
             self._sections[where] = self._sections.get(where, 0) + 1
@@ -111,7 +112,7 @@ class ParquetColumnWriter:
         """Remove it."""
         self._sink.is_aborted = True
         if self._parquet is not None:
-            # Or it would write its footer when it is forgotten, to a file that is gone.
+            # Else it would write its footer when it is garbage-collected, to a file that has been removed.
             self._parquet.close()
         self._writer.abort()
 
@@ -150,14 +151,14 @@ def read_columns(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tup
 
 
 def read_tables(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tuple[pa.Table, int]]:
-    """The same as Arrow has it: `key_group` and the other columns."""
-    wanted = sorted({section.offset for section in file.sections if section.group in groups})
-    if not wanted:
+    """The same as Arrow tables: `key_group` and the other columns."""
+    row_groups = sorted({section.offset for section in file.sections if section.group in groups})
+    if not row_groups:
         return
     stored = _StoredFile(read, file)
     with _errors_named(file):
         parquet = pq.ParquetFile(stored, page_checksum_verification=True)
-        for row_group in wanted:
+        for row_group in row_groups:
             table = parquet.read_row_group(row_group)
             size, stored.bytes_read = stored.bytes_read, 0
             yield _of_groups(table, groups), size
@@ -193,7 +194,7 @@ def _rows_of(table: pa.Table) -> tuple[Places, Entries]:
 
 
 class _Sink(io.RawIOBase):
-    """What the Parquet writer writes into."""
+    """The file object of the Parquet writer: passes bytes on to a StateWriter, and counts and checksums them."""
 
     def __init__(self, writer: StateWriter) -> None:
         self._writer = writer
@@ -217,7 +218,7 @@ class _Sink(io.RawIOBase):
 
 
 class _StoredFile(io.RawIOBase):
-    """What the Parquet reader reads from. `bytes_read` counts."""
+    """The file object of the Parquet reader. `bytes_read` counts what was read."""
 
     def __init__(self, read: ReadPart, file: KeyedFile) -> None:
         self._read_part = read

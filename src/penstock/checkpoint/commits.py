@@ -1,14 +1,15 @@
-"""The ledger of commits: what sinks have prepared, what has been handed out to be committed, and what is done.
+"""The ledger of commits: what sinks have prepared, which commits the host has been given, and which are done.
 
 A committable goes through these stages:
 
-    prepared   a task acknowledged checkpoint n with it. While n is pending it lies with the pending checkpoint
+    prepared   a task acknowledged checkpoint n with it. While n is pending, the pending checkpoint holds it
     carried    n was aborted; it is committed with the next checkpoint that completes, in the order of the numbers
     named      the manifest of a checkpoint that is being stored names it
-    open       that manifest is stored, and the commit has been handed to the host
+    open       that manifest is stored, and the host has been asked to commit
     done       the host has committed it
 
-Every manifest names the open commits as well, until they are done: a driver that dies hands them out again. Commits
+Every manifest names the open commits as well, until they are done: after a failure of the
+driver they are committed again. Commits
 must be idempotent. Source: Flink docs, "Data Sinks", two-phase commit.
 """
 
@@ -40,7 +41,7 @@ class CommitLedger:
 
     @property
     def open(self) -> list[Committables]:
-        """Commits that have been handed out and are not done."""
+        """Commits that the host has been given and that are not done."""
         return list(self._open.values())
 
     def carry(self, prepared: list[Numbered]) -> None:
@@ -62,7 +63,7 @@ class CommitLedger:
         self._open[operation] = committables
 
     def is_open(self, operation: int) -> bool:
-        """Whether a commit still counts: one that was handed out before the last restore does not."""
+        """Whether a commit still counts: one from before the last restore does not."""
         return operation in self._open
 
     def done(self, operation: int) -> None:
@@ -74,7 +75,7 @@ class CommitLedger:
                 call()
 
     def forget_open(self) -> None:
-        """The job is restored from a checkpoint: everything that its manifest names is handed out again."""
+        """The job is restored from a checkpoint: everything that its manifest names is committed again."""
         self._open.clear()
 
     def when_all_done(self, call: Callable[[], None]) -> None:

@@ -46,7 +46,7 @@ class FailureTolerance:
         self._in_a_row = 0
 
     def reset(self) -> None:
-        """A checkpoint completed, or a new attempt begins."""
+        """A checkpoint completed, or a new attempt starts."""
         self._in_a_row = 0
 
     def failed(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: object) -> CheckpointError | None:

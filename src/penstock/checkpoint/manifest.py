@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: the only truth about what it consists of. JSON, written last and in one piece.
+"""The manifest of a checkpoint: the complete list of what it consists of. JSON, written last and atomically.
 
 Operators are named by their uid, or by an id derived from their position in the program, so a manifest means the same
 to a job that has been changed. What is arbitrary in it (the state of an enumerator, what a sink has to commit) is
@@ -29,7 +29,7 @@ from penstock.state.handles import (
 )
 
 VERSION = 2
-"""Of what this penstock writes. It reads all versions up to this one."""
+"""The version that this penstock writes. It reads all versions up to this one."""
 _NO_CHECKSUM = "00000000"
 _CHECKSUM = b'"checksum": "'
 
@@ -61,7 +61,7 @@ class ChannelState(msgspec.Struct, frozen=True):
 
 
 class SubtaskReport(msgspec.Struct, frozen=True):
-    """How it went in one subtask of a vertex."""
+    """Measurements of one subtask of a vertex."""
 
     vertex: str
     subtask: int
@@ -83,9 +83,9 @@ class Manifest(msgspec.Struct, frozen=True):
     operators: list[OperatorPart]
     subtasks: list[SubtaskReport]
     enumerators: dict[str, str] = {}
-    """state id of a source -> what its enumerator needs to go on."""
+    """state id of a source -> the state of its enumerator."""
     commits: dict[str, list[str]] = {}
-    """state id of a sink -> (subtask, committables), each for itself."""
+    """state id of a sink -> pairs (subtask, committables), packed one by one."""
     version: int = VERSION
     savepoint: bool = False
     oldest_reader: int = 2
@@ -93,7 +93,7 @@ class Manifest(msgspec.Struct, frozen=True):
     epoch: int = 0
     """Number of the job master's leadership, by which a storage can fence off a former leader. Reserved: 0 so far."""
     checksum: str = _NO_CHECKSUM
-    """CRC-32 of the text, in hexadecimal, computed with zeros in this place. The last field."""
+    """CRC-32 of the text, in hexadecimal, computed with this field set to zeros. The last field."""
 
     def files(self) -> set[str]:
         """The paths of all files that hold its state."""
@@ -110,12 +110,12 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def is_relative(path: str) -> bool:
-    """Whether a file is in the job's own directory; else it is of the job from whose checkpoint this one started."""
+    """Whether a file is in the job's own directory; else the job was started from a checkpoint of the file's job."""
     return not path.startswith("/") and not is_url(path)
 
 
 def located(manifest: Manifest, directory: str) -> Manifest:
-    """The manifest as another job sees it: its files by their whole paths."""
+    """The manifest as another job needs it: with absolute paths of files."""
 
     def whole(path: str) -> str:
         return f"{directory}/{path}" if path and is_relative(path) else path
@@ -150,10 +150,11 @@ def encode(manifest: Manifest) -> bytes:
 def decode(data: bytes, path: str) -> Manifest:
     """A manifest of any version up to VERSION. Errors name `path`.
 
-    Raises DamagedCheckpointError if it is not as it was written, CheckpointError if only a newer penstock can read it.
+    Raises DamagedCheckpointError if it was changed or truncated, CheckpointError if only a newer penstock can read it.
     """
     try:
         head = msgspec.json.decode(data, type=_Head)
+        # The version first: the manifest of a newer version may have another layout, or another kind of checksum.
         needed = head.oldest_reader or head.version
         if needed > VERSION:
             raise CheckpointError(
@@ -168,7 +169,7 @@ def decode(data: bytes, path: str) -> Manifest:
 
 
 class _Head(msgspec.Struct):
-    """What has to be known before the rest of a manifest can be read."""
+    """The fields that decide whether and how the rest of a manifest can be read."""
 
     version: int
     oldest_reader: int = 0
@@ -176,15 +177,15 @@ class _Head(msgspec.Struct):
 
 
 def _with_checksum(data: bytes, checksum: str) -> bytes:
-    begin = data.rfind(_CHECKSUM) + len(_CHECKSUM)
-    return data[:begin] + checksum.encode() + data[begin + len(checksum) :]
+    start = data.rfind(_CHECKSUM) + len(_CHECKSUM)
+    return data[:start] + checksum.encode() + data[start + len(checksum) :]
 
 
 def packed(value: Any) -> str:
-    """An arbitrary value as text: of a manifest's field that holds what sources or sinks keep."""
+    """An arbitrary value of a source or sink as text, for a field of a manifest."""
     return base64.b64encode(pickle.dumps(value, protocol=5)).decode("ascii")
 
 
 def unpacked(text: str) -> Any:
-    """The value again. Only for manifests from the job's own checkpoint storage."""
+    """The value of `packed`. Only for manifests from the job's own checkpoint storage."""
     return StateUnpickler(io.BytesIO(base64.b64decode(text))).load_complete()

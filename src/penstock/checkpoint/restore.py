@@ -1,8 +1,9 @@
-"""From a manifest to what each subtask is given back: the one way in which any job starts from any checkpoint.
+"""What each subtask restores from a manifest. Every job starts from every checkpoint or savepoint this way.
 
-Operators are matched by state id. Keyed state goes to whoever owns its key groups now; split lists are kept where they
-were, or dealt out anew if the parallelism has changed; union lists go to all, broadcast lists from one to each. Source:
-Flink docs, "Working with State", Redistribution; State Management paper, 3.3.
+Operators are matched by state id. Keyed state goes to the subtasks that own its key groups now; split lists stay in
+their subtask, or are redistributed round robin if the parallelism has changed; union lists go to all subtasks; of
+broadcast lists, which are equal, one goes to all. Source: Flink docs, "Working with State", Redistribution; State
+Management paper, 3.3.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from penstock.state.handles import KeyedFile, ListInFile, Redistribution, Restor
 from penstock.state.key_groups import key_group_range
 
 Restored = dict[tuple[int, int], dict[str, RestoredOperator]]
-"""(vertex, subtask) -> state id -> what its operator is given back"""
+"""(vertex, subtask) -> state id -> what its operator restores"""
 
 
 def assign(
     manifest: Manifest, vertices: Sequence[CheckpointVertex], *, own: bool, allow_non_restored: bool
 ) -> Restored:
-    """What each subtask is given back. `own`: the files are this job's, so its next checkpoint may build on them.
+    """What each subtask restores. `own`: the files are this job's, so its next checkpoint may refer to them.
 
     Raises CheckpointError if the maximum parallelism of an operator has changed, or if an operator with state is not in
     the program any more and `allow_non_restored` is not set.
@@ -48,7 +49,7 @@ def assign(
             if part.max_parallelism != vertex.max_parallelism and _has_keyed(part):
                 raise CheckpointError(
                     f"operator '{name}' has a maximum parallelism of {vertex.max_parallelism}, its state was written "
-                    f"with {part.max_parallelism}: key groups can't be told apart. Set it as it was: "
+                    f"with {part.max_parallelism}: a key may belong to another key group. Restore the old value: "
                     f"set_max_parallelism({part.max_parallelism})"
                 )
             for subtask, operator in enumerate(_of_operator(part, vertex, own)):
@@ -59,7 +60,7 @@ def assign(
         names = ", ".join(f"'{part.name}' ({part.state_id})" for part in lost)
         raise CheckpointError(
             f"checkpoint {manifest.checkpoint_id} holds state of operators that this program does not have: {names}. "
-            "Give operators the uid they had (operators without one are told apart by their place in the program), or "
+            "Give operators the uid they had (those without one are identified by their position in the program), or "
             "drop that state: --allow-non-restored-state"
         )
     return restored
@@ -70,14 +71,14 @@ def _check_sinks(manifest: Manifest, vertices: Sequence[CheckpointVertex], allow
     gone = [state_id for state_id, commits in manifest.commits.items() if commits and state_id not in known]
     if gone and not allow_non_restored:
         raise CheckpointError(
-            f"checkpoint {manifest.checkpoint_id} names results, to be published, of sinks that this program does not "
-            f"have: {', '.join(gone)}. Give sinks the uid they had (those without one are told apart by their place in "
-            "the program), or leave these results unpublished: --allow-non-restored-state"
+            f"checkpoint {manifest.checkpoint_id} holds uncommitted results of sinks that this program does not "
+            f"have: {', '.join(gone)}. Give sinks the uid they had (those without one are identified by their position "
+            "in the program), or leave these results uncommitted: --allow-non-restored-state"
         )
 
 
 def enumerator_states(manifest: Manifest) -> dict[str, Any]:
-    """What enumerators need to go on, by the state id of their source."""
+    """The states of enumerators, by the state id of their source."""
     return {state_id: unpacked(text) for state_id, text in manifest.enumerators.items()}
 
 
@@ -98,6 +99,7 @@ def _chains(part: OperatorPart, vertex: CheckpointVertex, subtask: int) -> list[
     owned = key_group_range(subtask, vertex.max_parallelism, vertex.parallelism)
     chains = []
     for old in part.subtasks:
+        # The whole chain, even if only some of its key groups are owned: increments replace entries of earlier files.
         groups = key_group_range(old.subtask, part.max_parallelism, part.parallelism)
         if old.state.keyed and groups.start < owned.stop and owned.start < groups.stop:
             chains.append(old.state.keyed)
@@ -119,6 +121,7 @@ def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInF
                     for mine in dealt:
                         mine.append((path, list_))
             elif part.parallelism == parallelism:
+                # Items stay where they were: a source goes on with its own splits, a writer with its own transactions.
                 dealt[old.subtask].append((path, list_))
             else:
                 shares: list[list[Section]] = [[] for _ in range(parallelism)]

@@ -1,4 +1,4 @@
-"""When does the next periodic checkpoint begin? A pure decision: facts and time come in, now or later comes out.
+"""When the next periodic checkpoint starts: a pure decision, from the time and the checkpoints under way.
 
 Source: Flink's CheckpointRequestDecider; Flink docs, "Checkpointing", minimum time between checkpoints.
 """
@@ -28,21 +28,21 @@ class CheckpointSchedule:
         self._next_ms: int | None = None
 
     def attempt_began(self, now_ms: int) -> None:
-        """All tasks run: the first checkpoint begins one interval later."""
+        """All tasks run: the first checkpoint starts one interval later."""
         if self.settings.interval_ms is not None:
             self._next_ms = now_ms + self.settings.interval_ms
 
     def attempt_ended(self) -> None:
-        """No checkpoint begins until the next attempt runs."""
+        """No checkpoint starts until the next attempt runs."""
         self._next_ms = None
 
     def completed(self, now_ms: int) -> None:
-        """A checkpoint completed: the next one begins no sooner than the minimum pause after it."""
+        """A checkpoint completed: the next one starts no sooner than the minimum pause after it."""
         if self._next_ms is not None:
             self._next_ms = max(self._next_ms, now_ms + self.settings.pause_ms)
 
     def begins_ms(self, under_way: int, request_waits: bool) -> int | None:
-        """When the next one begins if nothing changes until then. None: not before something else happens.
+        """When the next one starts (ms) if nothing changes until then. None: it waits for another event.
 
         `under_way`: how many checkpoints are pending. `request_waits`: a savepoint waits or is under way; periodic
         checkpoints are held back until it is complete, or barriers of both would overtake each other.
@@ -52,7 +52,7 @@ class CheckpointSchedule:
         return self._next_ms
 
     def take(self, now_ms: int, under_way: int, request_waits: bool) -> bool:
-        """Whether a checkpoint begins now. If so, the next one is due an interval later."""
+        """Whether a checkpoint starts now. If so, the next one is due an interval later."""
         begins_ms = self.begins_ms(under_way, request_waits)
         if begins_ms is None or now_ms < begins_ms:
             return False

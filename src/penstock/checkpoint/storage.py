@@ -1,8 +1,8 @@
 """Checkpoint storage on a file system that pyarrow knows: local, or by URL (s3, gs, hdfs, file).
 
     <checkpoints>/<job>/chk-12/_metadata     the manifest, written last and in one piece
-    <checkpoints>/<job>/chk-12/...           what belongs to this checkpoint alone
-    <checkpoints>/<job>/shared/...           what later checkpoints may refer to, too
+    <checkpoints>/<job>/chk-12/...           files that only this checkpoint refers to
+    <checkpoints>/<job>/shared/...           files that later checkpoints may refer to, too
 
 Paths in a manifest are relative to the job's directory, so that it can be copied as a whole. Source: Flink docs,
 "Checkpoints", Directory Structure.
@@ -46,18 +46,20 @@ class StateFiles(ColumnFiles):
             return data
 
     def create(self, name: str, shared: bool) -> FileWriter:
-        """A new state file. Its name begins with the number of its checkpoint."""
-        path = self._place_of(name, shared)
+        """A new state file. Its name starts with the number of its checkpoint."""
+        path = self._relative_path(name, shared)
         full = self._path(path)
         self._make_parent(full)
         return FileWriter(self._system, full, path)
 
-    def _place_of(self, name: str, shared: bool) -> str:
+    def _relative_path(self, name: str, shared: bool) -> str:
         raise NotImplementedError
 
     def _write_manifest(self, path: str, manifest: Manifest) -> None:
-        """Write it in one piece: all of it is there, or nothing."""
+        """Write the manifest atomically."""
         self._make_parent(path)
+        # Written under another name, synced, then renamed: a checkpoint exists if and only if its manifest does, so a
+        # reader must never see a part of it, nor may a crash leave one.
         unfinished = f"{path}.unfinished"
         with self._system.open_output_stream(unfinished) as stream:
             stream.write(encode(manifest))
@@ -95,7 +97,7 @@ class SavepointStorage(StateFiles):
         with contextlib.suppress(OSError):
             self._system.delete_dir(self._root)
 
-    def _place_of(self, name: str, shared: bool) -> str:
+    def _relative_path(self, name: str, shared: bool) -> str:
         return name
 
 
@@ -156,7 +158,7 @@ class DirectoryStorage(StateFiles):
         """The checkpoints of another run of the job."""
         return DirectoryStorage(directory)
 
-    def _place_of(self, name: str, shared: bool) -> str:
+    def _relative_path(self, name: str, shared: bool) -> str:
         return f"shared/{name}" if shared else f"chk-{name.partition('-')[0]}/{name}"
 
     def _remove_if_empty(self, directory: str) -> None:
@@ -168,7 +170,7 @@ class DirectoryStorage(StateFiles):
 
 
 class FileWriter:
-    """A state file that is being written. It has its name once it is closed."""
+    """A state file that is being written. It has its final name once it is closed."""
 
     def __init__(self, system: fs.FileSystem, full: str, path: str) -> None:
         self.path = path
@@ -181,7 +183,7 @@ class FileWriter:
         self._stream.write(data)
 
     def close(self) -> None:
-        """Give it its name."""
+        """Complete the file: rename it to its final name."""
         self._stream.close()
         self._system.move(f"{self._full}.unfinished", self._full)
 
@@ -217,7 +219,7 @@ def file_system_of(directory: str) -> tuple[fs.FileSystem, str]:
 def latest_of(base: str, job_name: str) -> str:
     """The path of the newest checkpoint of a job of that name, below a directory of checkpoints.
 
-    One that is damaged is passed over. Raises CheckpointError if there is none, or one can't be read now.
+    A damaged one is skipped with a warning. Raises CheckpointError if there is none, or one can't be read now.
     """
     system, root = file_system_of(base)
     newest: tuple[int, int, str] | None = None
@@ -229,9 +231,9 @@ def latest_of(base: str, job_name: str) -> str:
             try:
                 manifest = read_manifest(path)
             except DamagedCheckpointError as error:
-                _log.warning("passed over: %s", error)
+                _log.warning("checkpoint skipped: %s", error)
                 continue
-            # Of two in one millisecond the later one: what it names may have been committed.
+            # Of two in one millisecond the one with the higher number: its commits may have been made.
             found = manifest.completed_ms, manifest.checkpoint_id, path
             if manifest.job_name == job_name and (newest is None or found > newest):
                 newest = found

@@ -16,7 +16,7 @@ import typer
 import penstock
 from penstock.common.errors import JobCancelledError, JobError, PenstockError
 
-# With the separator at the end: beside the package lies that of the examples, whose name begins like ours.
+# With the separator at the end: beside the package is that of the examples, whose name has the same prefix.
 _PENSTOCK = f"{Path(penstock.__file__).parent}{os.sep}"
 # Frames between our caller and the first line of the script.
 _STARTERS = (__file__, runpy.run_path.__code__.co_filename)

@@ -24,8 +24,8 @@ LATEST = "latest"
 class StartPoint:
     """`origin`: the manifest, with whole paths; None: the job starts from the beginning.
 
-    `claimed`: the directory of the run whose place the job takes. Its checkpoints are deleted as soon as the job has
-    one of its own: else a job that looks for the latest checkpoint after this one has ended would repeat its work.
+    `claimed`: the directory of the run that the job replaces. Its checkpoints are deleted as soon as the job has
+    completed one: else a job that looks for the latest checkpoint after this one has ended would repeat its work.
     """
 
     origin: Manifest | None = None

@@ -196,7 +196,7 @@ class _BatchedRun:
         self._spark: SparkSession | None = None
 
     def start(self, spark: SparkSession, payloads: list[Any]) -> None:
-        """Begin."""
+        """Start the job."""
         self._spark = spark
         self.status = JobStatus.RUNNING
         threading.Thread(target=self._run, args=(payloads,), name="penstock-batch", daemon=True).start()

@@ -1,7 +1,7 @@
-"""The jobs that run on this machine, so that `penstock savepoint JOB` and its like find them.
+"""The jobs that run on this machine, so that commands such as `penstock savepoint JOB` find them.
 
 Each has a file of its own below the user's cache directory, readable by the user alone: it holds the keys of the job's
-control port. A job removes its file when it ends; files of drivers that were killed are removed by whoever looks.
+control port. A job removes its file when it ends; files of drivers that were killed are removed by the next reader.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class JobRegistry:
         self._directory = cache_directory(environ) / "jobs"
 
     def add(self, job: RunningJob) -> None:
-        """Tell of a job."""
+        """Register a job."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self._path(job.job_id), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.encode(job))
 
     def remove(self, job_id: str) -> None:
-        """The job has ended."""
+        """Remove a job, which has ended."""
         self._path(job_id).unlink(missing_ok=True)
 
     def jobs(self) -> list[RunningJob]:
         """All that run, oldest first."""
         found = []
         for path in self._directory.glob("*.json"):
-            # It may be gone, or half written, by now.
+            # It may have been removed, or be half written.
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 job = msgspec.json.decode(path.read_bytes(), type=RunningJob)
                 if _is_alive(job.pid):
@@ -63,7 +63,7 @@ class JobRegistry:
         return sorted(found, key=lambda job: job.started_ms)
 
     def answers(self, job_id: str) -> bool:
-        """Whether a job runs here for sure: its process may have been killed, and another have its number."""
+        """Whether a job answers on its control port: its process may have been killed, and another have its pid."""
         for job in self.jobs():
             if job.job_id == job_id:
                 with contextlib.suppress(JobError):
@@ -71,19 +71,21 @@ class JobRegistry:
                     return True
         return False
 
-    def find(self, wanted: str) -> RunningJob:
-        """The job of that id, of an id that begins so, or of that name. Raises JobError unless there is exactly one."""
+    def find(self, reference: str) -> RunningJob:
+        """The job with this id, prefix of an id, or name. Raises JobError unless there is exactly one."""
         jobs = self.jobs()
-        matching = [job for job in jobs if job.job_id == wanted or job.name == wanted]
-        matching = matching or [job for job in jobs if job.job_id.startswith(wanted)]
+        matching = [job for job in jobs if job.job_id == reference or job.name == reference]
+        matching = matching or [job for job in jobs if job.job_id.startswith(reference)]
         if len(matching) == 1:
             return matching[0]
         running = "\n".join(f"  {job.job_id}  {job.name}" for job in matching or jobs)
         if matching:
-            raise JobError(f"'{wanted}' is the name or the beginning of several jobs; name one by its id:\n{running}")
+            raise JobError(
+                f"'{reference}' is the name or the beginning of several jobs; name one by its id:\n{running}"
+            )
         if jobs:
-            raise JobError(f"no job '{wanted}' runs on this machine. There are:\n{running}")
-        raise JobError(f"no job '{wanted}' runs on this machine; none at all does that this user has started")
+            raise JobError(f"no job '{reference}' runs on this machine. There are:\n{running}")
+        raise JobError(f"no job '{reference}' runs on this machine; no job of this user does")
 
     def _path(self, job_id: str) -> Path:
         return self._directory / f"{job_id}.json"

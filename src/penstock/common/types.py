@@ -219,7 +219,7 @@ def _values_by_name(row: Row) -> tuple[Any, ...]:
 
 
 def restored_row(row_class: type[Row], values: list[Any], fields: tuple[str, ...] | None, kind: int = 0) -> Row:
-    """What pickles of a Row call; `penstock.common.types.restored_row` stands in snapshots, so it stays here."""
+    """What pickles of a Row call; snapshots name `penstock.common.types.restored_row`, so it must stay here."""
     # Copy the list: `copy.copy` passes the list of the original row.
     row = row_class.__new__(row_class)
     row._fields = None if fields is None else _names(fields)

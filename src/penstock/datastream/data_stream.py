@@ -303,7 +303,7 @@ class DataStream(OperatorSettings, Generic[T]):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator[T] | list[T]:
-        """Run the job and iterate over this stream's values on the driver; `limit`: return a list of at most so many.
+        """Run the job and iterate over its values on the driver; with `limit`, return a list of at most `limit` values.
 
         In pipelined mode values arrive while the job runs, in batched mode after it has succeeded. Close the iterator,
         or use it in a `with` statement, to end an unbounded job.

@@ -1,4 +1,4 @@
-"""Which backend keeps a job's keyed state."""
+"""Which state backend a job uses for keyed state."""
 
 from __future__ import annotations
 

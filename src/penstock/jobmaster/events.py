@@ -1,4 +1,4 @@
-"""What can happen to a job, as its job master sees it. Its host hands these in, one at a time, with the time."""
+"""What can happen to a job, as its job master sees it. Its host passes them in, one at a time, with the time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DeliveryFailed(JobEvent, frozen=True):
 
 
 class ResultsClosed(JobEvent, frozen=True):
-    """All results have been handed over: the answer to CloseResults. `error`: the first that was raised there."""
+    """All results have been delivered: the answer to CloseResults. `error`: the first that was raised there."""
 
     error: BaseException | None = None
 
@@ -66,7 +66,7 @@ class CancelRequested(JobEvent, frozen=True):
 
 
 class SavepointRequested(JobEvent, frozen=True):
-    """The user asks for a savepoint in `directory`, which is new. `stop`: the job stops with it.
+    """The user requests a savepoint in `directory`, which is new. `stop`: the job stops with it.
 
     `drain`: sources end first, so that all windows and timers fire. `request` names the caller in the Reply.
     """
@@ -78,7 +78,7 @@ class SavepointRequested(JobEvent, frozen=True):
 
 
 class CheckpointRequested(JobEvent, frozen=True):
-    """Begin a checkpoint now, besides the periodic ones, if the job takes checkpoints. Not answered."""
+    """Start a checkpoint now, besides the periodic ones, if the job takes checkpoints. Not answered."""
 
     full: bool = False
 

@@ -37,7 +37,7 @@ class VertexMetrics:
     operators: list[OperatorMetrics]
     subtasks: list[TaskReport]
     restored_bytes: int
-    """State read back when the tasks last started."""
+    """State restored when the tasks last started, in bytes."""
 
 
 class JobMetrics:
@@ -70,7 +70,7 @@ class JobMetrics:
         for vertex in self.vertices():
             for operator in vertex.operators:
                 name = operator.name
-                # Operators that share a name are told apart by their order in the program.
+                # Operators of the same name are numbered in the order of the program.
                 while name in metrics:
                     name = _next_name(name)
                 metrics[name] = {

@@ -1,6 +1,6 @@
 """Whether a failed job is restarted, and after what time: the restart strategies, and what comes before them.
 
-No clock and no chance of their own: both are handed in. Source: Flink docs, "Task Failure Recovery".
+Without clock or randomness of their own: both are parameters. Source: Flink docs, "Task Failure Recovery".
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FixedDelay(RestartStrategy):
 
 
 class FailureRate(RestartStrategy):
-    """Restarts as long as no more than so many failures fall into an interval."""
+    """Restarts as long as at most `failures_max` failures fall into an interval."""
 
     def __init__(self, failures_max: int, interval_ms: int, delay_ms: int) -> None:
         self._failures: deque[int] = deque(maxlen=failures_max + 1)
@@ -66,9 +66,9 @@ class FailureRate(RestartStrategy):
 
 
 class ExponentialDelay(RestartStrategy):
-    """Restarts after a time that grows with each failure, and begins anew after a while without one.
+    """Restarts after a time that grows with each failure, and is reset after `reset_ms` without one.
 
-    `jitter`: by chance so large a part of the time is added or taken off, so that jobs do not start all at once.
+    `jitter`: up to this part of the time is added or subtracted at random, so that jobs do not restart all at once.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class ExponentialDelay(RestartStrategy):
         self._next_ms = float(initial_ms)
         self._jitter = jitter
         self._chance = chance
-        self._begins_ms: int | None = None
-        """When the job was to begin again after the last failure: from then on it has been well."""
+        self._restarts_ms: int | None = None
+        """When the job was to restart after the last failure: the time without failure counts from then."""
 
     def delay_ms(self, now_ms: int) -> int | None:
-        if self._begins_ms is not None and now_ms - self._begins_ms >= self._reset_ms:
+        if self._restarts_ms is not None and now_ms - self._restarts_ms >= self._reset_ms:
             self._failures = 0
             self._next_ms = float(self._initial_ms)
         self._failures += 1
@@ -102,7 +102,7 @@ class ExponentialDelay(RestartStrategy):
             return None
         more = 1 + self._jitter * (2 * self._chance() - 1)
         delay_ms = min(max(int(self._next_ms * more), self._initial_ms), self._max_ms)
-        self._begins_ms = now_ms + delay_ms
+        self._restarts_ms = now_ms + delay_ms
         self._next_ms = min(self._next_ms * self._multiplier, float(self._max_ms))
         return delay_ms
 

@@ -1,6 +1,6 @@
 """A slot's end of the control plane: a thread that owns the socket, sends heartbeats and wakes the slot.
 
-Heartbeats have this thread to themselves: a slot that is blocked by back pressure, or by a user's function, is alive.
+Heartbeats have a thread of their own: a slot that is blocked by back pressure, or by a user's function, is alive.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class ControlClient:
         self._thread.start()
 
     def send(self, message: FromSlot) -> None:
-        """Send to the job master. Waits when a thousand messages wait already: results are held back that way."""
+        """Send to the job master. Blocks while a thousand messages are queued: that is the back pressure on results."""
         self._outgoing.send(encoder.encode(message))
 
     def close(self) -> None:
-        """Send what waits, then close."""
+        """Send what is queued, then close."""
         self._closing.set()
-        with contextlib.suppress(zmq.Again):  # full: then it has enough to wake up for
+        with contextlib.suppress(zmq.Again):  # full: then the thread wakes up anyway
             self._outgoing.send(b"", zmq.NOBLOCK)
         self._thread.join(timeout=5)
         self._outgoing.close(linger=0)
         if not self._thread.is_alive():
-            # Waits for what is on its way, no longer than the socket lingers.
+            # Waits until pending messages are sent, at most the linger time of the socket.
             self._context.term()
 
     def _serve(self) -> None:
@@ -76,7 +76,7 @@ class ControlClient:
                 self._on_message(message)
             if incoming in ready:
                 self._forward(incoming, socket)
-            # By the clock: a slot that always has something to say has counters to report all the same.
+            # By the clock, not when the poll times out: a slot that sends all the time must report its counters, too.
             if time.monotonic() >= heartbeat_at:
                 heartbeat_at = time.monotonic() + interval_s
                 socket.send(encoder.encode(self._heartbeat()))

@@ -1,4 +1,4 @@
-"""Asking something of a running job from another process of the same user."""
+"""Commands to a running job from another process of the same user."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LOOK_MS = 500
 
 
 def ask(address: ControlAddress, command: Command, timeout_s: float | None, is_there: Callable[[], bool]) -> str:
-    """The job's answer. Raises JobError with its words if it refuses; if it does not answer in time, or ends meanwhile.
+    """Returns the job's answer. Raises JobError if the job refuses, does not answer in time, or ends meanwhile.
 
-    `is_there`: whether the job runs. `timeout_s` None: as long as it does.
+    `is_there`: whether the job still runs. `timeout_s` None: wait as long as it runs.
     """
     context = zmq.Context()
     socket = context.socket(zmq.DEALER)
@@ -33,8 +33,8 @@ def ask(address: ControlAddress, command: Command, timeout_s: float | None, is_t
         runs = True
         while not socket.poll(_LOOK_MS):
             if not runs:
-                raise JobError("the job has ended, and has not answered")
-            # Once more after it has ended: the answer may be on its way.
+                raise JobError("the job has ended without an answer")
+            # Poll once more after the job has ended: the answer may be in transit.
             runs = is_there()
             if time.monotonic() > until:
                 raise JobError(f"the job does not answer at {address.endpoint}")

@@ -1,4 +1,4 @@
-"""A failure on its way from a worker to the driver: the name of its class, and its text."""
+"""A failure as a worker sends it to the driver: the name of its class, and its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of a job's control plane: made when the job is submitted, known to its driver and its tasks, gone with it."""
+"""Keys of a job's control plane, made when it is submitted, known only to its driver and tasks, dropped at its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ControlKeys(msgspec.Struct, frozen=True):
 
 
 class ControlAddress(msgspec.Struct, frozen=True):
-    """What a slot needs to reach its JobManager. Travels to the executors inside the stage's function."""
+    """What a slot needs to reach its job master. It is sent to the executors inside the stage's function."""
 
     endpoint: str
     server_public: bytes

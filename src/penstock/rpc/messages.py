@@ -1,4 +1,4 @@
-"""What travels between a job master and its slots: the runtime's own events and effects, with the attempt around them.
+"""The messages between a job master and its slots: the runtime's own events and effects, with the attempt around them.
 
 Everything is typed; arbitrary values (splits, results, committables) travel pickled inside `Opaque`. Both ends hold
 keys that were made for this job alone, so a pickle here comes from the job itself.
@@ -86,7 +86,7 @@ class ToTask(msgspec.Struct, frozen=True, tag=True):
 
 
 class Command(msgspec.Struct, frozen=True, tag=True):
-    """Another process of the user asks something of the job. `directory`: where a savepoint goes."""
+    """A request of another process of the user. `directory`: the target of a savepoint."""
 
     verb: Literal["status", "checkpoints", "savepoint", "stop", "cancel"]
     directory: str | None = None
@@ -94,7 +94,7 @@ class Command(msgspec.Struct, frozen=True, tag=True):
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):
-    """To the sender of a Command: the result, or why it could not be done."""
+    """To the sender of a Command: the result, or why it failed."""
 
     done: bool
     text: str

@@ -18,7 +18,7 @@ _LAST_ANSWERS_MS = 200
 class ControlServer:
     """Receives messages of slots and sends to them. `on_message` and `on_tick` are called by the server's thread.
 
-    `send` may be called from that thread only; other threads hand it work by `call_soon`.
+    `send` may be called from that thread only; other threads submit calls by `call_soon`.
     """
 
     def __init__(self, host: str) -> None:
@@ -47,7 +47,7 @@ class ControlServer:
         self._stopping = False
 
     def start(self, on_message: Callable[[bytes, ToJobMaster], None], on_tick: Callable[[], None]) -> None:
-        """Begin to serve. `on_message` is given the slot's identity, to be used with `send`."""
+        """Start to serve. `on_message` is given the slot's identity, to be used with `send`."""
         self._on_message = on_message
         self._on_tick = on_tick
         self._thread = threading.Thread(target=self._serve, name="penstock-control", daemon=True)
@@ -58,7 +58,7 @@ class ControlServer:
         self._socket.send_multipart([identity, encoder.encode(message)])
 
     def call(self, call: Callable[[], None]) -> None:
-        """Make a call on the server's thread: at once if this is it, else soon."""
+        """Make a call on the server's thread: immediately if this is it, else soon."""
         if threading.current_thread() is self._thread:
             call()
         else:
@@ -125,7 +125,7 @@ class ControlServer:
 
 
 class _OnlyClient:
-    """Tells the authenticator whose key is welcome."""
+    """Admits only clients with the job's own key."""
 
     def __init__(self, client_public: bytes) -> None:
         self._client_public = client_public

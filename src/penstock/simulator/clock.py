@@ -27,5 +27,5 @@ class Clock:
 
     def advance_to(self, now_ms: int) -> None:
         """Move processing time forward."""
-        assert now_ms >= self._now_ms, f"time would go back from {self._now_ms} to {now_ms} ms"
+        assert now_ms >= self._now_ms, f"time would move backwards from {self._now_ms} to {now_ms} ms"
         self._now_ms = now_ms

@@ -30,7 +30,7 @@ def compare(program: Program, results: dict[int, dict[int, list[Any]]], repeated
             with_time = part.timed and node.kind == "write"
             _compare_contents(f"sink n{node.id}", seen, part.records, with_time)
         elif part.count is not None:
-            assert len(seen) == part.count, f"sink n{node.id} saw {len(seen)} records, {part.count} were to come"
+            assert len(seen) == part.count, f"sink n{node.id} saw {len(seen)} records, expected {part.count}"
         if part.finals is not None:
             _compare_finals(f"sink n{node.id}", seen, part.finals)
         if part.order is not None:
@@ -46,7 +46,7 @@ def _compare_repeated(node: Node, seen: list[Timed], part: Part) -> None:
     if part.again is Again.UNKNOWN:
         return
     if part.count is not None:
-        assert len(seen) >= part.count, f"{sink}: {len(seen)} records, {part.count} were to come at least"
+        assert len(seen) >= part.count, f"{sink}: {len(seen)} records, expected at least {part.count}"
     if part.exact and part.again is Again.GREATER:
         _compare_numbers(sink, seen, part.records, with_time=part.timed and node.kind == "write")
     elif part.exact:
@@ -54,7 +54,7 @@ def _compare_repeated(node: Node, seen: list[Timed], part: Part) -> None:
     if part.finals is not None:
         greatest = _greatest(seen)
         less = {key: number for key, number in part.finals.items() if greatest.get(key, -1) < number}
-        assert not less, f"{sink}: the running values end at {greatest}, they were to reach {less}"
+        assert not less, f"{sink}: the running values end at {greatest}, expected at least {less}"
 
 
 def _compare_numbers(sink: str, seen: list[Timed], expected: list[Timed], with_time: bool) -> None:
@@ -79,7 +79,7 @@ def _check_accounted(
 ) -> None:
     """Every record is in a window or late, if a sink directly follows both; at least once if `repeated`.
 
-    Also at least once in a session that is retained after firing: one that begins where it ends may merge with it, and
+    Also at least once in a session that is retained after firing: one that starts where it ends may merge with it, and
     it then fires again with all its records.
     """
     if repeated and part.again is Again.UNKNOWN:
@@ -110,8 +110,8 @@ def _compare_contents(
     elif again is Again.MORE:
         surplus.clear()
     assert not missing and not surplus, (
-        f"{sink} saw {len(seen)} records, {len(expected)} were to come; missing {_shown(missing)}, "
-        f"too many {_shown(surplus)}"
+        f"{sink} saw {len(seen)} records, expected {len(expected)}; missing {_shown(missing)}, "
+        f"surplus {_shown(surplus)}"
     )
 
 
@@ -121,7 +121,7 @@ def _shown(records: Counter[Any]) -> str:
 
 def _compare_finals(sink: str, seen: list[Timed], finals: dict[int, int]) -> None:
     greatest = _greatest(seen)
-    assert greatest == finals, f"{sink}: the running values end at {greatest}, they were to end at {finals}"
+    assert greatest == finals, f"{sink}: the running values end at {greatest}, expected {finals}"
 
 
 def _check_order(sink: str, values: list[Timed], part: Part) -> None:

@@ -312,7 +312,7 @@ def _windows(node: Node, records: list[Timed]) -> Iterable[Timed]:
 
 
 def _sessions_touch(node: Node, records: list[Timed]) -> bool:
-    """Whether a session ends where a record begins another: they are one or two, as event time may stop in between."""
+    """Whether a session ends where another starts: they are one or two, as event time may stop in between."""
     if node.kind != "window" or node.settings["windows"] != "session":
         return False
     for of_key in _by_key(records).values():

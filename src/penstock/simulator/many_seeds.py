@@ -19,7 +19,7 @@ def run_many(first: int, count: int) -> int:
 
     Returns 1 if any failed; stops after several failures.
     """
-    failed, steps, done, began = 0, 0, 0, time.monotonic()
+    failed, steps, done, started = 0, 0, 0, time.monotonic()
     parts = [
         range(start, min(start + _PART_SEEDS, first + count)) for start in range(first, first + count, _PART_SEEDS)
     ]
@@ -29,7 +29,7 @@ def run_many(first: int, count: int) -> int:
             done, steps, failed = done + len(part), steps + steps_taken, failed + len(errors)
             for error in errors:
                 print(f"{error}\n", flush=True)
-            seconds = time.monotonic() - began
+            seconds = time.monotonic() - started
             print(f"{done} of {count} seeds, {failed} failed, {steps} events, {seconds:.0f} s", flush=True)
             if failed >= _FAILURES_MAX:
                 pool.shutdown(cancel_futures=True)
@@ -39,7 +39,7 @@ def run_many(first: int, count: int) -> int:
 
 def _run_part(seeds: range) -> tuple[int, list[str]]:
     """Return the number of events, and the failures."""
-    # Restarts are what is simulated: a log line for each would drown the reports.
+    # Restarts are simulated all the time: a log line for each would hide the reports.
     logging.disable(logging.WARNING)
     steps, errors = 0, []
     for seed in seeds:

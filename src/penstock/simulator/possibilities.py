@@ -123,7 +123,7 @@ class Possibilities:
             self._control.waits_of(slot),
         )
         if host.is_frozen:
-            # What it has sent before is still under way.
+            # Messages that it sent before are still in transit.
             possible = (*([False] * (len(possible) - 1)), possible[-1])
         before = self._possible[slot]
         if possible != before:

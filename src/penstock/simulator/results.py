@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - the methods of a ResultSink are documented there
-"""The driver's end of results in the simulator: sinks that publish to the world outside, on a pool without threads."""
+"""The driver's end of results in the simulator: sinks that publish to `Outside`, on a pool without threads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from penstock.simulator.outside import Outside
 
 
 class SeededPool:
-    """Calls wait until the scheduler picks one; those of different lanes in any order. All are lost with the driver."""
+    """Calls wait until the scheduler picks one, in random order across lanes. All are lost when the driver dies."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._calls: list[Callable[[], None]] = []
 
     def submit(self, call: Callable[[], None], /) -> None:
-        """To be made some time later."""
+        """Queue a call."""
         self._calls.append(call)
 
     def shutdown(self, wait: bool = True) -> None:
@@ -27,16 +27,16 @@ class SeededPool:
 
     @property
     def waits(self) -> bool:
-        """Whether a call is to be made."""
+        """Whether calls are queued."""
         return bool(self._calls)
 
     def run_one(self) -> None:
-        """Make one of them."""
+        """Run one of them."""
         self._calls.pop(self._random.randrange(len(self._calls)))()
 
 
 class OutsideSink(ResultSink):
-    """One sink of a simulated job. `failure_rate`: how likely it is that a commit fails."""
+    """One sink of a simulated job. `failure_rate`: the probability that a commit fails."""
 
     exactly_once = True
 
@@ -51,7 +51,7 @@ class OutsideSink(ResultSink):
 
     def commit(self, subtask: int, values: list[Any]) -> None:
         if self._random.random() < self.failure_rate:
-            raise OSError("the world outside is away")
+            raise OSError("the external system is unavailable")
         self._outside.commit(self._id, subtask, values)
 
     def abort(self, subtask: int, values: list[Any]) -> None:

@@ -1,6 +1,6 @@
 """Selects the next action among all possible ones, with a random generator of the seed.
 
-Each actor (a slot, the network, the JobManager) has a random weight that is redrawn occasionally, and may be close to
+Each actor (a slot, the network, the job master) has a random weight that is redrawn occasionally, and may be close to
 zero. So one slot starves for a while, or one channel runs far ahead, which uniform choice would hardly ever produce.
 """
 
@@ -23,7 +23,7 @@ class Action(NamedTuple):
 
 
 class Scheduler:
-    """Draws from the possible actions, passed anew for each draw. Linear in their number."""
+    """Draws from the possible actions, which are passed to each draw. Linear in their number."""
 
     def __init__(self, random: Random) -> None:
         self._random = random

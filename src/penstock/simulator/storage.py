@@ -1,4 +1,4 @@
-"""Checkpoint storage in memory, which fails when chance wants it."""
+"""Checkpoint storage in memory, which fails at random."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from penstock.checkpoint.manifest import Manifest, decode, encode, located
 from penstock.checkpoint.storage_operations import CheckpointStorage
 
 SAVEPOINTS = "/savepoint-"
-"""What the paths of all savepoints begin with."""
+"""The prefix of the paths of all savepoints."""
 
 
 class MemoryStorage(ColumnFiles):
-    """Files and manifests by path. `failure_rate`: how likely it is that a write fails.
+    """Files and manifests by path. `failure_rate`: the probability that a write fails.
 
-    `published` is told of each checkpoint that is complete. `touched` is called whenever the driver has changed
-    something: it may raise, if the driver is no more.
+    `published` is called with the manifest of each completed checkpoint. `touched` is called whenever the driver has
+    changed something: it may raise, to simulate a driver that dies at this moment.
     """
 
     def __init__(
@@ -52,46 +52,46 @@ class MemoryStorage(ColumnFiles):
 
     def of_other_run(self, directory: str) -> CheckpointStorage:
         """The checkpoints of another run of the job."""
-        raise AssertionError("simulated jobs claim nothing")
+        raise AssertionError("simulated jobs do not claim checkpoints of other runs")
 
     def publish(self, manifest: Manifest) -> str:
-        """Keep a manifest, as what it would be on disk. What it refers to must be there."""
+        """Store a manifest in its encoded form. The files that it refers to must exist."""
         self.maybe_fail()
         missing = manifest.files() - self.files.keys()
-        assert not missing, f"checkpoint {manifest.checkpoint_id} refers to files that are not there: {missing}"
+        assert not missing, f"checkpoint {manifest.checkpoint_id} refers to files that do not exist: {missing}"
         self.manifests[manifest.checkpoint_id] = encode(manifest)
         self._published(manifest)
         self._touched()
         return str(manifest.checkpoint_id)
 
     def discard(self, manifest: Manifest) -> None:
-        """Forget a manifest."""
+        """Remove a manifest."""
         del self.manifests[manifest.checkpoint_id]
         self._touched()
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Forget files."""
+        """Remove files."""
         for path in paths:
             self.files.pop(path, None)
             self._touched()
 
     def sweep(self, checkpoints: Iterable[Manifest]) -> None:
-        """Forget what these checkpoints do not need."""
+        """Remove all files that these checkpoints do not need."""
         needed = {path for manifest in checkpoints for path in manifest.files()}
         self.files = {path: data for path, data in self.files.items() if path in needed or path.startswith("/")}
         self.manifests = {manifest.checkpoint_id: self.manifests[manifest.checkpoint_id] for manifest in checkpoints}
 
     def latest(self) -> Manifest | None:
-        """The newest manifest, as it is read back."""
+        """The newest manifest, decoded."""
         if not self.manifests:
             return None
         number = max(self.manifests)
         return decode(self.manifests[number], str(number))
 
     def leave(self, directory: str) -> Manifest | None:
-        """The job is over: its files are in `directory` from now on, for all others. Returns its newest checkpoint.
+        """The job has ended: for later jobs its files are in `directory`. Returns its newest checkpoint.
 
-        Those of the jobs before it are removed if it has one: it must not need them.
+        If it has one, the files of earlier jobs are removed: it must not need them.
         """
         latest = self.latest()
         stays = SAVEPOINTS if latest is not None else "/"
@@ -102,17 +102,17 @@ class MemoryStorage(ColumnFiles):
         return located(latest, directory) if latest is not None else None
 
     def fail(self) -> None:
-        """Each write fails from now on."""
+        """Let every write fail from now on."""
         self._failure_rate = 1
 
     def heal(self) -> None:
-        """No write fails from now on."""
+        """Let no write fail from now on."""
         self._failure_rate = 0
 
     def maybe_fail(self) -> None:
-        """Raise OSError, by chance."""
+        """Raise OSError at random."""
         if self._random.random() < self._failure_rate:
-            raise OSError("the store is away")
+            raise OSError("the storage is unavailable")
 
 
 class MemoryWriter:
@@ -130,12 +130,12 @@ class MemoryWriter:
         self._data.append(data)
 
     def close(self) -> None:
-        """Give it its name."""
+        """Complete the file: it exists from now on."""
         self._storage.maybe_fail()
         self._storage.files[self._where] = b"".join(self._data)
 
     def abort(self) -> None:
-        """Nothing is kept."""
+        """Discard what was written."""
 
 
 class MemorySavepoint(ColumnFiles):
@@ -154,16 +154,16 @@ class MemorySavepoint(ColumnFiles):
         return self._storage.read(path, offset, length)
 
     def publish(self, manifest: Manifest) -> str:
-        """Keep the manifest, as what it would be on disk."""
+        """Store the manifest in its encoded form."""
         self._storage.maybe_fail()
         whole = located(decode(encode(manifest), self._directory), self._directory)
         missing = whole.files() - self._storage.files.keys()
-        assert not missing, f"{self._directory} refers to files that are not there: {missing}"
+        assert not missing, f"{self._directory} refers to files that do not exist: {missing}"
         self._storage.savepoints[self._directory] = whole
         self._storage._touched()
         return self._directory
 
     def remove(self) -> None:
-        """It was given up."""
+        """Remove the savepoint: it was aborted."""
         files = self._storage.files
         self._storage.files = {path: files[path] for path in files if not path.startswith(f"{self._directory}/")}

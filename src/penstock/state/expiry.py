@@ -1,7 +1,7 @@
-"""When entries of a state with a time to live are looked at: places by the moment of their expiry, in coarse steps.
+"""When entries of a state with a time to live are examined: places by the time of their expiry, in coarse steps.
 
-An entry that is written again is put in a later step and stays in the earlier one, where it is found to be alive. So a
-write costs one dict entry, whatever was before, and what nobody touches any more is freed all the same.
+An entry that is written again is added to a later step and stays in the earlier one, where it is found to be alive. So
+a write costs one dict entry, whatever was there before, and entries that are never accessed again are removed, too.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 _STEPS = 8
-"""An entry outlives its time by no more than this part of it."""
+"""An entry is removed at most 1/_STEPS of its time to live after it has expired."""
 
 
 class Expiry:
-    """Of one state. `alive(place)` frees what is over, and tells when the rest of the entry will be, or None."""
+    """Of one state. `alive(place)` removes what has expired; it returns when the rest will expire (ms), or None."""
 
     def __init__(self, ttl_ms: int, alive: Callable[[Any], int | None]) -> None:
         self._width_ms = max(1, ttl_ms // _STEPS)
@@ -24,7 +24,7 @@ class Expiry:
         """When `expire` has something to do."""
 
     def touch(self, place: Any, expires_ms: int) -> None:
-        """An entry expires then."""
+        """The entry at `place` expires at `expires_ms`."""
         step = expires_ms // self._width_ms + 1
         places = self._steps.get(step)
         if places is None:
@@ -35,7 +35,7 @@ class Expiry:
         places[place] = None
 
     def expire(self, now_ms: int, entries_max: int) -> int:
-        """Look at entries whose time may be over, at most so many. Returns how many that were."""
+        """Examine entries that may have expired, at most `entries_max`. Returns how many were examined."""
         looked_at = 0
         while self.next_ms is not None and self.next_ms <= now_ms and looked_at < entries_max:
             step = self.next_ms // self._width_ms
@@ -52,6 +52,6 @@ class Expiry:
         return looked_at
 
     def clear(self) -> None:
-        """There are no entries any more."""
+        """Forget all entries: the state was cleared."""
         self._steps.clear()
         self.next_ms = None

@@ -26,7 +26,7 @@ _STORED_AS = {
 
 
 def found_by_former_name(module: str, name: str) -> Any:
-    """The class or function that was once called so; None: there never was another name for it."""
+    """The class or function that once had this name; None: the name was never another one's."""
     stored_as = _STORED_AS.get((module, name))
     if stored_as is not None:
         return type_stored_as(stored_as)

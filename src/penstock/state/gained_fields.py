@@ -1,6 +1,6 @@
 """Reading pickles of dataclasses that have gained fields since: what is missing gets its default.
 
-Pickle puts back the attributes that an object had when it was written, without a word of those that its class has now.
+Pickle restores the attributes that an object had when it was written, and does not report those added since.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from penstock.common.errors import CheckpointError
 from penstock.state.former_names import found_by_former_name
 
 STAND_IN: ContextVar[Callable[[str, str], Any] | None] = ContextVar("STAND_IN", default=None)
-"""What gives a class for one (its module, its name) that can't be imported; None: the error of the import is raised."""
+"""Given module and name of a class that can't be imported, returns a substitute; None: the import error is raised."""
 
 
 class StateUnpickler(pickle.Unpickler):
-    """Remembers which dataclasses it has met; `load_complete` gives their instances what they lack."""
+    """Remembers the dataclasses it has met; `load_complete` sets the missing fields of their instances."""
 
     def __init__(self, stream: BinaryIO) -> None:
         super().__init__(stream)
@@ -47,7 +47,7 @@ class StateUnpickler(pickle.Unpickler):
 
 
 def _complete(value: Any, seen: set[int]) -> None:
-    # By a list of what is still to be looked at: state may be nested deeper than Python's stack.
+    # With a list of pending values, not recursively: state may be nested deeper than Python's stack.
     waiting = [value]
     while waiting:
         one = waiting.pop()

@@ -1,8 +1,8 @@
-"""Handles: what a manifest says of the files that hold the state of a subtask. They go through JSON.
+"""Handles: how a manifest describes the files that hold the state of a subtask. They are stored as JSON.
 
 A *keyed file* holds entries of several tables, sorted by key group, so that a subtask reads no more than the groups it
-owns. Keyed state is a chain of files: a later one says what has changed since the one before, table by table, or holds
-a table as a whole. A chain may begin with the files of a key-value store, which mean something together only. Operator
+owns. Keyed state is a chain of files: a later one holds what has changed since the one before, table by table, or a
+whole table. A chain may start with the files of a key-value store, which can only be read together. Operator
 state is lists of items, each of which can be read alone and given to another subtask.
 """
 
@@ -24,7 +24,7 @@ class Section(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class TableInFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A table of which the file has entries. `full`: all of them, so that files before it do not count."""
+    """A table of which the file has entries. `full`: it has all, and earlier files are ignored for this table."""
 
     name: str
     full: bool
@@ -74,7 +74,7 @@ class ListInFile(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """How much it takes."""
+        """Its size in bytes."""
         return self.columns.bytes if self.columns is not None else sum(section.length for section in self.items)
 
 
@@ -96,17 +96,17 @@ class OperatorState(msgspec.Struct, frozen=True):
 
 
 class RestoredOperator(msgspec.Struct, frozen=True):
-    """What an operator's subtask is given back: chains of files, of which it owns some key groups, and lists."""
+    """The state to restore in one subtask of an operator: chains of files, which hold its key groups, and lists."""
 
     chains: list[list[KeyedFile]] = []
     lists: list[tuple[str, ListInFile]] = []
     """Path of the file, and the list in it. A list may come in several parts."""
     goes_on: bool = False
-    """Whether the next checkpoint may go on with these files, and hold no more than what has changed since."""
+    """Whether the next checkpoint may be incremental: refer to these files, and add only what has changed since."""
 
 
 class SnapshotFigures(msgspec.Struct, frozen=True):
-    """How a subtask's part of a checkpoint went. Times in milliseconds, all else in bytes."""
+    """Measurements of a subtask's part of a checkpoint. Times in milliseconds, all else in bytes."""
 
     alignment_ms: float = 0
     sync_ms: float = 0

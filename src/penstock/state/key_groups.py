@@ -18,8 +18,8 @@ _CACHED_KEYS_MAX = 1_000_000
 
 def default_max_parallelism(parallelism: int) -> int:
     """What Flink derives if none is set: 1.5 times the parallelism, up to a power of two, within 128 to 32768."""
-    wanted = parallelism + parallelism // 2
-    return min(max(1 << (wanted - 1).bit_length(), 128), MAX_PARALLELISM_BOUND)
+    scaled = parallelism + parallelism // 2
+    return min(max(1 << (scaled - 1).bit_length(), 128), MAX_PARALLELISM_BOUND)
 
 
 def key_group_of(key: Any, max_parallelism: int) -> int:

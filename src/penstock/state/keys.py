@@ -2,8 +2,8 @@
 
 Two keys that compare equal in Python have equal bytes: `1`, `1.0` and `True` are one key here as they are one key of a
 dict. What may be a key: None, bool, int, float (not NaN), str, bytes, date, datetime, time, timedelta, UUID, enum
-members, and tuples, Rows and frozen dataclasses made of these. Anything else is refused, since equal values could
-not be told from their bytes.
+members, and tuples, Rows and frozen dataclasses made of these. Anything else is refused, since equal values
+might not have equal bytes.
 
     tag  what            bytes after it
     N    None            -
@@ -39,7 +39,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 class KeyTypeError(TypeError):
-    """A value cannot be a key: its bytes would not tell whether it equals another."""
+    """A value cannot be a key: equal values might not have equal bytes."""
 
 
 def encode_key(key: Any) -> bytes:

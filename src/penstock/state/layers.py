@@ -1,15 +1,14 @@
 """A table in layers, so that a snapshot copies nothing and knows what has changed.
 
-    current   what has changed since the last freeze: the one dict that is written to
-    frozen    what had changed by each of the freezes before, oldest first: never written to again
-    base      all that is older
+    current   changes since the last freeze: the only dict that is written to
+    frozen    the changes up to each earlier freeze, oldest first: never written to again
+    base      everything older
 
-`freeze` puts an empty dict in the place of `current`, whatever the size of the state. What was frozen is what an
-incremental snapshot has to write; base and frozen layers together are what a full one has to. While either is written
-nothing changes in them; afterwards frozen layers are merged into the base, a few entries at a time. A job without
-checkpoints never freezes: it has one dict.
+`freeze` replaces `current` by an empty dict, whatever the size of the state. An incremental snapshot writes what was
+frozen; a full one writes the base and all frozen layers. While either is written, they do not change; afterwards frozen
+layers are compacted into the base, a few entries at a time. A job without checkpoints never freezes: it has one dict.
 
-None is no value: in a layer it says that the entry is gone, whatever older layers hold.
+None is no value: in a layer it is a tombstone, which removes the entry whatever older layers hold.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _ATOMIC = frozenset((int, float, str, bytes, bool, complex, type(None)))
 
 
 class LayerHolder(Protocol):
-    """Whoever keeps the current layer at hand, to save a lookup per record."""
+    """An object that caches the current layer, to save a lookup per record."""
 
     def use_layer(self, layer: Layer) -> None:
-        """From now on this is the one to write to."""
+        """`layer` is the current layer from now on."""
 
 
 class LayeredTable(Table):
@@ -52,6 +51,7 @@ class LayeredTable(Table):
 
     def older(self, place: Any) -> Any:
         """What the layers below `current` hold, or None. A value that could be changed in place comes as a copy."""
+        # Copied, because another thread may be pickling the frozen value; the caller may change what it gets.
         for layer in reversed(self._frozen):
             value = layer.get(place, _ABSENT)
             if value is not _ABSENT:
@@ -64,10 +64,11 @@ class LayeredTable(Table):
         return self.older(place) if value is _ABSENT else value
 
     def own(self, place: Any) -> Any:
-        """The value, or None; whoever asks may change it in place, so it counts as changed."""
+        """The value, or None. The caller may change it in place, so it counts as changed."""
         value = self.current.get(place, _ABSENT)
         if value is _ABSENT:
             value = self.older(place)
+            # The copy goes into the current layer: changes in place belong to the next increment, not to frozen layers.
             if value is not None:
                 self.current[place] = value
         return value
@@ -84,13 +85,14 @@ class LayeredTable(Table):
 
     def discard(self, place: Any) -> None:
         """Remove an entry, unread."""
+        # A tombstone only if an older layer has the entry; else it would be written to snapshots for nothing.
         if place in self._base or any(place in layer for layer in self._frozen):
             self.current[place] = None
         else:
             self.current.pop(place, None)
 
     def reader(self) -> Callable[[Any], Any]:
-        """What gives the value of a place, for reading only, or None. Nothing may be stored while it is in use."""
+        """A function from place to value or None, for reading only. Nothing may be stored while it is in use."""
         gets: list[Callable[..., Any]] = [
             layer.get for layer in (self.current, *reversed(self._frozen), self._base) if layer
         ]
@@ -139,7 +141,7 @@ class LayeredTable(Table):
         return [self._base, *self._frozen]
 
     def hold(self, holder: LayerHolder) -> None:
-        """Tell `holder` of the current layer, now and after each freeze."""
+        """Give `holder` the current layer, now and after each freeze."""
         self._holders.append(holder)
         holder.use_layer(self.current)
 
@@ -147,7 +149,7 @@ class LayeredTable(Table):
         """Freeze the current layer, and return it."""
         changed = self.current
         if not changed:
-            # It stays in use.
+            # The empty layer stays in use: an unchanged table must not gain a layer with each checkpoint.
             return {}
         self._frozen.append(changed)
         self.current = self._new_layer()
@@ -158,6 +160,7 @@ class LayeredTable(Table):
     def freeze(self, full: bool) -> FrozenTable:
         changed = self.set_aside()
         layers = [self._base, *self._frozen] if full else [changed] if changed else []
+        # While a snapshot reads the layers in another thread, `compact` must not move entries between them.
         self._readers += 1
         return FrozenTable(lambda: pieces_of(layers), full, self._namespaced, self._release)
 
@@ -165,6 +168,7 @@ class LayeredTable(Table):
         self._readers -= 1
 
     def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+        # Into the base, not into `current`: what is restored has not changed since the snapshot.
         self._is_first = False
         base = self._base
         for place, value in zip(places, values, strict=True):
@@ -174,12 +178,14 @@ class LayeredTable(Table):
                 base[place] = value
 
     def compact(self, entries_max: int) -> int:
-        """Merge at most `entries_max` entries of the oldest frozen layer into the base."""
+        """Compact at most `entries_max` entries of the oldest frozen layer into the base."""
+        # Postponed while a snapshot reads: it iterates over the layers in another thread.
         if self._readers or not self._frozen:
             return 0
+        # Oldest first, as a newer layer must replace it. Reads stay correct in between: an entry is in one of the two.
         base, oldest = self._base, self._frozen[0]
         if self._is_first and not base:
-            # The first layer of all says of nothing that it is gone: it becomes the base as it is.
+            # The very first layer holds no tombstones, as there was nothing to remove: it becomes the base as it is.
             self._is_first = False
             self._base = self._frozen.popleft()
             return 1

@@ -53,14 +53,14 @@ class HeapOperatorStates(OperatorStateStore):
         return state
 
     def lists(self) -> list[NamedList]:
-        """What a snapshot holds: nothing that is done later can be seen in it."""
+        """What a snapshot holds: copies, so that later changes are not in it."""
         return [
             NamedList(name, how, [unshared(item) for item in state.content()], self._schemas[name])
             for name, (how, state) in self._states.items()
         ]
 
     def restore(self, lists: dict[str, list[Any]], schemas: dict[str, str]) -> None:
-        """What a snapshot held, and as what; states take it when they are asked for, unless they are something else."""
+        """Restore items and schemas. States take them when first requested; `_check` refuses another schema."""
         self._restored = lists
         self._restored_schemas = schemas
         self.is_restored = True
@@ -80,12 +80,12 @@ class HeapOperatorStates(OperatorStateStore):
         schema = self._schemas[name] = schema_of(descriptor)
         check_schema(name, self._restored_schemas.get(name, ""), schema)
 
-    def _known(self, name: str, wanted: Redistribution) -> _OperatorList | _Broadcast:
+    def _known(self, name: str, requested: Redistribution) -> _OperatorList | _Broadcast:
         redistribution, state = self._states[name]
-        if redistribution is not wanted:
+        if redistribution is not requested:
             raise ProgramError(
-                f"the operator state '{name}' is asked for as {wanted.value} and as {redistribution.value}: give them "
-                "different names"
+                f"the operator state '{name}' is requested as {requested.value} and as {redistribution.value}: give "
+                "them different names"
             )
         return state
 

@@ -1,4 +1,4 @@
-"""What a snapshot says of the kind and type of a state, so that it is not read back as something else.
+"""The kind and type of a state in a snapshot, so that it is not restored as something else.
 
 A state may be read back as what it was. A dataclass may have gained fields, if these have defaults. Source: Flink docs,
 "State Schema Evolution".
@@ -34,7 +34,7 @@ def schema_of(descriptor: StateDescriptor) -> TableSchema:
 
 
 def element_schema(schema: TableSchema) -> TableSchema:
-    """Of a list or a map: that of what it is made of, each for itself."""
+    """Of a list or a map: the schema of a single element or value."""
     if isinstance(schema.type, ListTypeInfo):
         return TableSchema(schema.kind, schema.type.elem_type)
     if isinstance(schema.type, MapTypeInfo):
@@ -43,7 +43,7 @@ def element_schema(schema: TableSchema) -> TableSchema:
 
 
 def _timed(type_: TypeInformation) -> TypeInformation:
-    """What is stored where each value carries the time of its last use."""
+    """The type that is stored if each value carries the time of its last use."""
     if isinstance(type_, ListTypeInfo):
         return ListTypeInfo(TupleTypeInfo([Types.LONG(), type_.elem_type]))
     if isinstance(type_, MapTypeInfo):
@@ -51,11 +51,11 @@ def _timed(type_: TypeInformation) -> TypeInformation:
     return TupleTypeInfo([Types.LONG(), type_])
 
 
-def check_schema(name: str, found: str, wanted: TableSchema) -> None:
-    """Raises CheckpointError if a state of schema `found` can't be read as `wanted`."""
-    if found and found not in (str(wanted), str(TableSchema(wanted.kind, _as_before(wanted.type, found)))):
+def check_schema(name: str, found: str, declared: TableSchema) -> None:
+    """Raises CheckpointError if a state of schema `found` can't be read as `declared`."""
+    if found and found not in (str(declared), str(TableSchema(declared.kind, _as_before(declared.type, found)))):
         raise CheckpointError(
-            f"the state '{name}' was written as {found}, the program declares it as {wanted}. Declare it as it was, "
+            f"the state '{name}' was written as {found}, the program declares it as {declared}. Declare it as it was, "
             "or give the new state another name"
         )
 

@@ -1,4 +1,4 @@
-"""Tables of windows: what keys have in slices of time, which open and go as a whole."""
+"""Tables of windows: the contents of keys in slices of time. A slice is created and dropped as a whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Slice(Protocol):
 
     @property
     def current(self) -> Layer:
-        """What has changed lately."""
+        """The layer with the latest changes, which may be written to."""
 
     def older(self, key: Any) -> Any:
         """What `current` lacks, or None."""
@@ -23,23 +23,23 @@ class Slice(Protocol):
         """The value, or None."""
 
     def own(self, key: Any) -> Any:
-        """The value, or None; whoever asks may change it in place."""
+        """The value, or None. The caller may change it in place."""
 
     def put(self, key: Any, value: Any) -> None:
         """Store a value."""
 
 
 class Slices(Protocol):
-    """Contents of windows: what keys have in each slice, wherever it is kept."""
+    """Contents of windows by slice and key, on the heap or in a store."""
 
     def at(self, start: int) -> Slice:
-        """The slice that begins there, to be written to until the call ends."""
+        """The slice that starts at `start`. It may be written to until the operator's call ends."""
 
     def reader(self, start: int) -> Callable[[Any], Any] | None:
-        """What gives the contents of a key in that slice, or None; None: there is nothing in it."""
+        """A function from key to contents in that slice; None: the slice is empty."""
 
     def drop(self, start: int, keys: Iterable[Any]) -> Iterable[None]:
-        """The slice is over; only these keys may be in it. Done when what is returned has been gone through."""
+        """Remove the slice; only these keys may be in it. It is removed when the iterable is exhausted."""
 
 
 class SlicedTable(Table):
@@ -50,28 +50,28 @@ class SlicedTable(Table):
         self._dropped: list[tuple[int, LayeredTable]] = []
 
     def at(self, start: int) -> LayeredTable:
-        """The slice that begins there, made if it is not there."""
+        """The slice that starts at `start`, created if it does not exist."""
         table = self.slices.get(start)
         if table is None:
             table = self.slices[start] = LayeredTable()
         return table
 
     def reader(self, start: int) -> Callable[[Any], Any] | None:
-        """What gives the contents of a key in that slice, or None; None: there is nothing in it."""
+        """A function from key to contents in that slice; None: the slice is empty."""
         table = self.slices.get(start)
         return None if table is None else table.reader()
 
     def take(self, start: int) -> Mapping[Any, Any]:
-        """All of a slice, which is over."""
+        """Remove a slice and return its entries."""
         whole = self.slices[start].whole()
         self.drop(start)
         return whole
 
     def drop(self, start: int, keys: Iterable[Any] = ()) -> Iterable[None]:
-        """The slice is over."""
+        """Remove the slice."""
         table = self.slices.pop(start, None)
         if table is not None and table.has_older:
-            # An earlier snapshot may hold its entries: the next one has to say that they are gone.
+            # An earlier snapshot may hold its entries: the next incremental one must write tombstones for them.
             self._dropped.append((start, table))
         return ()
 

@@ -1,7 +1,8 @@
-"""What keyed state is made of, seen by snapshots: tables that can be frozen at once, and written and restored by key.
+"""Keyed state as snapshots see it: tables that can be frozen at once, and written and restored by key.
 
-An *entry* is a place and its value. The place holds the key, from which follows the key group: the key itself, or a
-tuple that begins with it. A frozen table is read by another thread, piece by piece, while the table is in use.
+An *entry* is a place and its value. The *place* identifies the entry in its table: the key itself, or a tuple that
+starts with the key. The key determines the key group. A frozen table is read by another thread, piece by piece, while
+the table is in use.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 PIECE_ENTRIES = 512
-"""So few entries are handled at once: a millisecond's work, after which somebody else may have the interpreter."""
+"""How many entries are processed in one step: about a millisecond's work, then other threads may run."""
 
 Layer = MutableMapping[Any, Any]
 """place -> value"""
@@ -20,7 +21,7 @@ Entries = list[Any]
 
 
 class FrozenTable:
-    """The entries of a table at one moment, or those that had changed by then (`full` False: None says gone)."""
+    """The entries of a table at one moment, or those that had changed by then (`full` False; None is a tombstone)."""
 
     __slots__ = ("_pieces", "_release", "full", "keyed_by_first", "of_group", "prepare")
 
@@ -37,18 +38,18 @@ class FrozenTable:
         self._release = release
         self.full = full
         self.keyed_by_first = keyed_by_first
-        """Whether a place is a tuple that begins with the key; else it is the key."""
+        """Whether a place is a tuple that starts with the key; else it is the key."""
         self.of_group = of_group
-        """Pieces of one key group, without a look at the others: for tables that are larger than memory."""
+        """Pieces of one key group, without reading the others: for tables that are larger than memory."""
         self.prepare = prepare
-        """To be gone through, a little work in each step, before `of_group`; given the key group of a place."""
+        """Given a function from place to key group, an iterator to exhaust before `of_group`; each step is short."""
 
     def pieces(self) -> Iterator[tuple[Places, Entries]]:
-        """Places and values in parallel, some hundred at a time. In a full table a later entry replaces an earlier."""
+        """Places and values in parallel, PIECE_ENTRIES at a time. In a full table the last entry of a place counts."""
         return self._pieces()
 
     def release(self) -> None:
-        """Called once in the task's own thread, when all is written or nothing will be."""
+        """Called once in the task's own thread, when the snapshot is written or aborted."""
         self._release()
 
 
@@ -57,11 +58,11 @@ class Table(ABC):
 
     @abstractmethod
     def freeze(self, full: bool) -> FrozenTable:
-        """Set aside what there is (`full`), or what has changed since the last call. Cheap, whatever the size."""
+        """Freeze all entries (`full`), or those that have changed since the last call. Cheap, whatever the size."""
 
     @abstractmethod
     def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
-        """Put entries back before anything else is done; None removes one. Later calls win."""
+        """Restore entries, before anything else is done; None removes one. Later calls replace earlier ones."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -72,7 +73,7 @@ class Table(ABC):
         """Whether there is any entry."""
 
     def compact(self, entries_max: int) -> int:
-        """Merge at most `entries_max` frozen entries into the layers below. Returns how many; 0: nothing is left."""
+        """Compact at most `entries_max` frozen entries into the layers below. Returns how many; 0: nothing is left."""
         return 0
 
 

@@ -124,6 +124,6 @@ NESTED = st.recursive(
 
 @given(st.lists(NESTED, min_size=1, max_size=6))
 def test_whatever_is_stored_comes_back(values) -> None:
-    """Somewhere among all that people keep in state, a value would be changed by a savepoint, and nobody would know."""
+    """Some kind of value in a user's state would be changed by a savepoint, unnoticed."""
     _, back = stored(values)
     assert repr(back) == repr(values)

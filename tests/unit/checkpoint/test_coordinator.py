@@ -1,4 +1,4 @@
-"""The coordinator: when checkpoints begin, what makes them complete, and what is committed with them."""
+"""The coordinator: when checkpoints start, what completes them, and what is committed with them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Job:
         return self.does()
 
     def triggered(self) -> list[int]:
-        """Checkpoints that sources were told to begin since the last call."""
+        """Checkpoints that were triggered at sources since the last call."""
         told, self.told = self.told, []
         return sorted({event.checkpoint_id for _, _, event in told if isinstance(event, TriggerCheckpoint)})
 
@@ -186,7 +186,7 @@ def test_a_manifest_that_can_not_be_written_commits_nothing() -> None:
 
 
 def test_what_was_prepared_for_one_that_failed_comes_with_the_next_in_order() -> None:
-    """A transaction that nobody commits is output lost; one committed too early comes again after a failure."""
+    """A transaction that is never committed is lost output; one committed too early is repeated after a failure."""
     job = Job(concurrent_max=3)
     first, second, third = (job.triggers() for _ in range(3))
     job.declines((COUNT, 1), second, "for a reason")
@@ -199,7 +199,7 @@ def test_what_was_prepared_for_one_that_failed_comes_with_the_next_in_order() ->
 
 
 def test_a_newer_one_subsumes_an_older_one() -> None:
-    """The older one could complete afterwards, and the job would go back further than it has to."""
+    """The older one could complete afterwards, and the job would be restored from an older state than necessary."""
     job = Job(concurrent_max=2)
     older, newer = job.triggers(), job.triggers()
     job.acknowledge(older, (COUNT, 0), commits=[(SINK, ["1"])])
@@ -212,7 +212,7 @@ def test_a_newer_one_subsumes_an_older_one() -> None:
 
 
 def test_one_that_takes_too_long_is_given_up() -> None:
-    """One lost message, and there would be no checkpoint any more."""
+    """After one lost message no checkpoint would ever complete."""
     job = Job(interval_ms=100, timeout_ms=300)
     assert job.passes(100).triggered() == [1]
     assert job.passes(299).triggered() == []
@@ -234,7 +234,7 @@ def test_the_last_one_may_take_too_long_as_well() -> None:
 
 
 def test_too_many_failures_in_a_row_fail_the_job() -> None:
-    """A job would run for days without one checkpoint, and nobody would notice until it is needed."""
+    """A job would run for days without one checkpoint, unnoticed until it is needed."""
     job = Job(failures_tolerated=1)
     job.declines((COUNT, 0), job.triggers(), "disk full")
     assert job.coordinator.error is None
@@ -247,7 +247,7 @@ def test_too_many_failures_in_a_row_fail_the_job() -> None:
 
 
 def test_an_attempt_that_ends_takes_its_checkpoints_with_it() -> None:
-    """A late acknowledgement of a dead attempt would complete a checkpoint of two worlds."""
+    """A late acknowledgement of an ended attempt would complete a checkpoint that mixes two attempts."""
     job = Job()
     n = job.triggers()
     job.acknowledge(n, (COUNT, 0), commits=[(SINK, ["a"])])
@@ -280,7 +280,7 @@ def test_what_people_are_told_of_a_checkpoint() -> None:
 
 @pytest.mark.parametrize("retained", [1, 2])
 def test_old_checkpoints_go_and_files_with_them(retained: int) -> None:
-    """The store would fill up; or a file would go that a checkpoint still needs."""
+    """The storage would fill up, or a file that a checkpoint still needs would be deleted."""
     job = Job(retained=retained)
     for number in range(1, 5):
         job.acknowledge(job.triggers(), file=f"file{number}")
@@ -320,7 +320,7 @@ def test_a_commit_is_in_every_manifest_until_it_is_done() -> None:
 
 
 def test_what_will_never_be_committed_is_given_up() -> None:
-    """Transactions and hidden files of an attempt that failed would stay open, or lie about, for ever."""
+    """Transactions and hidden files of a failed attempt would never be aborted."""
     job = Job()
     given_up = job.triggers()
     job.acknowledge(given_up, (COUNT, 0), commits=[(SINK, ["a"])])
@@ -364,7 +364,7 @@ def test_a_savepoint_with_which_the_job_stops_is_committed() -> None:
 
 
 def test_nobody_goes_back_behind_a_savepoint_with_which_the_job_stops() -> None:
-    """A worker lost while the tasks are closed, and all since the last checkpoint would come out twice."""
+    """If a worker is lost while tasks close, all output since the last checkpoint would be repeated."""
     job = Job(interval_ms=100)
     job.asks(lambda outcome: None, "/first")
     job.acknowledge(*job.triggered())
@@ -375,7 +375,7 @@ def test_nobody_goes_back_behind_a_savepoint_with_which_the_job_stops() -> None:
 
 
 def test_a_savepoint_that_fails_is_the_affair_of_who_asked() -> None:
-    """A job would fail because somebody named a directory that is not there."""
+    """A job would fail because its user named a directory that does not exist."""
     job = Job(failures_tolerated=0)
     outcomes: list = []
     job.asks(outcomes.append, "/sp")
@@ -386,7 +386,7 @@ def test_a_savepoint_that_fails_is_the_affair_of_who_asked() -> None:
 
 
 def test_what_a_savepoint_names_is_not_given_up() -> None:
-    """Who starts from the savepoint would find hidden files gone that it names, and rows with them."""
+    """A job started from the savepoint would miss hidden files that it names, and their rows."""
     job = Job(interval_ms=100)
     given_up = job.triggers()
     job.acknowledge(given_up, (COUNT, 0), commits=[(SINK, ["a"])])
@@ -412,7 +412,7 @@ def test_what_was_prepared_for_a_savepoint_that_failed_is_given_up_with_its_atte
 
 
 def test_before_a_job_stops_with_a_savepoint_its_checkpoints_go() -> None:
-    """A driver that dies over the commits would leave a latest checkpoint from before them: they are done twice."""
+    """After a driver dies during commits, the latest checkpoint would precede them: they are made twice."""
     job = Job(interval_ms=100)
     job.acknowledge(job.triggers())
     assert job.complete
@@ -442,7 +442,7 @@ def test_the_end_waits_until_all_is_committed() -> None:
 
 
 def test_a_checkpoint_that_is_being_stored_is_neither_aborted_nor_overtaken() -> None:
-    """Its manifest may be there already: a job that went on without it would publish the same output twice."""
+    """Its manifest may be stored already: a job that continued without it would publish the same output twice."""
     job = Job(interval_ms=100, timeout_ms=300, concurrent_max=2)
     job.stores_at_once = False
     first = job.triggers()

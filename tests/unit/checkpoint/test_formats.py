@@ -48,7 +48,7 @@ def without_early_firings(results: list[str]) -> list[str]:
 
 
 def test_there_are_snapshots_of_every_version() -> None:
-    """A version whose snapshots are not kept may become unreadable unnoticed."""
+    """A version whose snapshots are not tested may become unreadable, unnoticed."""
     from penstock.checkpoint.manifest import VERSION
 
     found = {path.parent.name for path in STORED}

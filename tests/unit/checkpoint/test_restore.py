@@ -1,4 +1,4 @@
-"""Restoring: what each subtask is given back, as many or as few as there are now."""
+"""Restoring: what each subtask restores, at the same and at another parallelism."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from penstock.state.handles import (
 
 
 def manifest(parallelism: int, mode: Redistribution = Redistribution.SPLIT, items: int = 3) -> Manifest:
-    """An operator "op" whose subtask i has the keyed file k<i> and a list of so many items in l<i>."""
+    """An operator "op" whose subtask i has the keyed file k<i> and a list of some items in l<i>."""
     parts = []
     for subtask in range(parallelism):
         sections = [Section(0, subtask * 100 + n, 1, 0) for n in range(items)]
@@ -61,7 +61,7 @@ def items(operator) -> list[tuple[str, int]]:
     ],
 )
 def test_keyed_state_goes_to_who_owns_its_key_groups(was, now, files) -> None:
-    """A key would find its state with nobody, or every subtask would read all files."""
+    """A key's state would be restored in no subtask, or every subtask would read all files."""
     operators = restored(now, manifest(was))
     assert [[chain[0].path for chain in operator.chains] for operator in operators] == files
     assert all(operator.goes_on == (was == now) for operator in operators)
@@ -94,7 +94,7 @@ def test_union_lists_go_to_all_and_broadcast_lists_from_one() -> None:
 
 
 def test_an_operator_that_is_gone_is_an_error_unless_allowed() -> None:
-    """State would be lost by a renamed uid, without a word."""
+    """A renamed uid would lose state without an error."""
     with pytest.raises(CheckpointError, match=r"'an operator' \(op\).*--allow-non-restored-state"):
         assign(manifest(1), outline(1, "other"), own=True, allow_non_restored=False)
     assert assign(manifest(1), outline(1, "other"), own=True, allow_non_restored=True) == {}
@@ -107,7 +107,7 @@ def test_another_maximum_parallelism_is_an_error() -> None:
 
 
 def test_the_state_of_another_job_is_not_built_upon() -> None:
-    """That job may remove its files."""
+    """The other job may remove its files."""
     given = assign(manifest(2), outline(2), own=False, allow_non_restored=False)
     assert not given[5, 0]["op"].goes_on
 
@@ -138,7 +138,7 @@ def test_what_a_newer_penstock_wrote_is_read_if_it_says_so() -> None:
 
 
 def test_buffers_in_flight_are_not_dropped() -> None:
-    """Restored from an unaligned checkpoint of a newer penstock, a job would lose records without a word."""
+    """Restored from an unaligned checkpoint of a newer penstock, a job would lose records without an error."""
     channel = ChannelState(0, 0, "file", [])
     report = SubtaskReport("v", 0, False, SnapshotFigures(), [channel])
     with pytest.raises(CheckpointError, match="buffers in flight"):
@@ -155,7 +155,7 @@ def test_results_of_a_sink_that_is_gone_are_an_error_unless_allowed() -> None:
     """Rows that a savepoint holds would never be published, since a map was put before their sink."""
     kept = msgspec.structs.replace(manifest(1), commits={"sink": ["packed"]})
     vertices = outline(1, "op")
-    with pytest.raises(CheckpointError, match=r"to be published.*sink.*--allow-non-restored-state"):
+    with pytest.raises(CheckpointError, match=r"uncommitted results of sinks.*sink.*--allow-non-restored-state"):
         assign(kept, vertices, own=False, allow_non_restored=False)
     assign(kept, vertices, own=False, allow_non_restored=True)
     assign(

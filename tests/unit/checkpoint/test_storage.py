@@ -104,7 +104,7 @@ def test_a_sweep_leaves_what_checkpoints_need(storage, tmp_path) -> None:
 
 
 def test_what_is_not_there_is_told(tmp_path) -> None:
-    """Who mistypes a path would read of an OSError of some library."""
+    """A mistyped path would end in an OSError of some library."""
     with pytest.raises(CheckpointError, match=r"there is no checkpoint at .*nowhere"):
         read_manifest(str(tmp_path / "nowhere"))
     with pytest.raises(CheckpointError, match="can't be used"):

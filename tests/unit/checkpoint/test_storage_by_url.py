@@ -79,7 +79,7 @@ def test_from_the_first_checkpoint_to_the_last_sweep(base: str) -> None:
 
 
 def test_a_savepoint(base: str) -> None:
-    """Who asks for one behind a URL would be told a path that nobody can start from."""
+    """The latest checkpoint behind a URL would be reported as a path that no job can start from."""
     storage = SavepointStorage(absolute(f"{base}/savepoint/"))
     file = storage.create("a", shared=False)
     file.write(b"x")

@@ -44,7 +44,7 @@ def of_penstock(pickles: Iterator[tuple[str, bytes]]) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", SNAPSHOTS)
 def test_what_is_stored_and_sent_names_public_paths_only(name: str, tmp_path: Path) -> None:
-    """After a module of penstock is moved, nobody could restore a snapshot that was taken before."""
+    """After a module of penstock is moved, older snapshots could not be restored."""
     job = Running(graph_of(name, DIRECTORY), tmp_path, stores=stores_of(name))
     for checkpoint in (1, 2):
         job.step()

@@ -81,7 +81,7 @@ def test_a_last_checkpoint_that_fails_is_tried_again() -> None:
 
 
 def test_cancel_ends_tasks_and_says_who_was_killed() -> None:
-    """A job could not be stopped, or its user would not know that a worker was killed."""
+    """A job could not be stopped, or its user would not learn that a worker was killed."""
     job = Job().runs()
     assert sent(job.handle(CancelRequested())) == {Cancel}
     first, *_ = job.graph.vertices
@@ -139,7 +139,7 @@ def test_slots_that_never_register() -> None:
 
 
 def test_a_silent_slot_is_lost() -> None:
-    """A worker that hangs would hold the job up for ever."""
+    """A worker that hangs would block the job for ever."""
     job = Job().runs()
     job.waits(40_000)
     job.report(1, Heartbeat([]))
@@ -155,7 +155,7 @@ def test_a_slot_that_registers_twice_has_lost_its_state() -> None:
 
 
 def test_tasks_of_a_failed_attempt_have_time_to_close() -> None:
-    """Connections of users' functions would stay open; or a function that hangs would hold the restart up for ever."""
+    """Connections of users' functions would stay open; or a function that hangs would block the restart for ever."""
     job = Job().runs()
     effects = job.report(1, SlotFailed("UserFunctionError", "it raised"))
     assert sent(effects) == {Cancel} and not any(isinstance(effect, StopAttempt) for effect in effects)
@@ -247,7 +247,7 @@ def _error(effects: list[JobEffect]) -> BaseException | None:
     ],
 )
 def test_checkpoints_of_a_cancelled_job(retention: ExternalizedCheckpointRetention, dropped: bool) -> None:
-    """A store would fill up with checkpoints that nobody wants, or the one that is wanted would be gone."""
+    """The storage would fill up with unneeded checkpoints, or the retained one would be deleted."""
     job = Job(dataclasses.replace(SETTINGS, checkpoint_retention=retention)).runs()
     job.takes_checkpoint()
     job.handle(CancelRequested())
@@ -264,7 +264,7 @@ def test_a_claimed_run_goes_when_the_job_has_a_checkpoint_of_its_own() -> None:
 
 
 def test_a_store_that_hangs_delays_checkpoints_and_nothing_else() -> None:
-    """A job would be taken for dead, or could not be cancelled, because its store is away for a minute."""
+    """A job would be taken for dead, or could not be cancelled, because its storage is unavailable for a minute."""
     job = Job(dataclasses.replace(SETTINGS, checkpoints=dataclasses.replace(SETTINGS.checkpoints, interval_ms=100)))
     job.runs().stores = False
     job.waits(100)

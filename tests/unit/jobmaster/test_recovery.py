@@ -71,7 +71,7 @@ def test_a_new_attempt_waits_for_the_storage() -> None:
 
 
 def test_reports_of_an_earlier_attempt_are_dropped() -> None:
-    """A late acknowledgement would complete a checkpoint of two worlds."""
+    """A late acknowledgement would complete a checkpoint that mixes two attempts."""
     job = Job().runs()
     job.fails(TaskLostError("a worker"))
     job.restarts().runs()
@@ -140,13 +140,13 @@ def test_a_commit_that_fails_fails_the_attempt_it_belongs_to() -> None:
     job.fails(TaskLostError("a worker"))
     job.restarts().runs()
     job.handle(CommitEnded(late.operation, OSError("the store is away")))
-    assert job.master.status is JobStatus.RUNNING, "it was handed out again"
+    assert job.master.status is JobStatus.RUNNING, "it is committed again"
     job.handle(CommitEnded(job.open_commits[-1].operation, OSError("the store is away")))
     assert "the store is away" in str(job.master.attempt.error)
 
 
 def test_a_damaged_checkpoint_is_left_for_the_one_before_once() -> None:
-    """Cancelled while it waits to restart, it would fall back once more and delete a good checkpoint."""
+    """If cancelled while it waits to restart, it would fall back once more and delete a good checkpoint."""
     job = Job().runs()
     for _ in range(3):
         job.takes_checkpoint()
@@ -191,7 +191,7 @@ def test_an_attempt_that_can_not_begin_says_why(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_enumerator_that_fails_fails_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that raises would stop the thread that decides about the job; one that can't be closed its restart."""
+    """A function that raises would stop the job master's thread; one that can't be closed would stop the restart."""
     enumerator = type(plan().sources[0].source.create_enumerator(_Nobody()))
 
     def gone(*_: Any) -> None:

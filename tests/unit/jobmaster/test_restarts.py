@@ -18,18 +18,18 @@ def test_fixed_delay() -> None:
 
 
 def test_failure_rate() -> None:
-    """Two within a minute are borne, a third is not; spread out they are borne for ever."""
+    """Two failures within a minute are tolerated, a third is not; failures spread out are tolerated for ever."""
     strategy = FailureRate(2, 60_000, 100)
     assert [strategy.delay_ms(now) for now in (0, 10_000, 70_000, 80_000)] == [100] * 4
     assert strategy.delay_ms(90_000) is None
 
 
 def test_exponential_delay() -> None:
-    """A cluster that is down would be stormed by jobs that start again."""
+    """A cluster that is down would be overloaded by restarting jobs."""
     strategy = ExponentialDelay(1_000, 5_000, 2.0, 60_000, 5)
     assert [strategy.delay_ms(now) for now in range(5)] == [1_000, 2_000, 4_000, 5_000, 5_000]
     assert strategy.delay_ms(5) is None
-    assert strategy.delay_ms(100_000) == 1_000, "after a quiet while it begins anew"
+    assert strategy.delay_ms(100_000) == 1_000, "after a time without failures it is reset"
 
 
 def test_waiting_to_start_again_is_no_quiet_while() -> None:
@@ -39,7 +39,7 @@ def test_waiting_to_start_again_is_no_quiet_while() -> None:
 
 
 def test_jobs_that_failed_together_do_not_start_together() -> None:
-    """A cluster that comes back would be stormed."""
+    """A cluster that comes back would be overloaded by jobs that restart at the same time."""
     delays = []
     for chance in (0.0, 0.5, 0.75):
         strategy = ExponentialDelay(1_000, 60_000, 10.0, 60_000, 5, jitter=0.2, chance=lambda chance=chance: chance)
@@ -48,7 +48,7 @@ def test_jobs_that_failed_together_do_not_start_together() -> None:
 
 
 def test_what_a_configuration_names() -> None:
-    """A job without checkpoints would begin from nothing, again and again; one with them would not go on."""
+    """A job without checkpoints would start from nothing again and again; one with them would not be restarted."""
     assert isinstance(restart_strategy(Configuration(), random), NoRestart)
     with_checkpoints = Configuration.from_dict({"execution.checkpointing.interval": "1 s"})
     assert isinstance(restart_strategy(with_checkpoints, random), ExponentialDelay)

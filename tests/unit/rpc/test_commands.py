@@ -15,7 +15,7 @@ from penstock.rpc.server import ControlServer
 
 
 class Served:
-    """A job's server. `answers`: else it hears and says nothing."""
+    """A job's server. `answers` False: it receives commands and never answers."""
 
     def __init__(self, answers: bool) -> None:
         self.answers = answers
@@ -37,9 +37,9 @@ def test_an_answer_given_in_the_last_moment_arrives() -> None:
 def test_a_job_that_ends_without_an_answer() -> None:
     """`penstock savepoint` would wait for ever for a driver that was killed."""
     served = Served(answers=False)
-    began = time.monotonic()
+    started_s = time.monotonic()
     with pytest.raises(JobError, match="has ended"):
-        ask(served.server.address, Command("savepoint"), None, lambda: time.monotonic() < began + 0.3)
+        ask(served.server.address, Command("savepoint"), None, lambda: time.monotonic() < started_s + 0.3)
     with pytest.raises(JobError, match="does not answer"):
         ask(served.server.address, Command("status"), 0.1, lambda: True)
     served.server.stop()

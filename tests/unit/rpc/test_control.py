@@ -57,10 +57,10 @@ def result(slot: int, values: object) -> FromSlot:
 
 
 class Driver:
-    """A server that writes down what it hears."""
+    """A server that records what it receives."""
 
     def __init__(self) -> None:
-        self.heard: list = []
+        self.arrived: list = []
         self.identities: dict = {}
         self.ticks = 0
         self.server = ControlServer("127.0.0.1")
@@ -68,14 +68,14 @@ class Driver:
 
     def on_message(self, identity, message) -> None:
         self.identities[message.index] = identity
-        self.heard.append(message)
+        self.arrived.append(message)
 
     def on_tick(self) -> None:
         self.ticks += 1
 
 
 class Slot(ControlClient):
-    """A client that writes down what it hears."""
+    """A client that records what it receives."""
 
     def __init__(self, address, slot: int = 0, interval_ms: int = 10_000, heartbeat: Callable | None = None) -> None:
         self.got: list = []
@@ -119,9 +119,9 @@ def test_messages_go_both_ways_in_order(driver, slots) -> None:
         slot.send(register(number))
         for vertex in range(100):
             slot.send(request(number, vertex))
-    until(lambda: len(driver.heard) == 202)
+    until(lambda: len(driver.arrived) == 202)
     for number in (1, 2):
-        of_slot = [message for message in driver.heard if message.index == number]
+        of_slot = [message for message in driver.arrived if message.index == number]
         assert isinstance(of_slot[0].report, Register)
         assert [message.report.vertex for message in of_slot[1:]] == list(range(100))
 
@@ -137,7 +137,7 @@ def test_messages_go_both_ways_in_order(driver, slots) -> None:
 
 
 def test_a_stranger_is_not_heard(driver, slots) -> None:
-    """Whoever reaches the port could end the job, or send it a pickle."""
+    """Any process that reaches the port could end the job, or send it a pickle."""
     address, keys = driver.server.address, make_keys()
     other_client = msgspec.structs.replace(address, client_public=keys.client_public, client_secret=keys.client_secret)
     other_server = msgspec.structs.replace(address, server_public=keys.server_public)
@@ -146,9 +146,9 @@ def test_a_stranger_is_not_heard(driver, slots) -> None:
         stranger.send(register(9))
     known = slots(1)
     known.send(register(1))
-    until(lambda: bool(driver.heard))
+    until(lambda: bool(driver.arrived))
     time.sleep(0.3)
-    assert {message.index for message in driver.heard} == {1}
+    assert {message.index for message in driver.arrived} == {1}
     for stranger in strangers:
         stranger._context.linger = 0
         threading.Thread(target=stranger.close, daemon=True).start()  # what it could not send lingers a while
@@ -168,17 +168,17 @@ def test_heartbeats_come_whatever_else_is_said(driver, slots, chatty: bool) -> N
         if chatty:
             slot.send(result(3, "x"))
         time.sleep(0.005)
-    until(lambda: sum(isinstance(message.report, Heartbeat) for message in driver.heard) >= 5, seconds=2)
+    until(lambda: sum(isinstance(message.report, Heartbeat) for message in driver.arrived) >= 5, seconds=2)
 
 
 def test_heartbeats_come_while_the_slot_is_blocked(driver, slots) -> None:
     """Back pressure, or a slow function, would be taken for a dead worker."""
     slots(4, interval_ms=20)
-    until(lambda: len(driver.heard) >= 3)
+    until(lambda: len(driver.arrived) >= 3)
 
 
 def test_thousands_of_assignments_reach_a_slow_slot(driver, slots) -> None:
-    """Splits above the socket's mark would be dropped without a word, and never be read."""
+    """Splits above the socket's high-water mark would be dropped silently, and never be read."""
     gate = threading.Event()
 
     def slow() -> FromSlot:
@@ -223,16 +223,16 @@ def test_a_slot_waits_when_nobody_takes_its_results(driver, slots) -> None:
     assert last < 40_000, "it never waited"
     gate.set()
     thread.join(timeout=120)
-    until(lambda: len(driver.heard) == 40_000, seconds=30)
+    until(lambda: len(driver.arrived) == 40_000, seconds=30)
 
 
 def test_what_was_said_before_the_end_arrives(driver) -> None:
-    """The last results, and the word that a task is done, would be lost."""
+    """The last results, and the report that a task is finished, would be lost."""
     slot = Slot(driver.server.address, 7)
     for vertex in range(500):
         slot.send(request(7, vertex))
     slot.close()
-    until(lambda: len(driver.heard) == 500)
+    until(lambda: len(driver.arrived) == 500)
 
 
 def test_a_client_can_be_closed_though_nobody_listens(driver) -> None:
@@ -240,9 +240,9 @@ def test_a_client_can_be_closed_though_nobody_listens(driver) -> None:
     slot = Slot(driver.server.address, 8)
     driver.server.stop()
     slot.send(register(8))
-    began = time.monotonic()
+    started = time.monotonic()
     slot.close()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10
 
 
 def test_the_server_ticks_and_stops_from_its_own_thread(driver) -> None:
@@ -298,6 +298,6 @@ class Loud:
 
 
 def test_what_is_passed_on_is_not_unpickled() -> None:
-    """A user's class would run its code on the thread that decides about the job."""
+    """A user's class would run its code on the job master's thread."""
     message = decode_to_job_master(encoder.encode(result(1, [Loud()])))
     assert decode_to_job_master(encoder.encode(message)).report.sink_id == 1

@@ -1,4 +1,4 @@
-"""What surrounds an operator or an output edge in a task, to be held in a test's hands."""
+"""What surrounds an operator or an output edge in a task, controlled by the test."""
 
 from __future__ import annotations
 

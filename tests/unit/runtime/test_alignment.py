@@ -1,7 +1,7 @@
-"""Barrier alignment: every row of its table, and random schedules against a model that is slow and plain.
+"""Barrier alignment: every row of its table, and random schedules against a simple, slow model.
 
 A play is written as it happens: `a@0` is record a on channel 0, `|1@0` barrier 1 on channel 0, `end@0` the end of
-channel 0, `abort1` the coordinator's word that checkpoint 1 is given up. What comes out reads alike: `a`, `snapshot1`,
+channel 0, `abort1` the coordinator's message that checkpoint 1 is aborted. Outputs are written alike: `a`, `snapshot1`,
 `decline1`.
 """
 
@@ -67,7 +67,7 @@ def test_barriers_that_were_set_aside_begin_the_next_alignment() -> None:
 
 
 def test_a_newer_barrier_ends_the_older_alignment() -> None:
-    """The task would wait for a barrier that never comes: a checkpoint that its sender never began."""
+    """The task would wait for a barrier that never comes, of a checkpoint that its sender never started."""
     play = Play(ExactlyOnceAlignment)
     assert play("|1@0 a@0 |2@1 b@1") == "decline1 a"
     assert play("|2@0 c@0") == "snapshot2 b c"
@@ -80,7 +80,7 @@ def test_a_newer_barrier_waits_for_what_was_set_aside() -> None:
 
 
 def test_an_abort_sets_free_what_was_set_aside() -> None:
-    """A checkpoint that timed out would hold the job up until the next one."""
+    """A checkpoint that timed out would block the job until the next one."""
     play = Play(ExactlyOnceAlignment)
     assert play("|1@0 a@0") == ""
     assert play("abort1") == "a"
@@ -88,7 +88,7 @@ def test_an_abort_sets_free_what_was_set_aside() -> None:
 
 
 def test_an_abort_that_comes_before_the_barrier_is_remembered() -> None:
-    """The task would begin to wait for a checkpoint that nobody else takes part in."""
+    """The task would start to wait for a checkpoint in which no other task takes part."""
     assert exactly_once("abort1 |1@0 a@0 |1@1 |2@0 b@0 |2@1") == "a snapshot2 b"
 
 
@@ -98,7 +98,7 @@ def test_an_abort_of_another_checkpoint_changes_nothing_now() -> None:
 
 
 def test_barriers_that_are_too_old_are_passed_over() -> None:
-    """A late barrier would begin an alignment that never ends."""
+    """A late barrier would start an alignment that never ends."""
     assert exactly_once("|2@0 |2@1 |1@0 a@0") == "snapshot2 a"
     assert exactly_once("|2@0 |1@1 a@1 |2@1") == "a snapshot2"
 
@@ -116,7 +116,7 @@ def test_an_end_after_a_barrier_waits_with_the_rest() -> None:
 
 
 def test_at_least_once_sets_nothing_aside() -> None:
-    """Who gave up exactly-once for latency would not get the latency."""
+    """AT_LEAST_ONCE, chosen for its latency, would not improve latency."""
     play = Play(AtLeastOnceAlignment)
     assert play("|1@0 a@0 |2@0 b@0 |1@1 c@1 |2@1") == "a b snapshot1 c snapshot2"
     assert play.alignment.set_aside == 0
@@ -203,7 +203,7 @@ class Model:
 
 @given(schedules())
 def test_random_schedules_are_as_the_model_says(schedule) -> None:
-    """Some order of arrivals that nobody thought of would lose or double records."""
+    """An unforeseen order of arrivals would lose or duplicate records."""
     channels, play = schedule
     assert exactly_once(" ".join(play), channels).split() == Model(channels).run(play)
 

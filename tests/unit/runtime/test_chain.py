@@ -21,7 +21,7 @@ SIDE = OutputTag("side")
 
 
 class End(Operator):
-    """Writes down what reaches the end of a branch."""
+    """Records what reaches the end of a branch."""
 
     def __init__(self, name: str, log: list) -> None:
         super().__init__(name)
@@ -63,7 +63,7 @@ class Failing(End):
 
 
 class Edge:
-    """Stands for an edge that leaves the vertex."""
+    """Replaces an edge that leaves the vertex."""
 
     def __init__(self, name: str, log: list) -> None:
         self.name, self.log = name, log
@@ -77,7 +77,7 @@ class Edge:
 
 
 class TwoInputs(End):
-    """Writes down on which input it was given what."""
+    """Records what arrives on which input."""
 
     def setup(self, context, output):
         super().setup(context, output)
@@ -170,7 +170,7 @@ def test_side_outputs_go_where_they_are_read_with_the_watermarks() -> None:
 
 
 def test_an_operator_that_reads_both_outputs_gets_one_watermark() -> None:
-    """It would be told twice that time goes on, and its edges would carry both."""
+    """It would get each watermark twice, and its edges would carry both."""
     log: list = []
     chain = chained((mapping(str), 1, ChainLink(SIDE, operator=1), ChainLink(edge=0), ChainLink(SIDE, edge=0)),
                     (End("end", log),), edges={0: Edge("edge", log)})  # fmt: skip
@@ -236,7 +236,7 @@ def test_all_are_closed_though_some_fail() -> None:
 
 
 def test_what_failed_to_open_is_closed_and_what_was_not_opened_is_not() -> None:
-    """`close` would run on functions whose `open` never did, and hide the first error by its own."""
+    """`close` would run on functions that were never opened, and hide the first error by its own."""
     log: list = []
     chain = chained((End("a", log), 1), (Failing("b", log, "open"), 2), (End("c", log),))
     with pytest.raises(OSError, match="b"):

@@ -29,7 +29,7 @@ def test_an_idle_input_is_not_waited_for() -> None:
 
 
 def test_an_input_that_wakes_up_behind_the_others_holds_them_back_but_not_down() -> None:
-    """Event time would go back, and windows that have fired would fire again."""
+    """Event time would move backwards, and windows that have fired would fire again."""
     time = CombinedWatermark(2)
     time.watermark(0, 10)
     time.status(1, False)
@@ -72,7 +72,7 @@ CHANGES = st.tuples(st.integers(0, 2), st.one_of(st.integers(0, 50), st.booleans
 
 @given(st.lists(CHANGES))
 def test_it_only_goes_forward_and_says_when(changes: list[tuple[int, int | bool]]) -> None:
-    """Timers would fire twice or not at all: the operator is called only when told that time has advanced."""
+    """Timers would fire twice or not at all: the operator is called only if it is reported that time has advanced."""
     time = CombinedWatermark(3)
     watermarks, active = [MIN_TIMESTAMP] * 3, [True] * 3
     for index, change in changes:
@@ -80,7 +80,7 @@ def test_it_only_goes_forward_and_says_when(changes: list[tuple[int, int | bool]
         if isinstance(change, bool):
             active[index] = change
             advanced = time.status(index, change)
-            assert not (advanced and time.active != was_active), "the operator can be told of one thing only"
+            assert not (advanced and time.active != was_active), "the operator can be notified of one change only"
         else:
             watermarks[index] = max(watermarks[index], change)
             advanced = time.watermark(index, change)

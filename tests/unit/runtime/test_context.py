@@ -44,7 +44,7 @@ def test_the_users_traceback_comes_first_and_alone(rig) -> None:
 
 
 def test_the_users_line_is_there_when_it_failed_inside_of_ours(rig) -> None:
-    """A wrong argument to a state or timer would be told without the line that gave it."""
+    """A wrong argument to a state or timer would be reported without the line that passed it."""
 
     class Adds:
         def open(self, context):
@@ -102,19 +102,19 @@ def test_values_are_shortened_in_the_middle() -> None:
 def test_an_error_is_explained_once(rig) -> None:
     """The message would be wrapped in itself at each level it passes."""
     context = rig(MapOperator("m", UserFunction(str, "map"))).context
-    told = context.user_error(ValueError("x"), "map")
-    assert context.user_error(told, "process_element") is told
+    raised = context.user_error(ValueError("x"), "map")
+    assert context.user_error(raised, "process_element") is raised
 
 
 def test_code_of_an_example_is_a_users_code(rig) -> None:
-    """Who starts from an example and breaks it would read a traceback of all the engine's lines."""
+    """A user who breaks an example would get a traceback full of the engine's frames."""
     text = failure(rig, MapOperator("m", UserFunction(disorder, "map")), None)
     assert "penstock_examples" in text and "in disorder" in text
     assert "stateless.py" not in text
 
 
 def test_what_a_function_may_ask_of_its_context() -> None:
-    """PyFlink programs ask these; a wrong number would split their work wrongly."""
+    """PyFlink programs use these; a wrong number would split their work wrongly."""
     info = SubtaskInfo("job", 3, "Map -> Filter", 1, 4, 128, attempt=2, job_parameters={"mode": "fast"})
     context = StreamingRuntimeContext(info, OperatorMetricGroup(OperatorCounters("m")))
     assert context.get_task_name() == "Map -> Filter"

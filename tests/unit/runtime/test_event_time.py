@@ -1,4 +1,4 @@
-"""Where event time begins: sources with their splits, and assign_timestamps_and_watermarks in mid-stream."""
+"""The origin of event time: sources with their splits, and assign_timestamps_and_watermarks in mid-stream."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BY_VALUE = BOUNDED.with_timestamp_assigner(lambda value, timestamp: value)
 
 
 class Splits:
-    """A source whose reader gives what the test tells it to."""
+    """A source whose reader emits what the test puts in."""
 
     def __init__(self, interleaved: bool = True) -> None:
         self.script: list = []
@@ -120,7 +120,7 @@ def test_watermarks_come_at_the_interval_and_only_if_they_moved(rig) -> None:
 
 
 def test_an_interval_of_zero_means_none(rig) -> None:
-    """The task would wake up without end, and one core would be gone."""
+    """The task would wake up continuously and occupy a core."""
     assert Reading(rig, BY_VALUE, "a", interval_ms=0).rig.operator.wake_at_ms() is None
     assert rig(TimestampsAndWatermarksOperator("T", BY_VALUE, 0)).operator.wake_at_ms() is None
 
@@ -146,7 +146,7 @@ def test_a_source_without_splits_does_not_hold_time_back_for_ever(rig) -> None:
 
 
 def test_the_end_comes_after_everything(rig) -> None:
-    """Event time would go back from its end, inside the chain."""
+    """Event time would move backwards from its end, inside the chain."""
     one = Reading(rig, BY_VALUE.with_idleness(Duration.of_millis(100)), "a")
     one.reads(records("a", 1000))
     one.tick(500)
@@ -193,7 +193,7 @@ def test_records_keep_the_timestamps_of_the_source(rig) -> None:
 
 @pytest.mark.parametrize("source", [True, False])
 def test_an_assigner_that_fails_is_told_with_its_value(rig, source: bool) -> None:
-    """A record without the time field would be told by a bare KeyError."""
+    """A record without the time field would be reported by a bare KeyError."""
     strategy = BOUNDED.with_timestamp_assigner(lambda value, timestamp: value["at"])
     with pytest.raises(UserFunctionError, match=r"in timestamp assigner\n  value \{'b': 1\}"):
         if source:

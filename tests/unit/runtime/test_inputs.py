@@ -161,7 +161,7 @@ class Host:
         return encode(Header(group, edge, sender, sequence, 0, 0), parts)
 
     def sends(self, edge: int, sender: int, *segments) -> Host:
-        """A buffer arrives. A list stands for records without timestamps."""
+        """A buffer arrives. A list means records without timestamps."""
         self.slot.receive(self.row(edge, sender, *segments))
         return self
 
@@ -362,14 +362,14 @@ def of(channel, item) -> bool:
 def script(channel, stream, barriers) -> list:
     """What one channel sends: numbered records, watermarks that grow, as many barriers as the others, the end."""
     items: list = []
-    begun = 0
+    last_checkpoint = 0
     for position, kind in enumerate(stream):
         if kind == "record":
             items.append([(channel, position)])
         elif kind == "barrier":
-            if begun < barriers:
-                begun += 1
-                items.append(CheckpointBarrier(begun, 0))
+            if last_checkpoint < barriers:
+                last_checkpoint += 1
+                items.append(CheckpointBarrier(last_checkpoint, 0))
         else:
             items.append(Watermark(position) if kind == "watermark" else WatermarkStatus(kind == "active"))
     return [*items, WatermarkStatus(True), Watermark(MAX_TIMESTAMP), EndOfData()]

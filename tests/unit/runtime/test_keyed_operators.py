@@ -224,14 +224,14 @@ def test_processing_time_timers(rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("on_timer", "told"),
+    ("on_timer", "message"),
     [
         (lambda self, timestamp, ctx: 1 // 0, "ZeroDivisionError"),
         (lambda self, timestamp, ctx: (1 // 0 for _ in "a"), "ZeroDivisionError"),
         (lambda self, timestamp, ctx: 5, "'int' object is not iterable"),
     ],
 )
-def test_an_error_in_a_timer_names_key_and_time(rig, on_timer, told: str) -> None:
+def test_an_error_in_a_timer_names_key_and_time(rig, on_timer, message: str) -> None:
     """There is no value to look for: key and time are all that the user has."""
     one = rig(keyed(set_timers, on_timer))
     one.process(("the key", [7]))
@@ -240,12 +240,12 @@ def test_an_error_in_a_timer_names_key_and_time(rig, on_timer, told: str) -> Non
     text = str(caught.value)
     assert "in Function.on_timer" in text
     assert "key 'the key'   timestamp 7" in text
-    assert told in text
+    assert message in text
 
 
 @pytest.mark.parametrize("lazily", [True, False])
 def test_an_error_names_value_and_key(rig, lazily: bool) -> None:
-    """The user would search a billion records for the one that broke the job."""
+    """The user would have to search all records for the one that failed."""
 
     def process(self, value, ctx):
         return (1 // value[1] for _ in "a") if lazily else [1 // value[1]]
@@ -259,7 +259,7 @@ def test_an_error_names_value_and_key(rig, lazily: bool) -> None:
 
 
 def test_an_error_in_the_key_selector_names_the_value(rig) -> None:
-    """A record without the field that is the key would be told by its number at best."""
+    """A record without the key field would be reported by a bare KeyError."""
     with pytest.raises(UserFunctionError, match=r"in key selector\n  value \{'b': 1\}\n"):
         rig(keyed(counting, key=lambda value: value["a"])).process({"a": 1}, {"b": 1})
 

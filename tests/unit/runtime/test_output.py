@@ -214,7 +214,7 @@ def test_a_buffer_gets_full_though_elements_lie_between_its_records(between: str
 
 
 def test_the_step_is_over_when_its_output_is_used_up() -> None:
-    """A source would fill the memory with buffers that nobody takes yet."""
+    """A source would fill the memory with buffers that are not sent yet."""
     one = Sent(step_bytes=20_000)
     assert one.edge.emit(["x" * 10] * 512, None) is True
     assert one.edge.emit(["y" * 100 + str(i) for i in range(5000)], None) is False
@@ -290,17 +290,18 @@ def test_a_value_that_cannot_be_pickled_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [({"b": 1}, "KeyError"), ({"a": []}, "unhashable"), ({"a": float("nan")}, "NaN cannot be a key")]
+    ("value", "message"),
+    [({"b": 1}, "KeyError"), ({"a": []}, "unhashable"), ({"a": float("nan")}, "NaN cannot be a key")],
 )
-def test_a_value_without_a_proper_key_is_named(value, told: str) -> None:
-    """A single malformed record would be told by a bare KeyError."""
+def test_a_value_without_a_proper_key_is_named(value, message: str) -> None:
+    """A single malformed record would be reported by a bare KeyError."""
     one = Sent(HashPartitioner(lambda record: record["a"])).with_operator()
     with pytest.raises(UserFunctionError) as caught:
         one.edge.emit([{"a": 1}, value, {"a": 2}], None)
     assert "operator 'my map'" in str(caught.value)
     assert "in key selector" in str(caught.value)
-    assert told in str(caught.value)
-    if told != "NaN cannot be a key":
+    assert message in str(caught.value)
+    if message != "NaN cannot be a key":
         assert f"value {value}" in str(caught.value)
 
 

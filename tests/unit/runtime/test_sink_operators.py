@@ -11,7 +11,7 @@ from penstock.state.handles import Redistribution
 
 
 class Recording(Sink):
-    """Writes to a list; fails where it is told to."""
+    """Writes to a list, and fails where the test says."""
 
     def __init__(self, fails_in: str = "") -> None:
         self.fails_in = fails_in
@@ -155,7 +155,7 @@ def test_a_writer_hears_of_complete_checkpoints(rig) -> None:
 
 
 def test_a_sink_that_has_state_but_can_not_take_it_back(rig) -> None:
-    """The user would be told of a missing attribute, not of the missing method."""
+    """The error would name a missing attribute instead of the missing method."""
     restored = SinkOperator("Sink: out", Recording(), 9)
     restored.restore_lists({WRITER: ["a"]}, {})
     with pytest.raises(UserFunctionError, match="Recording cannot be restored from a snapshot"):

@@ -169,7 +169,7 @@ class Given(CollectOperator):
 
 
 def test_what_a_task_reads_back_is_reported() -> None:
-    """Nobody would see that each task of a rescaled job reads all of the state."""
+    """It would go unnoticed that each task of a rescaled job reads all of the state."""
     storage = MemoryStorage(Random(0), 0)
     file = finished(write_lists(storage, "f", [NamedList("positions", Redistribution.SPLIT, ["here", "there"])]))
     operators = [Given("a", 10), Given("b", 20)]

@@ -104,7 +104,7 @@ def test_a_function_without_end_can_be_left(rig) -> None:
     ],
 )
 def test_an_error_names_the_value_it_came_from(rig, make, position: int) -> None:
-    """The user would search a billion records for the one that broke the job."""
+    """The user would have to search all records for the one that failed."""
 
     def fail(value):
         return [1 // value] if make is not mapping else 1 // value
@@ -174,7 +174,7 @@ def test_side_outputs_are_told_apart(rig) -> None:
 
 
 def test_functions_are_opened_and_closed(rig) -> None:
-    """Connections would be used before they are made, or never be given back."""
+    """Connections would be used before they are opened, or never be closed."""
     calls = []
 
     class Function:

@@ -1,4 +1,4 @@
-"""A task: its life, the order of its work, slices and pauses, checkpoints, and what it asks of its host."""
+"""A task: its life cycle, the order of its work, slices and pauses, checkpoints, and its requests to the host."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ IN, OUT = 0, 1
 
 
 class Host:
-    """Subtask 0 of one vertex between two edges, as a host drives it. Time stands still unless a test moves it."""
+    """Subtask 0 of one vertex between two edges, as a host drives it. Time advances only when the test says."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Host:
         return self.ns
 
     def sends(self, sender: int, *segments, group: int = NO_KEY_GROUP) -> Host:
-        """A buffer arrives. A list stands for records without timestamps."""
+        """A buffer arrives. A list means records without timestamps."""
         parts = [(s, None) if isinstance(s, list) else s for s in segments]
         header = Header(group, IN, sender, self.sequences[sender], 0, 0)
         self.sequences[sender] += 1
@@ -276,7 +276,7 @@ def test_cancel_drops_all_work_and_closes() -> None:
 
 
 def test_a_close_that_fails_is_not_reported_as_finished() -> None:
-    """A function that writes its rest in `close` would lose it, and the job would be called a success."""
+    """A function that fails to write its rest in `close` would lose it, and the job would be reported as successful."""
     host = Host(mapping(Function([], fails_in="close")))
     host.sends(0, EndOfData()).sends(1, EndOfData()).works().asks()
     with pytest.raises(UserFunctionError, match="close failed"):
@@ -285,7 +285,7 @@ def test_a_close_that_fails_is_not_reported_as_finished() -> None:
 
 
 def test_what_comes_for_a_task_that_is_over_changes_nothing() -> None:
-    """A split that was on its way during a cancel would wake up a closed reader."""
+    """A split that was in transit during a cancel would be added to a closed reader."""
     script = Script()
     host = sourced(script)
     host.handle(Cancel())
@@ -297,7 +297,7 @@ def test_what_comes_for_a_task_that_is_over_changes_nothing() -> None:
 
 
 def test_a_lost_buffer_is_noticed() -> None:
-    """Records would be missing in the result, and nobody would know."""
+    """Records would be missing in the result, unnoticed."""
     host = Host(mapping())
     host.sends(0, [1])
     host.sequences[0] += 1
@@ -371,7 +371,7 @@ def test_a_source_does_not_read_more_than_a_slow_function_takes() -> None:
 
 
 def test_how_long_an_alignment_took_is_told() -> None:
-    """Nobody could say why checkpoints are slow: skewed inputs, a slow store, or large state."""
+    """The cause of slow checkpoints would stay unknown: skewed inputs, slow storage, or large state."""
     host = Host(mapping())
     host.ns = 5_000_000
     host.sends(0, CheckpointBarrier(1, 0)).works()
@@ -383,7 +383,7 @@ def test_how_long_an_alignment_took_is_told() -> None:
     host.ns += 70_000_000
     host.sends(0, CheckpointBarrier(3, 0)).sends(1, CheckpointBarrier(3, 0)).works()
     (acknowledge,) = host.asks()
-    assert acknowledge.state.figures.alignment_ms == 0, "not from the one that was given up"
+    assert acknowledge.state.figures.alignment_ms == 0, "not from the one that was aborted"
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
@@ -445,10 +445,10 @@ def test_what_is_set_aside_beyond_a_limit_goes_to_disk() -> None:
     (file,) = host.spilled
     host.sends(1, [100], CheckpointBarrier(1, 0))
     assert host.flushed() == [100, CheckpointBarrier(1, 0), *range(20)]
-    assert file.is_closed, "disk space is given back"
+    assert file.is_closed, "disk space is released"
     host.sends(0, CheckpointBarrier(2, 0)).sends(0, [1], CheckpointBarrier(3, 0)).sends(0, [2]).sends(0, [3]).works()
     host.sends(1, CheckpointBarrier(3, 0)).works()
-    assert host.flushed() == [1, CheckpointBarrier(3, 0), 2, 3], "a newer alignment began with what was on disk"
+    assert host.flushed() == [1, CheckpointBarrier(3, 0), 2, 3], "a newer alignment started with what was on disk"
 
 
 def test_what_is_set_aside_has_an_end() -> None:
@@ -466,7 +466,7 @@ def test_what_is_set_aside_has_an_end() -> None:
 
 
 def test_at_least_once_waits_for_nobody() -> None:
-    """Who gave up exactly-once for latency would not get the latency."""
+    """AT_LEAST_ONCE, chosen for its latency, would not improve latency."""
     host = Host(mapping(), exactly_once=False)
     host.sends(0, CheckpointBarrier(1, 0), [2])
     assert host.flushed() == [2]
@@ -590,7 +590,7 @@ def test_a_batched_task_without_input_ends_as_well() -> None:
 
 
 def test_the_journal_tells_what_happened() -> None:
-    """An internal error would come without its story."""
+    """An internal error would come without the events that led to it."""
     host = Host(mapping())
     host.handle(AbortCheckpoint(4))
     assert str(host.task.journal) == "  1000 ms  AbortCheckpoint(checkpoint_id=4)"

@@ -18,7 +18,7 @@ def drained(queue: TimerQueue, until: int) -> list:
 
 
 def test_timers_fire_in_order_up_to_the_time_reached() -> None:
-    """A session would end before it began."""
+    """A session would end before its start."""
     queue = TimerQueue()
     for timestamp, key in ((5, "a"), (3, "b"), (9, "c"), (5, "b")):
         queue.register(timestamp, key)
@@ -40,7 +40,7 @@ def test_a_timer_registered_twice_fires_once() -> None:
 
 
 def test_a_deleted_timer_does_not_fire() -> None:
-    """An alarm that was called off would go off."""
+    """A timer that was deleted would fire."""
     queue = TimerQueue()
     for key in "abc":
         queue.register(5, key)
@@ -109,9 +109,9 @@ def test_a_million_timers_at_one_moment_fire_quickly() -> None:
     queue = TimerQueue()
     for key in range(1_000_000):
         queue.register(3_600_000, key)
-    began = time.perf_counter()
+    started = time.perf_counter()
     assert [queue.pop_due(3_600_000)[1] for _ in range(1_000_000)][::250_000] == [0, 250_000, 500_000, 750_000]
-    assert time.perf_counter() - began < 10
+    assert time.perf_counter() - started < 10
 
 
 ACTIONS = st.tuples(st.sampled_from(["register", "delete", "fire"]), st.integers(0, 12), st.integers(0, 3))

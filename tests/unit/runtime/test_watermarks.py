@@ -34,7 +34,7 @@ def play(what: str, channels: int = 2) -> str:
 
 
 def test_event_time_is_the_minimum_of_all_channels() -> None:
-    """Windows would close while records for them are on their way."""
+    """Windows would close while records for them are in transit."""
     assert play("5@0 3@1 7@0 6@1 9@1") == "3 6 7"
 
 
@@ -64,7 +64,7 @@ def test_an_idle_channel_keeps_event_time_from_ending() -> None:
 
 
 def test_when_all_are_idle_the_highest_watermark_goes_on_first() -> None:
-    """Windows that have all their records would wait until somebody speaks again."""
+    """Complete windows would wait until a channel becomes active again."""
     assert play("5@0 3@1 idle@0 idle@1") == "3 5 idle"
     # Whoever turns idle last did not hold event time back here, so there is nothing to flush.
     assert play("5@0 9@1 idle@1 idle@0") == "5 9 idle"
@@ -72,13 +72,13 @@ def test_when_all_are_idle_the_highest_watermark_goes_on_first() -> None:
 
 
 def test_a_channel_that_wakes_up_counts_when_it_has_caught_up() -> None:
-    """Event time would stand still until an old partition has been read up to now."""
+    """Event time would not advance until an old partition has been read completely."""
     one = Play()
     assert one("9@0 idle@1") == "9"
     assert one("active@1 4@1 12@0") == "12"
     assert one("12@1 15@0") == ""
     assert one("13@1") == "13"
-    assert play("0@1 1@2 idle@0 idle@2 active@0 idle@1 active@2 idle@0", channels=3) == "0", "nobody waited for it"
+    assert play("0@1 1@2 idle@0 idle@2 active@0 idle@1 active@2 idle@0", channels=3) == "0", "no one waited for it"
 
 
 def test_awake_again_after_all_were_idle() -> None:
@@ -95,7 +95,7 @@ def test_a_status_twice_is_one() -> None:
 
 
 def test_channels_that_come_and_go() -> None:
-    """A finished split would hold back its source for ever; a new one would turn event time back."""
+    """A finished split would hold back its source for ever; a new one would move event time backwards."""
     one = Play(1)
     assert one("5@0") == "5"
     one.valve.add("new")

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: used where it is, made later where it is not, and left alone if so wished."""
+"""The archive of Spark's classes: used if it exists, built later if it does not, and not built if so configured."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_it_is_made_after_the_first_program(tmp_path: Path, at_exit: list) -> No
 
 
 def test_another_java_has_another_archive(tmp_path: Path, at_exit: list) -> None:
-    """The JVM would refuse it at each start, and nobody would make a new one."""
+    """The JVM would refuse the archive at each start, and it would never be rebuilt."""
     environ = {"XDG_CACHE_HOME": str(tmp_path)}
     for java in (JAVA, JavaHome(Path("/java"), "21.0.1", "PATH"), JavaHome(Path("/other"), "17.0.9", "PATH")):
         class_archive.java_options(java, environ)

@@ -1,4 +1,4 @@
-"""Failures on their way from a worker to the user."""
+"""Failures, as they are reported from a worker to the user."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "told"),
+    ("text", "kind", "cause"),
     [
         ("...\nModuleNotFoundError: No module named 'penstock'", ConfigurationError, "install the same version there"),
         ("Python worker exited unexpectedly (crashed)", TaskLostError, "went away"),
@@ -69,11 +69,11 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
         ("", JobError, "no reason given"),
     ],
 )
-def test_what_spark_says_is_told_in_our_words(text: str, kind: type, told: str) -> None:
+def test_what_spark_says_is_told_in_our_words(text: str, kind: type, cause: str) -> None:
     """The cause would be hidden in a Java stack."""
     error = from_spark(RuntimeError(text), show_stack=False)
     assert type(error) is kind
-    assert told in str(error)
+    assert cause in str(error)
     assert "penstock.errors.show-spark-stack: true" in str(error)
 
 

@@ -1,4 +1,4 @@
-"""A worker whose sockets were closed by Spark is told, and killed if it stays. Each in a process of its own."""
+"""A worker whose sockets Spark has closed is interrupted, and killed if it does not exit. Each in its own process."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ time.sleep(60)
 def run(on_hangup: str, after: str, before: str = "") -> tuple[int, float]:
     """The exit code of a worker, and how long it took, in seconds."""
     program = PROGRAM.format(before=before, on_hangup=on_hangup, after=after)
-    began = time.monotonic()
+    started = time.monotonic()
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=50)
     assert not result.stderr, result.stderr
-    return result.returncode, time.monotonic() - began
+    return result.returncode, time.monotonic() - started
 
 
 def test_a_closed_socket_is_noticed_while_the_worker_computes() -> None:

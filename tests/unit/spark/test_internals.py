@@ -91,7 +91,7 @@ def test_the_version_of_the_checks_is_let_in() -> None:
 
 @pytest.mark.parametrize("version", ["4.2.9", "4.4.0", "3.5.1", "5.0.0", "4.30.0"])
 def test_another_version_is_refused_with_what_to_install(version) -> None:
-    """A job would fail somewhere inside Spark, or be slow, without a word on the reason."""
+    """A job would fail somewhere inside Spark, or be slow, without a stated reason."""
     with pytest.raises(ConfigurationError) as caught:
         check_version(version, "this executor")
     assert f"this executor has PySpark {version}" in str(caught.value)
@@ -225,7 +225,7 @@ def test_assumption_arrow_stream() -> None:
 
 
 def test_assumption_flush_per_batch() -> None:
-    """The last row of a burst would lie in PySpark's buffer until the next one."""
+    """The last row of a burst would stay in PySpark's buffer until the next one."""
     import pyspark.worker
 
     assert "_flush_per_batch" in pyspark.worker.invoke_udf.__code__.co_names

@@ -38,11 +38,11 @@ def loop(seconds: float) -> None:
 @pytest.mark.parametrize("do", [wait, loop, threading.Event().wait], ids=["sleeps", "loops", "waits for a thread"])
 def test_a_function_that_does_not_return_is_interrupted(interrupt, do) -> None:
     """A cancelled job would stay until its workers are killed, without `close()`."""
-    began = time.monotonic()
+    started = time.monotonic()
     with pytest.raises(Interrupted), interrupt.allowed():
         threading.Thread(target=interrupt.soon).start()
         do(30)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10
 
 
 def test_a_function_that_ends_in_time_is_left_alone(interrupt) -> None:

@@ -1,4 +1,4 @@
-"""Payloads: a level on its way to a worker, and what must be the same at both ends."""
+"""Payloads: a level as it is sent to a worker, and what must be the same at both ends."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_both_names_are_one_module() -> None:
 
 
 def test_a_module_that_penstock_lacks_is_an_import_error_that_says_so() -> None:
-    """A program that asks whether a module is there would break, and who misses one would look for it in PyFlink."""
+    """A program that tests whether a module exists would break; a user who misses one would look for it in PyFlink."""
     result = run("try:\n    import pyflink.table\nexcept ImportError as error:\n    print(error)")
 
     assert result.stdout == "penstock has no penstock.table to stand for pyflink.table\n", result.stderr

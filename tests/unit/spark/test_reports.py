@@ -1,4 +1,4 @@
-"""Counters on their way to the driver."""
+"""Counters, as they are reported to the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session that the user brings: taken if it is suitable, else refused with what to change."""
+"""A session that the user passes: used if it is suitable, else refused with the settings to change."""
 
 from __future__ import annotations
 

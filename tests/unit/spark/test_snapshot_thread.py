@@ -92,7 +92,7 @@ def test_snapshots_are_written_in_order(thread, bell) -> None:
 
 
 def test_a_failure_is_an_outcome_and_not_the_end(thread, bell) -> None:
-    """One full disk would end all checkpoints of the slot, without a word."""
+    """One full disk would end all checkpoints of the slot, unreported."""
     thread.write(1, Snapshot(1, OSError(28, "No space left on device")))
     thread.write(1, Snapshot(2))
     bell.wait(2)
@@ -105,7 +105,7 @@ def test_a_failure_is_an_outcome_and_not_the_end(thread, bell) -> None:
 
 
 def test_a_savepoint_goes_to_its_own_directory(thread, storage, bell, tmp_path) -> None:
-    """A savepoint would lie among the checkpoints, and be deleted with them."""
+    """A savepoint would be stored among the checkpoints, and be deleted with them."""
     snapshot = SavepointSnapshot(4, str(tmp_path / "savepoint"))
     thread.write(0, snapshot)
     bell.wait()

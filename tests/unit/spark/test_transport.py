@@ -81,9 +81,9 @@ def test_the_bell_wakes_a_waiting_slot(worker) -> None:
     for _ in range(100_000):
         transport.ring()
     assert transport.read(None) is None
-    began = time.monotonic()
+    started = time.monotonic()
     assert transport.read(30_000_000) is None
-    assert time.monotonic() - began > 0.02, "rings before the slot listens count as one"
+    assert time.monotonic() - started > 0.02, "rings before the slot listens count as one"
 
 
 def test_the_bell_rings_while_batches_wait(worker) -> None:
@@ -101,12 +101,12 @@ def test_the_bell_rings_while_batches_wait(worker) -> None:
 def test_it_waits_no_longer_than_asked(worker) -> None:
     """Timers and flushes would wait for the next record."""
     transport = worker.transport
-    began = time.monotonic()
+    started = time.monotonic()
     assert transport.read(0) is None
     assert transport.read(-5_000_000) is None
-    assert time.monotonic() - began < 0.05
+    assert time.monotonic() - started < 0.05
     assert transport.read(30_000_000) is None
-    assert 0.02 < time.monotonic() - began < 1
+    assert 0.02 < time.monotonic() - started < 1
 
 
 def test_a_batch_cut_short_ends_the_input(worker) -> None:
@@ -130,7 +130,7 @@ def test_rows_arrive_as_they_were_written(worker) -> None:
 
 
 def test_a_row_is_out_when_it_is_written(worker) -> None:
-    """The last row of a burst would lie in a buffer of PySpark's until the next one."""
+    """The last row of a burst would stay in a buffer of PySpark's until the next one."""
     seen = []
     go_on = threading.Event()
 

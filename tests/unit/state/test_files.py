@@ -1,4 +1,4 @@
-"""Snapshot files: each subtask gets back what it owns, and what is damaged is told by name."""
+"""Snapshot files: each subtask restores what it owns, and damaged files are named."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_table_that_is_whole_in_a_later_file_is_not_added_to_an_earlier_one(st
 
 
 def test_lists_are_read_item_by_item(storage) -> None:
-    """The splits of a source could not be dealt out anew when the job grows."""
+    """The splits of a source could not be redistributed when the job is rescaled."""
     lists = [NamedList("splits", Redistribution.SPLIT, ["a", {"b": 1}]), NamedList("empty", Redistribution.UNION, [])]
     file, _ = finish(write_lists(storage, "f", lists))
     assert [read_items(storage, file.path, part) for part in file.lists] == [["a", {"b": 1}], []]
@@ -126,7 +126,7 @@ def test_named_lists_of_a_savepoint_are_tables(storage) -> None:
 
 
 def test_damage_is_told_by_name(storage) -> None:
-    """A job would go on from half its state, and nobody would know."""
+    """A job would continue from half its state, unnoticed."""
     file = written(storage, "f", t=counts(100))
     data = storage.files["f"]
     storage.files["f"] = data[:200] + bytes([data[200] ^ 1]) + data[201:]
@@ -141,8 +141,8 @@ def test_damage_is_told_by_name(storage) -> None:
 
 
 def test_a_file_that_can_not_be_written_leaves_nothing_behind() -> None:
-    """The store would fill up with pieces that nobody knows of."""
+    """The storage would fill up with pieces that no manifest names."""
     storage = MemoryStorage(Random(0), 1)
-    with pytest.raises(OSError, match="away"):
+    with pytest.raises(OSError, match="storage is unavailable"):
         finish(write_keyed(storage, "f", {"t": counts(10).freeze(True)}, GROUPS))
     assert not storage.files

@@ -49,7 +49,7 @@ def stored(backend: KeyedStateBackend) -> bool:
 
 
 def test_value_state(backend) -> None:
-    """A count would begin anew, or be that of another key."""
+    """A count would restart from zero, or be that of another key."""
     state = backend.store().get_state(VALUE)
     assert state.value() is None
     state.update(1)

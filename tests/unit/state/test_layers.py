@@ -1,4 +1,4 @@
-"""Layered tables: what a freeze gives is what was there, whatever happens afterwards, and nothing is copied for it."""
+"""Layered tables: a freeze returns the state of its moment, whatever happens afterwards, without a copy."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_what_is_read_from_a_frozen_layer_may_be_changed_in_place() -> None:
 
 
 def test_nothing_is_folded_while_a_snapshot_is_written() -> None:
-    """A full snapshot reads the base: entries folded into it meanwhile would be in it before their time."""
+    """A full snapshot reads the base: entries compacted into it meanwhile would be part of an older checkpoint."""
     table = LayeredTable()
     table.put("a", 1)
     table.freeze(full=False).release()
@@ -89,7 +89,7 @@ def test_nothing_is_folded_while_a_snapshot_is_written() -> None:
 
 
 def test_folding_takes_no_more_than_it_is_told() -> None:
-    """Folding a million entries at once would be a second without records."""
+    """Compacting a million entries at once would be a second without records."""
     table = LayeredTable()
     table.put("base", 0)
     table.freeze(full=False).release()
@@ -212,14 +212,14 @@ def test_slices_that_are_over_are_restored_quickly() -> None:
     table = SlicedTable()
     places = [(key, 0) for key in range(100_000)]
     table.restore(places, [True] * len(places))
-    began = time.perf_counter()
+    started = time.perf_counter()
     table.restore(places, [None] * len(places))
-    assert time.perf_counter() - began < 2
+    assert time.perf_counter() - started < 2
     assert not table.slices
 
 
 def test_what_is_gone_is_in_no_later_layer() -> None:
-    """Entries that come and go between two snapshots would fill memory and snapshots with marks."""
+    """Entries that come and go between two snapshots would fill memory and snapshots with tombstones."""
     table = LayeredTable()
     table.put("a", 1)
     table.freeze(full=False).release()

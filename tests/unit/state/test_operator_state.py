@@ -1,4 +1,4 @@
-"""Operator state: lists and dicts of a subtask, as snapshots hold them and as a restart deals them out."""
+"""Operator state: lists and dicts of a subtask, as snapshots hold them and as a restart redistributes them."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def test_a_snapshot_does_not_see_what_is_done_later() -> None:
 
 
 def test_one_name_for_two_kinds() -> None:
-    """A rescale would deal out what was meant to be everywhere."""
+    """A rescale would split state that was meant to be complete in every subtask."""
     states = HeapOperatorStates()
     states.get_list_state(LIST)
-    with pytest.raises(ProgramError, match="asked for as union and as split"):
+    with pytest.raises(ProgramError, match="requested as union and as split"):
         states.get_union_list_state(LIST)
 
 

@@ -1,4 +1,4 @@
-"""The files of a key-value store as the base of snapshots: copied once, true to the moment, given back to anybody."""
+"""The files of a key-value store as the base of snapshots: copied once, consistent, and restored at any parallelism."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_it_holds_the_moment_of_the_freeze(stores: Stores, storage: MemoryStorag
 
 
 def test_changes_wait_in_memory_until_the_files_are_linked(stores: Stores, storage: MemoryStorage) -> None:
-    """Else a file would have entries from behind the barrier; and when it is over they must leave memory again."""
+    """A file would hold entries from after the barrier; or entries would stay in memory once it is written."""
     keeper = Keeper(stores, storage)
     write = keeper.freeze()
     for key in range(100):
@@ -217,12 +217,12 @@ def test_a_damaged_file(stores: Stores, storage: MemoryStorage) -> None:
 
 
 def test_a_backend_that_cannot_read_it(storage: MemoryStorage) -> None:
-    """Who goes from RocksDB to the heap with a checkpoint has to learn that it takes a savepoint."""
+    """A user who changes from RocksDB to the heap with a checkpoint must learn that this takes a savepoint."""
     stores = Stores(MemoryStore, 10)
     keeper = Keeper(stores, storage)
     keeper.store(1, 1)
     chain = keeper.freeze()()
-    with pytest.raises(CheckpointError, match="Only a savepoint can be taken to another backend"):
+    with pytest.raises(CheckpointError, match="Only a savepoint can be restored with another backend"):
         list(read_keyed(storage, chain, range(8), {"count"}))
 
 

@@ -1,4 +1,4 @@
-"""State with a time to live: what can be read when, and what is freed though nobody reads it."""
+"""State with a time to live: what can be read when, and what is removed without being read."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_reading_prolongs_a_life_where_that_is_asked_for() -> None:
 
 
 def test_what_has_expired_may_be_seen_once_more() -> None:
-    """Who says that an old value is better than none would get none."""
+    """A program that prefers an expired value to none would get none."""
     backend = Backend()
     state = backend.state(value(lambda builder: builder.return_expired_if_not_cleaned_up()))
     state.update(1)
@@ -159,7 +159,7 @@ def test_memory_is_freed_though_nobody_reads() -> None:
 
 
 def test_no_clean_up_where_none_is_wanted() -> None:
-    """Who pays for no clean-up would pay for it."""
+    """A job that has switched clean-up off would pay for it."""
     backend = Backend()
     state = backend.state(value(lambda builder: builder.disable_cleanup_in_background()))
     state.update(1)
@@ -169,7 +169,7 @@ def test_no_clean_up_where_none_is_wanted() -> None:
 
 
 def test_expiry_goes_on_after_a_restore() -> None:
-    """After a restart the state of before would stay for ever, or live anew."""
+    """After a restart, restored state would never expire, or its time to live would start again."""
     backend = Backend()
     backend.state(value()).update(7)
     frozen = backend.tables["v"].freeze(True)

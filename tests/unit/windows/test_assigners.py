@@ -92,7 +92,7 @@ def test_sliding_with_gaps() -> None:
 
 
 def test_sessions() -> None:
-    """Sessions would begin or end at the wrong moment."""
+    """Sessions would start or end at the wrong moment."""
 
     class Length(SessionWindowTimeGapExtractor):
         def extract(self, element: Any) -> int:
@@ -107,7 +107,7 @@ def test_sessions() -> None:
 
 
 def test_the_global_window() -> None:
-    """Records of a key would be told apart."""
+    """Equal keys would be treated as different ones."""
     assert windows(GlobalWindows.create(), MIN_TIMESTAMP) == [GlobalWindow()]
     assert GlobalWindow() == GlobalWindow.get()
 
@@ -122,7 +122,7 @@ def test_the_global_window() -> None:
     ],
 )
 def test_event_time_needs_timestamps(assigner: Any) -> None:
-    """Who forgot to assign timestamps would get windows three hundred million years ago."""
+    """Without assigned timestamps, records would get windows three hundred million years ago."""
     with pytest.raises(ProgramError, match="no timestamp: is assign_timestamps_and_watermarks missing"):
         windows(assigner, MIN_TIMESTAMP)
 

@@ -50,8 +50,8 @@ class Unmergeable(Sums):
         raise NotImplementedError
 
 
-class Tells:
-    """A window function that tells all it can see."""
+class EmitsAll:
+    """A window function that emits all it can see."""
 
     def process(self, key: Any, context: Any, elements: Any) -> Any:
         window = context.window()
@@ -67,9 +67,9 @@ CONTENTS: dict[str, Any] = {
     "aggregate without merge": lambda: (Aggregated(UserFunction(Unmergeable(), "add")), Evaluation()),
     "aggregate and process": lambda: (
         Aggregated(UserFunction(Sums(), "add")),
-        Process(UserFunction(Tells(), "process")),
+        Process(UserFunction(EmitsAll(), "process")),
     ),
-    "process": lambda: (AllRecords(), Process(UserFunction(Tells(), "process"))),
+    "process": lambda: (AllRecords(), Process(UserFunction(EmitsAll(), "process"))),
 }
 
 records = st.lists(
@@ -95,7 +95,7 @@ def counted(results: list[Any]) -> Counter[str]:
 def test_event_time(
     drivers: Any, contents: str, windows: Any, lateness: int, steps: list[Any], side: bool, patient: bool
 ) -> None:
-    """A program would give other results for being fast."""
+    """The fast operator would give other results."""
     jobs = []
     for drive in drivers:
         kept, evaluation = CONTENTS[contents]()
@@ -126,7 +126,7 @@ def test_event_time(
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(windows=sizes(), steps=st.lists(st.one_of(records, st.integers(1, 15)), max_size=10))
 def test_processing_time(drivers: Any, windows: Any, steps: list[Any]) -> None:
-    """A program that goes by the clock would give other results for being fast."""
+    """The fast operator would give other results for processing-time windows."""
     jobs = []
     for drive in drivers:
         kept, evaluation = CONTENTS["reduce"]()
@@ -148,7 +148,7 @@ def test_processing_time(drivers: Any, windows: Any, steps: list[Any]) -> None:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(windows=sizes(), chunks=st.lists(records, max_size=6))
 def test_batched(drivers: Any, windows: Any, chunks: list[Any]) -> None:
-    """A bounded program would give other results for being fast."""
+    """The fast operator would give other results for a bounded program."""
     results = []
     for drive in drivers:
         kept, evaluation = CONTENTS["aggregate and process"]()

@@ -63,7 +63,7 @@ def test_a_record_in_between_joins_two() -> None:
 
 
 def test_a_window_inside_of_another_changes_nothing() -> None:
-    """Timers would be set anew for every record of a session."""
+    """Timers would be registered again for every record of a session."""
     sessions = Sessions()
     sessions.add(0, 10)
 

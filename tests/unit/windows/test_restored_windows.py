@@ -1,4 +1,4 @@
-"""Windows that a snapshot has given back, and windows whose contents lie in a snapshot or in a store."""
+"""Windows restored from a snapshot, and windows whose contents are in a snapshot or in a store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def restored(job: Any, into: Any) -> Any:
 
 
 def test_a_late_record_after_a_restart_makes_its_window_fire_again(drive: Any) -> None:
-    """The update of a result would be lost, since event time has begun anew and the key is known."""
+    """The update of a result would be lost, since event time has restarted and the key is known."""
     for assigner in (TumblingEventTimeWindows.of(10), SlidingEventTimeWindows.of(10, 5)):
         job = drive.sum(assigner, lateness=100)
         job.records((("k", 1), 5)).until(20)
@@ -60,7 +60,7 @@ def test_a_clock_that_was_set_back_opens_the_window_anew(drive: Any) -> None:
 
 
 def test_a_function_that_keeps_nothing_of_a_window(drive: Any) -> None:
-    """After a restart it would fail in a way that names nobody."""
+    """After a restart it would fail with an error that names no function."""
 
     def forgets(a: Any, b: Any) -> None:
         """A user who has forgotten `return`."""

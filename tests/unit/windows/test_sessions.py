@@ -38,7 +38,7 @@ def test_a_session_ends_after_the_gap(drive_once: Any) -> None:
 
 
 def test_a_record_between_joins_two_sessions(drive_once: Any) -> None:
-    """One visit would be told as two.
+    """One visit would be reported as two.
 
     0──────10         15──────25
             8─────────18
@@ -69,7 +69,7 @@ def test_a_late_record_joins_a_session_that_is_open(drive_once: Any) -> None:
 
 
 def test_a_late_record_of_its_own_is_dropped(drive_once: Any) -> None:
-    """A session that is over would be told again, without most of its records."""
+    """A session that is over would be emitted again, without most of its records."""
     job = drive_once.sum(SESSIONS, late_tag=OutputTag("late")).until(20).records((("a", 1), 0))
 
     assert job.side == [(("a", 1), 0)]
@@ -78,7 +78,7 @@ def test_a_late_record_of_its_own_is_dropped(drive_once: Any) -> None:
 
 
 def test_within_the_allowed_lateness_sessions_grow_and_fire_again(drive_once: Any) -> None:
-    """A late record would neither update its session nor be told as late.
+    """A late record would neither update its session nor be reported as late.
 
     lateness 20: [0, 10) fires at 9 and goes at 29; at 15 a record at 8 makes it [0, 18)
     """
@@ -93,7 +93,7 @@ def test_within_the_allowed_lateness_sessions_grow_and_fire_again(drive_once: An
 
 
 def test_late_sessions_that_join_fire_once(drive_once: Any) -> None:
-    """Two sessions that have fired, joined by a late record, would not be told as one."""
+    """Two sessions that have fired, joined by a late record, would not be emitted as one."""
     job = drive_once.lists(SESSIONS, lateness=100).records((("a", 1), 0), (("a", 2), 15)).until(30)
 
     assert job.taken() == [("a", (0, 10), [1]), ("a", (15, 25), [2])]
@@ -119,7 +119,7 @@ def test_a_gap_for_each_record(drive_once: Any) -> None:
 
 
 def test_a_gap_that_is_none_names_the_record(drive_once: Any) -> None:
-    """One bad record would stop the job without a word of which."""
+    """One bad record would stop the job without being named."""
     job = drive_once.lists(EventTimeSessionWindows.with_dynamic_gap(lambda record: record[1]))
 
     with pytest.raises(UserFunctionError, match=r"(?s)assign_windows.*value \('a', 0\).*must be positive"):
@@ -141,7 +141,7 @@ def test_trigger_state_merges(drive_once: Any) -> None:
 
 
 def test_sessions_have_no_state_of_their_own(drive_once: Any) -> None:
-    """State of a session would be lost without a word when it grows."""
+    """State of a session would be lost silently when it grows."""
 
     class Keeps(ProcessWindowFunction[Any, Any, Any, Any]):
         def process(self, key: Any, context: Any, elements: Any) -> Any:
@@ -159,7 +159,7 @@ def test_sessions_have_no_state_of_their_own(drive_once: Any) -> None:
     data=st.data(),
 )
 def test_sessions_do_not_hang_on_the_order_of_records(drive_once: Any, records: Any, gap: int, data: Any) -> None:
-    """The same visits would be told differently when records arrive in another order."""
+    """The same visits would be reported differently when records arrive in another order."""
     expected = []
     for key in sorted({key for key, _ in records}):
         times = sorted(at for other, at in records if other == key)

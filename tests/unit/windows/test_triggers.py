@@ -35,7 +35,7 @@ def a(*values: int) -> list[tuple[tuple[str, int], int]]:
 
 
 def test_count_trigger_keeps_what_has_fired(drive_once: Any) -> None:
-    """Each firing would tell only the records since the last one."""
+    """Each firing would emit only the records since the last one."""
     job = drive_once.lists(TUMBLING, trigger=CountTrigger.of(2)).records(*a(1, 2, 3, 4, 5))
 
     assert [values for _, _, values in job.taken()] == [[1, 2], [1, 2, 3, 4]]
@@ -44,7 +44,7 @@ def test_count_trigger_keeps_what_has_fired(drive_once: Any) -> None:
 
 
 def test_purging_trigger_drops_what_has_fired(drive_once: Any) -> None:
-    """Records would be told twice."""
+    """Records would be emitted twice."""
     job = drive_once.lists(TUMBLING, trigger=PurgingTrigger.of(CountTrigger.of(2))).records(*a(1, 2, 3, 4, 5))
 
     assert [values for _, _, values in job.taken()] == [[1, 2], [3, 4]]
@@ -52,7 +52,7 @@ def test_purging_trigger_drops_what_has_fired(drive_once: Any) -> None:
 
 
 def test_purged_windows_start_anew_with_a_late_record(drive_once: Any) -> None:
-    """A late record would bring back records that were told and purged."""
+    """A late record would bring back records that were emitted and purged."""
     job = drive_once.lists(TUMBLING, trigger=PurgingTrigger.of(EventTimeTrigger.create()), lateness=10)
 
     assert [values for _, _, values in job.records(*a(1, 2)).until(9).taken()] == [[1, 2]]
@@ -76,7 +76,7 @@ def test_continuous_event_time(drive_once: Any) -> None:
 
 
 def test_continuous_processing_time(drive_once: Any) -> None:
-    """A dashboard fed by early results would stand still."""
+    """A dashboard fed by early results would not be updated."""
     job = drive_once.lists(TumblingProcessingTimeWindows.of(20), trigger=ContinuousProcessingTimeTrigger.of(6))
     job.clock(2).untimed(("a", 1))
 
@@ -107,7 +107,7 @@ def test_continuous_processing_time_in_batched_mode(drive_once: Any) -> None:
 
 
 def test_processing_time_trigger_on_event_time_windows(drive_once: Any) -> None:
-    """Who asks for results by the clock would get them by the watermark."""
+    """Results requested by processing time would come by event time."""
     job = drive_once.lists(TUMBLING, trigger=ProcessingTimeTrigger.create()).records(*a(1))
 
     assert job.clock(10).taken() == [("a", (0, 10), [1])]

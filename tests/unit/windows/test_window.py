@@ -1,4 +1,4 @@
-"""TimeWindow, CountWindow, GlobalWindow: what users' window functions hold in their hands."""
+"""TimeWindow, CountWindow, GlobalWindow: what users' window functions get."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ def test_merge_windows_tells_each_group_once() -> None:
     0──3   10──────15
      1───4         15──17     20──21
     """
-    told: list[tuple[set[TimeWindow], TimeWindow]] = []
+    merges: list[tuple[set[TimeWindow], TimeWindow]] = []
 
     class Callback(MergingWindowAssigner.MergeCallback):  # type: ignore[misc,name-defined]
         def merge(self, to_be_merged: Iterable[TimeWindow], merge_result: TimeWindow) -> None:
-            told.append((set(to_be_merged), merge_result))
+            merges.append((set(to_be_merged), merge_result))
 
     windows = [TimeWindow(15, 17), TimeWindow(0, 3), TimeWindow(20, 21), TimeWindow(1, 4), TimeWindow(10, 15)]
     TimeWindow.merge_windows(windows, Callback())
 
-    assert told == [({(0, 3), (1, 4)}, (0, 4)), ({(10, 15), (15, 17)}, (10, 17))]
+    assert merges == [({(0, 3), (1, 4)}, (0, 4)), ({(10, 15), (15, 17)}, (10, 17))]
 
 
 def test_serializers_give_windows_back() -> None:

@@ -340,13 +340,13 @@ def test_late_firings_and_endless_results_are_paused(drive: Any) -> None:
 
 
 def test_records_without_timestamps_are_refused(drive: Any) -> None:
-    """Who forgot to assign timestamps would wait for results for ever."""
+    """Without assigned timestamps, the user would wait for results for ever."""
     with pytest.raises(ProgramError, match=r"operator 'window': .*is assign_timestamps_and_watermarks missing"):
         drive.sum(TUMBLING).untimed(("a", 1))
 
 
 def test_failures_of_users_functions_name_the_record(drive: Any) -> None:
-    """Who wrote the function would have to guess on which record it failed."""
+    """The author of the function would have to guess on which record it failed."""
     job = drive.sum(TUMBLING)
     with pytest.raises(UserFunctionError, match=r"(?s)lambda.*value \('a', 'x'\)   key 'a'.*TypeError"):
         job.records((("a", 1), 1), (("b", 1), 1), (("a", "x"), 1))

@@ -1,4 +1,4 @@
-"""`window` and `window_all`: settings checked where they are written, and the operator that comes of them."""
+"""`window` and `window_all`: settings checked where they are written, and the operator built from them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_every_way_over_all_records(stream: Any, drive_once: Any) -> None:
 
 
 def test_types_of_results(keyed: Any) -> None:
-    """Types that were declared or can be read from hints would be lost, and records pickled."""
+    """Types that were declared or derived from hints would be lost, and records pickled."""
     windowed = keyed.window(TUMBLING)
 
     assert windowed.get_input_type() == Types.TUPLE([Types.STRING(), Types.LONG()])
@@ -138,7 +138,7 @@ def test_types_of_results(keyed: Any) -> None:
 
 
 def test_settings_reach_the_operator(keyed: Any) -> None:
-    """What a program says of late records would have no effect."""
+    """What a program configures for late records would have no effect."""
     tag = OutputTag("late")
     windowed = keyed.window(TUMBLING).allowed_lateness(Time.seconds(1)).side_output_late_data(tag)
     operator = operator_of(windowed.aggregate(Count(), accumulator_type=Types.LONG()))

@@ -27,7 +27,7 @@ class StateDescriptor:
             raise ValueError("the name of a state must not be empty")
         if name.startswith(OWN_NAMES):
             raise ValueError(
-                f"names that begin with {' or '.join(OWN_NAMES)} are reserved for penstock's own states, got {name!r}"
+                f"names that start with {' or '.join(OWN_NAMES)} are reserved for penstock's own states, got {name!r}"
             )
         self.name = name
         self.type_info = type_info
@@ -97,7 +97,7 @@ class ReducingStateDescriptor(StateDescriptor):
 
     def __init__(self, name: str, reduce_function: Any, type_info: TypeInformation | None = None) -> None:
         super().__init__(name, _type_or_pickled(type_info))
-        # Recognized by its methods: any object with a `reduce` is accepted. `open` tells a function of ours from
+        # Recognized by its methods: any object with a `reduce` is accepted. `open` distinguishes our functions from
         # callables that happen to have a `reduce`, such as numpy's ufuncs.
         has_reduce = callable(getattr(reduce_function, "reduce", None)) and not isinstance(reduce_function, type)
         if has_reduce and (hasattr(reduce_function, "open") or not callable(reduce_function)):

@@ -35,31 +35,31 @@ class _CleanupStrategies:
     """When state that has expired is removed, apart from when it is read."""
 
     class Strategies(enum.Enum):
-        """The ways there are."""
+        """The available strategies."""
 
         FULL_STATE_SCAN_SNAPSHOT = 0
         INCREMENTAL_CLEANUP = 1
         ROCKSDB_COMPACTION_FILTER = 2
 
     class CleanupStrategy:
-        """Settings of one way."""
+        """Settings of a strategy."""
 
     class EmptyCleanupStrategy(CleanupStrategy):
-        """A way without settings."""
+        """A strategy without settings."""
 
     class IncrementalCleanupStrategy(CleanupStrategy):
-        """A few entries are looked at with each access, and with each record if wanted."""
+        """A few entries are examined with each access, and, if configured, with each record."""
 
         def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
             self._cleanup_size = cleanup_size
             self._run_cleanup_for_every_record = run_cleanup_for_every_record
 
         def get_cleanup_size(self) -> int:
-            """How many entries are looked at each time."""
+            """How many entries are examined each time."""
             return self._cleanup_size
 
         def run_cleanup_for_every_record(self) -> bool:
-            """Whether entries are looked at with each record, too."""
+            """Whether entries are examined with each record, too."""
             return self._run_cleanup_for_every_record
 
     class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
@@ -74,7 +74,7 @@ class _CleanupStrategies:
             return self._query_time_after_num_entries
 
         def get_periodic_compaction_time(self) -> Duration:
-            """Files older than that are compacted, even if nothing else asks for it."""
+            """Files older than this are compacted in any case."""
             return self._periodic_compaction_time
 
     EMPTY_STRATEGY = EmptyCleanupStrategy()
@@ -84,7 +84,7 @@ class _CleanupStrategies:
         self._is_cleanup_in_background = is_cleanup_in_background
 
     def is_cleanup_in_background(self) -> bool:
-        """Whether each backend cleans up in its own way, even if none was asked for."""
+        """Whether each backend cleans up in its own way, in addition to the configured strategies."""
         return self._is_cleanup_in_background
 
     @property
@@ -228,7 +228,7 @@ class StateTtlConfig:
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> StateTtlConfig.Builder:
-            """Look at `cleanup_size` entries with each access, and with each record if wanted."""
+            """Examine `cleanup_size` entries with each access, and optionally with each record."""
             return self._with(
                 _CleanupStrategies.Strategies.INCREMENTAL_CLEANUP,
                 _CleanupStrategies.IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record),
@@ -252,7 +252,7 @@ class StateTtlConfig:
             return self
 
         def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
-            """Clean up in no other way than those asked for."""
+            """Clean up only by the configured strategies."""
             self._is_cleanup_in_background = False
             return self
 

@@ -45,7 +45,7 @@ class AlignedWindows(WindowAssigner[T, TimeWindow]):
         self._windows: list[TimeWindow] = []
 
     def windows_of(self, timestamp: int) -> list[TimeWindow]:
-        """The windows in which `timestamp` (ms) lies, the latest first. The same list as long as they are the same."""
+        """The windows that contain `timestamp` (ms), the latest first. Repeated calls may return the same list."""
         size, slide = self.size_ms, self.slide_ms
         start = timestamp - (timestamp - self.offset_ms) % slide
         if start != self._last_start or size % slide:
@@ -67,7 +67,7 @@ class AlignedEventTimeWindows(AlignedWindows[T]):
     """Those of event time."""
 
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
-        """The windows in which the record's timestamp lies. Raises ProgramError if it has none."""
+        """The windows that contain the record's timestamp. Raises ProgramError if it has none."""
         require_timestamp(timestamp)
         return self.windows_of(timestamp)
 
@@ -84,7 +84,7 @@ class AlignedProcessingTimeWindows(AlignedWindows[T]):
     """Those of processing time."""
 
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
-        """The windows in which the clock now is."""
+        """The windows that contain the present processing time."""
         return self.windows_of(context.get_current_processing_time())
 
     def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:

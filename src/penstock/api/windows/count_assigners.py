@@ -28,7 +28,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
         self._seen = ValueStateDescriptor(state, Types.LONG())
 
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[CountWindow]:
-        """The windows that take in the record, counted per key; the latest first."""
+        """The windows that contain the record, counted per key; the latest first."""
         state = context.get_runtime_context().get_state(self._seen)
         index = state.value() or 0
         state.update(index + 1)

@@ -64,7 +64,7 @@ class TriggerContext(ABC):
 
     @abstractmethod
     def delete_event_time_timer(self, time: int) -> None:
-        """Forget that timer of this window, if there is one."""
+        """Delete that timer of this window, if there is one."""
 
     @abstractmethod
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:

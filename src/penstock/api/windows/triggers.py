@@ -220,7 +220,7 @@ class ContinuousProcessingTimeTrigger(_Continuous[T]):
 
 
 class CountTrigger(_Silent[T, W]):
-    """Fires when so many records have been added to the window since it last fired."""
+    """Fires when a number of records have been added to the window since it last fired."""
 
     def __init__(self, window_size: int) -> None:
         self._window_size = positive_count("the count of a CountTrigger", window_size)

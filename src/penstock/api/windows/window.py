@@ -69,7 +69,7 @@ class TimeWindow(tuple[int, int], Window):
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """Start of the window of `window_size` ms in which `timestamp` lies, if windows start at `offset`.
+        """Start of the window of `window_size` ms that contains `timestamp`, if windows start at `offset`.
 
         Right for timestamps before the epoch too.
         """

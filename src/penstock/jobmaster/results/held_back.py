@@ -1,9 +1,9 @@
-"""Collected results that do not count yet: those that a task sent after the last checkpoint that is complete.
+"""Collected results that are not released yet: those that a task sent after the last completed checkpoint.
 
-A task says with its results which checkpoint it had taken its part of before. Results from before barrier n have
+With its results a task names the last checkpoint that it had taken its snapshot for. Results from before barrier n have
 arrived when all tasks have acknowledged n: results and acknowledgements share one connection, in order. They are
-released when n is complete, and dropped when the job is restored from an earlier one. (The acknowledgement alone says
-nothing of them: it is sent when the snapshot is written, and by then the task has emitted more.)
+released when n is complete, and dropped when the job is restored from an earlier one. (The acknowledgement alone does
+not separate them: it is sent when the snapshot is written, and by then the task has emitted more.)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.runtime.task.opaque import Opaque
 
 
 class HeldBack(NamedTuple):
-    """What a subtask sent for a sink, having taken its part of `after_checkpoint` before."""
+    """What a subtask sent for a sink after its snapshot for `after_checkpoint`."""
 
     sink: int
     subtask: int
@@ -33,7 +33,7 @@ class HeldBackResults:
         self._waiting.append(result)
 
     def release(self, checkpoint_id: int) -> list[HeldBack]:
-        """A checkpoint is complete. Returns what counts now."""
+        """A checkpoint is complete. Returns the results that precede its barrier."""
         released = [result for result in self._waiting if result.after_checkpoint < checkpoint_id]
         self._waiting = [result for result in self._waiting if result.after_checkpoint >= checkpoint_id]
         return released

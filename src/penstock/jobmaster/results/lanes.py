@@ -1,7 +1,7 @@
-"""Hands results and commits to their sinks on the driver, outside of the thread that decides about the job.
+"""Delivers results and commits to their sinks on the driver, outside of the job master's thread.
 
-Each sink has a lane: its calls are made one after the other, in the order in which they were handed in. Lanes of
-different sinks run side by side on a bounded pool, so a slow committer delays neither checkpoints nor other sinks.
+Each sink has a lane: its calls are made one after the other, in the order of their effects. Lanes of
+different sinks run concurrently on a bounded pool, so a slow committer delays neither checkpoints nor other sinks.
 The pool is the host's: threads on Spark's driver, a seeded queue in the simulator.
 """
 
@@ -21,17 +21,17 @@ from penstock.jobmaster.results.result_sinks import ResultSink
 
 
 class Pool(Protocol):
-    """Makes calls, some time later and perhaps side by side."""
+    """Executes calls, later and perhaps concurrently."""
 
     def submit(self, call: Callable[[], None], /) -> object:
-        """Make this call. It does not raise."""
+        """Execute this call. It does not raise."""
 
     def shutdown(self, wait: bool = True) -> None:
-        """No call comes any more."""
+        """No more calls will be submitted."""
 
 
 class ResultLanes:
-    """Of one job. `post` takes the outcomes; it is called by the pool's threads."""
+    """Of one job. `post` reports outcomes to the job master; the pool's threads call it."""
 
     def __init__(self, sinks: Mapping[int, ResultSink], post: Callable[[JobEvent], object], pool: Pool) -> None:
         self._sinks = sinks
@@ -41,10 +41,10 @@ class ResultLanes:
         self._lock = threading.Lock()
         self._restarts = 0
         self._error: BaseException | None = None
-        """The first error since the last restart: if nothing restarts the job, it fails with it at its end."""
+        """The first error since the last restart: if the job is not restarted, it fails with this error at its end."""
 
     def restart(self, effect: RestartResults) -> None:
-        """A new attempt begins: what has failed so far is done again."""
+        """A new attempt starts: errors so far are forgotten, because what failed is done again."""
         with self._lock:
             self._restarts += 1
             self._error = None
@@ -52,7 +52,8 @@ class ResultLanes:
             lane.put(partial(self._deliver, effect.attempt, self._restarts, self._sinks[sink].restarted))
 
     def deliver(self, effect: Deliver) -> None:
-        """Hand results over."""
+        """Deliver results to their sink."""
+        # The number of restarts when the effect was given: a late failure from before a restart must not fail the job.
         sink, restarts = self._sinks.get(effect.sink), self._restarts
         if sink is None:
             return
@@ -88,7 +89,7 @@ class ResultLanes:
         self._lanes[effect.sink].put(commit)
 
     def abort(self, effect: AbortCommittables) -> None:
-        """Discard committables. What can't be removed stays: it is invisible to readers, and the job goes on."""
+        """Discard committables. Errors are ignored: what is left behind is invisible to readers."""
         sink = self._sinks.get(effect.sink)
         if sink is None:
             return
@@ -100,7 +101,7 @@ class ResultLanes:
         self._lanes[effect.sink].put(abort)
 
     def close(self, effect: CloseResults) -> None:
-        """When all lanes have done what they were given, tell the sinks how the job ended, then report that."""
+        """When all lanes are empty, notify the sinks of the end of the job, then report ResultsClosed."""
         left = len(self._lanes)
 
         def lane_ended() -> None:
@@ -111,6 +112,7 @@ class ResultLanes:
             if ended:
                 self._end(effect.error)
 
+        # Queued behind everything that the lanes still have to do.
         for lane in self._lanes.values():
             lane.put(lane_ended)
         if not self._lanes:
@@ -147,16 +149,17 @@ class _Lane:
         self._runs = False
 
     def put(self, call: Callable[[], None]) -> None:
-        """Make this call after those before it."""
+        """Queue a call."""
         with self._lock:
             self._calls.append(call)
             if self._runs:
                 return
             self._runs = True
+        # Outside of the lock, which the call takes again.
         self._pool.submit(self._run)
 
     def _run(self) -> None:
-        """One call; the next one queues up behind those of other lanes, so that no lane keeps the pool to itself."""
+        """Run one call; the next one is queued behind those of other lanes, so that no lane occupies the pool."""
         with self._lock:
             call = self._calls.popleft()
         call()

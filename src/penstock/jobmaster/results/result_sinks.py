@@ -1,8 +1,8 @@
 """Where results of a job arrive on the driver: printed, collected, or committed.
 
-The way of a result: an operator's sink (runtime/operators/sink.py) emits it, the task reports it (Result, or in an
-Acknowledge), the job master holds it back until it counts (held_back.py, checkpoint/commits.py), and a lane (lanes.py)
-hands it to its ResultSink here.
+The path of a result: an operator's sink (runtime/operators/sink.py) emits it, the task reports it (Result, or in an
+Acknowledge), the job master holds it back until its checkpoint completes (held_back.py, checkpoint/commits.py), and a
+lane (lanes.py) delivers it to its ResultSink here.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class ResultSink:
         self.take(subtask, values)
 
     def commit_again(self, subtask: int, values: list[Any]) -> None:
-        """The job was restored from the checkpoint to which these belong: perhaps they have been committed."""
+        """The job was restored from the checkpoint to which these belong: they may have been committed already."""
         self.commit(subtask, values)
 
     def abort(self, subtask: int, values: list[Any]) -> None:
-        """The checkpoint to which these belong will not be complete."""
+        """The checkpoint to which these belong was aborted: discard them."""
 
     def restarted(self) -> None:
-        """The job restarts: what was taken from the attempt before, and does not count yet, comes again."""
+        """The job restarts: discard what was taken from the last attempt and not committed; it will be sent again."""
 
     def succeeded(self) -> None:
-        """The job has ended well: nothing more comes."""
+        """The job has succeeded: nothing more comes."""
 
     def failed(self, error: BaseException) -> None:
         """The job failed or was cancelled: nothing more comes."""
@@ -93,7 +93,7 @@ class CollectedResults(ResultSink):
 
 
 class CommittedResults(ResultSink):
-    """Commits what the writers of a sink prepared, once the job has succeeded; else removes it."""
+    """Commits what the writers of a sink prepared when the job succeeds; aborts it if the job fails."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
@@ -121,12 +121,12 @@ class CommittedResults(ResultSink):
                 self._committer.commit(self._committables)
                 break
             except OSError as error:
-                # A part of it may have been published: to give up now would leave that part behind.
-                _log.warning("results could not be committed, once more in %d s: %s", pause_s, error)
+                # Some of it may have been published already: aborting now would leave a partial result.
+                _log.warning("results could not be committed, retrying in %d s: %s", pause_s, error)
                 time.sleep(pause_s)
         else:
             self._committer.commit(self._committables)
-        # Should another sink fail to commit now, these must not be removed.
+        # If another sink fails to commit now, `failed` must not remove what is committed here.
         self._committables = []
 
     def failed(self, error: BaseException) -> None:

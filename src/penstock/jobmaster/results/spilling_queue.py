@@ -1,7 +1,7 @@
 """A queue of chunks between two threads that never blocks the one that fills it: past a limit it goes to local disk.
 
 Nothing on the record path may wait for the driver. So a program that is slow to iterate over its results, or does not
-at all, costs disk there and holds nobody back.
+at all, costs disk space there, but delays no task.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RECORDS_IN_MEMORY = 200_000
 
 
 class SpillingQueue:
-    """First in, first out. `put` and `close` are one thread's, `get` another's."""
+    """First in, first out. `put` and `close` are called by one thread, `get` by another."""
 
     def __init__(self, records_in_memory: int = RECORDS_IN_MEMORY) -> None:
         self._limit = records_in_memory
@@ -30,7 +30,7 @@ class SpillingQueue:
     def put(self, values: list[Any]) -> None:
         """Add a chunk."""
         with self._changed:
-            # Once something lies on disk, what comes after it has to go there too, or order would be lost.
+            # Once a chunk is on disk, later ones must go there too, to keep their order.
             if self._spilled or self._records >= self._limit:
                 self._spill(values)
             else:
@@ -59,14 +59,14 @@ class SpillingQueue:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="penstock-results-")  # noqa: SIM115
         data = pickle.dumps(values, protocol=5)
-        place = self._file.seek(0, 2)
+        offset = self._file.seek(0, 2)
         self._file.write(data)
-        self._spilled.append((place, len(data)))
+        self._spilled.append((offset, len(data)))
 
     def _unspill(self) -> list[Any]:
         assert self._file is not None
-        place, size = self._spilled.popleft()
-        self._file.seek(place)
+        offset, size = self._spilled.popleft()
+        self._file.seek(offset)
         values: list[Any] = pickle.loads(self._file.read(size))
         if not self._spilled:
             self._file.close()

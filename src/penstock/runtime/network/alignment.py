@@ -1,7 +1,7 @@
 """Barrier alignment: when does a task with several channels, of one input or of several, take a snapshot?
 
-`last` is the newest checkpoint taken or aborted. A channel that has delivered barrier n is set aside: what it brings
-after n waits, in order, newer barriers and its end included; the rows below are for channels not set aside.
+`last` is the newest checkpoint taken or aborted. A channel that has delivered barrier n is set aside: what arrives
+on it after n waits, in order, newer barriers and its end included; the rows below are for channels not set aside.
 Source: Flink docs, "Stateful Stream Processing"; State Management paper, 3.2.
 
     state        event on channel c               next         effects
@@ -29,11 +29,11 @@ from typing import Any
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfInput
 from penstock.runtime.network.set_aside import AlignmentLimits, SetAside, Spilled, SpillFile, Whole
 
-NEWER = "a newer checkpoint began"
+NEWER = "a newer checkpoint started"
 
 
 class ExactlyOnceAlignment:
-    """Items of channels in; the same items out by `deliver`, with `snapshot` at the right place between them.
+    """Items of channels in; the same items out by `deliver`, with `snapshot` called at the right point between them.
 
     A channel may be any hashable object. `decline` gets a checkpoint that can't be taken, and why.
     """
@@ -90,7 +90,7 @@ class ExactlyOnceAlignment:
             self._drain()
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Nothing more will be received: remove what is on disk."""
         self._aside.close()
 
     def abort(self, checkpoint_id: int) -> None:
@@ -103,7 +103,7 @@ class ExactlyOnceAlignment:
 
     @property
     def set_aside(self) -> int:
-        """How many bytes wait."""
+        """How many bytes are set aside."""
         return self._aside.bytes
 
     def _set_aside(self, channel: Hashable, item: Any) -> None:
@@ -127,6 +127,7 @@ class ExactlyOnceAlignment:
             else:
                 self._deliver(channel, item)
                 if isinstance(item, EndOfInput):
+                    # A channel that has ended sends no barrier. It may have been the last one waited for.
                     self._live.discard(channel)
                     self._complete_if_all_arrived()
 
@@ -135,7 +136,7 @@ class ExactlyOnceAlignment:
         if n <= self.last or n in self._aborted or (self.current is not None and n < self.current.checkpoint_id):
             return
         if self.current is not None and n > self.current.checkpoint_id:
-            # What was set aside arrived earlier, so it goes first. It may hold a barrier that begins a newer alignment
+            # What was set aside arrived earlier, so it goes first. It may hold a barrier that starts a newer alignment
             # than this one, so this barrier goes through the table again after it.
             self._decline(self.current.checkpoint_id, NEWER)
             self._replaying.appendleft((channel, barrier))
@@ -148,6 +149,7 @@ class ExactlyOnceAlignment:
     def _complete_if_all_arrived(self) -> None:
         if self.current is not None and self._live <= self._arrived:
             barrier = self.current
+            # Before the replay: what was set aside belongs after the barrier, so it must not be in the snapshot.
             self._snapshot(barrier)
             self._end_alignment(barrier.checkpoint_id)
 
@@ -160,7 +162,7 @@ class ExactlyOnceAlignment:
 
 
 class AtLeastOnceAlignment(ExactlyOnceAlignment):
-    """Barriers are counted, nothing is set aside: what overtakes a barrier is in the snapshot and is replayed."""
+    """Barriers are counted, nothing is set aside: records that overtake a barrier are in the snapshot, and replayed."""
 
     def __init__(
         self,
@@ -181,6 +183,7 @@ class AtLeastOnceAlignment(ExactlyOnceAlignment):
 
     def _barrier(self, channel: Hashable, barrier: CheckpointBarrier) -> None:
         if barrier.options.savepoint:
+            # Aligned in this mode, too: the job that starts from the savepoint may run in exactly-once mode.
             super()._barrier(channel, barrier)
             return
         n = barrier.checkpoint_id

@@ -1,7 +1,7 @@
 """A network buffer: what one Spark row carries. A header of 18 bytes, then a pickled list of segments.
 
 A segment is a pair `(values, timestamps)` of parallel lists (timestamps None if the stream has none) or an `Element`.
-The header begins with what batched mode sorts by, most significant first and big-endian, so that Spark can order rows
+The header starts with what batched mode sorts by, most significant first and big-endian, so that Spark can order rows
 by the first bytes alone: key group, edge, sender, sequence number, target. An empty buffer is a push.
 """
 
@@ -43,7 +43,7 @@ def encode(header: Header, segments: list[Segment]) -> bytes:
 
 
 def decode_header(buffer: bytes) -> Header:
-    """Only the header: enough to pass a buffer on untouched."""
+    """Only the header: enough to relay a buffer without decoding it."""
     group, edge, sender, sequence, target, attempt = _HEADER.unpack_from(buffer)
     return Header(group - 1, edge, sender, sequence, target, attempt)
 

@@ -101,6 +101,7 @@ class OutputEdge:
         """Take a chunk; buffers that it fills go out at once."""
         timed = timestamps is not None
         if timed is not self._timed:
+            # A segment has timestamps for all of its records or for none, as its lists are parallel.
             for accumulator in self._accumulators:
                 self._close_segment(accumulator)
             self._timed = timed
@@ -116,7 +117,7 @@ class OutputEdge:
                 self._flush_full(accumulator)
         self.pending = True
         if self._batched:
-            # There may be many key groups: what all of them hold together is bounded, too.
+            # There may be many key groups, each below the size of a buffer: the sum is bounded, too.
             self._held += len(values)
             if self._held >= _BUFFERS_HELD_MAX * records_max:
                 self.flush()
@@ -126,7 +127,7 @@ class OutputEdge:
     def element(self, element: Element) -> None:
         """An element to every channel, after the records before it. It leaves with its buffer.
 
-        Batched mode has none: rows are sorted there, so elements would lose their place.
+        Batched mode has none: rows are sorted there, so elements would lose their position.
         """
         if self._batched:
             return
@@ -136,7 +137,7 @@ class OutputEdge:
         self.pending = True
 
     def element_to_one(self, element: Element, turn: int) -> None:
-        """An element to a single channel (a latency marker: it measures one way, at no cost to the others)."""
+        """An element to a single channel (a latency marker: it measures one path, at no cost to the others)."""
         if self._batched:
             return
         channel = self._channels[turn % len(self._channels)]
@@ -177,6 +178,7 @@ class OutputEdge:
     def _send(self, accumulator: Accumulator, values: list[Any], timestamps: list[int]) -> None:
         segments = accumulator.segments
         records = accumulator.closed_records + len(values)
+        # `values` is not copied: the caller clears it after the buffer is encoded.
         if values:
             segments.append((values, timestamps or None))
         info = self.info
@@ -198,6 +200,7 @@ class OutputEdge:
         self._counters.buffers_out += 1
         self._outbox.put(info.hop(info.source_level + 1, self._sender, accumulator.target), buffer)
         if records:
+            # Estimated from this buffer: measuring each record would mean to pickle it twice.
             fit = self._buffer_bytes * records // len(buffer) or 1
             self._records_max = min(fit, BUFFER_RECORDS_MAX)
             self._budget.chunk_records = min(fit, BUFFER_RECORDS_MAX)

@@ -1,4 +1,4 @@
-"""Buffers that wait while barriers are aligned: in memory, past a limit on local disk, past a second one not at all."""
+"""Buffers set aside while barriers are aligned: in memory up to a limit, then on local disk up to a second limit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from penstock.runtime.network.buffer import decode_segments
 
 
 class SpillFile(Protocol):
-    """Scratch space on local disk, handed in by the host."""
+    """Scratch space on local disk, provided by the host."""
 
     def write(self, data: bytes) -> int:
-        """Append `data`; returns the offset at which it begins."""
+        """Append `data`; returns the offset at which it starts."""
 
     def read(self, offset: int, length: int) -> bytes:
         """`length` bytes from `offset` on."""
@@ -73,18 +73,19 @@ class SetAside:
         return self.bytes > self.bytes_max
 
     def append(self, channel: Hashable, item: Any) -> None:
-        """Set an item of a channel aside, behind those before."""
+        """Set an item of a channel aside, after all earlier items."""
         if isinstance(item, Whole):
             self.bytes += len(item.data)
             if self.bytes > self._limits.memory_bytes and self._open_spill is not None:
                 item = self._spilled(item.data)
         elif isinstance(item, Spilled):
-            # It was being replayed when the barrier of a newer checkpoint set its channel aside once more.
+            # It was being replayed when the barrier of a newer checkpoint blocked its channel again. Its bytes stay
+            # on disk and count again, because `take` has reset the sum.
             self.bytes += item.length
         self._items.append((channel, item))
 
     def take(self) -> deque[tuple[Hashable, Any]]:
-        """All of it, in order; what is on disk stays there until it is decoded."""
+        """Take all items, in order; what is on disk stays there until it is decoded."""
         items, self._items = self._items, deque()
         self.bytes = 0
         return items
@@ -93,6 +94,7 @@ class SetAside:
         """Read bytes that were spilled; the file is removed when all have been read."""
         assert self._file is not None
         data = self._file.read(offset, length)
+        # Nothing is removed from the middle of the file: alignments are short, so all of it is soon read.
         self._on_disk -= 1
         if not self._on_disk:
             self.close()

@@ -1,6 +1,6 @@
 """The origin of event time: chunks go out in pieces, and after each piece the watermark that its records generated.
 
-A watermark must never overtake the records before it. So after a piece at which the chain paused, nothing is handed on
+A watermark must never overtake the records before it. So after a piece at which the chain paused, nothing is emitted
 until the operator is resumed: by then everything after it in the chain has caught up.
 """
 
@@ -29,11 +29,11 @@ class EventTimeOrigin(Operator):
         """The whole chunk has gone out: announce the watermark and status that follow from it."""
 
     def announce_watermark(self, timestamp: int) -> None:
-        """To be handed on as soon as everything before it has gone out."""
+        """Emit this watermark (ms) as soon as everything before it has gone out."""
         self._watermark = timestamp
 
     def announce_status(self, active: bool) -> None:
-        """To be handed on: activity before the watermark, idleness after it."""
+        """Emit this status: activity before the announced watermark, idleness after it."""
         self._status = active
 
     def emit_pieces(self, pieces: Iterator[tuple[Values, Timestamps]]) -> bool:
@@ -54,7 +54,7 @@ class EventTimeOrigin(Operator):
         return self.hand_on() or self._pause()
 
     def hand_on(self) -> bool:
-        """Hand on what was announced. In batched mode event time stands still until the end."""
+        """Emit what was announced. In batched mode event time does not advance before the end."""
         if self.context.info.batched or self._time_ended:
             self._watermark = self._status = None
             return True
@@ -72,11 +72,11 @@ class EventTimeOrigin(Operator):
         return True
 
     def hand_on_or_pause(self) -> bool:
-        """Hand on what was announced outside of a chunk."""
+        """Emit what was announced outside of a chunk."""
         return self.hand_on() or self._pause()
 
     def end_time(self) -> bool:
-        """Hand on the last watermark: nothing can come after it."""
+        """Emit the last watermark: nothing can come after it."""
         self._set_active(True)
         self._time_ended = True
         self.context.counters.watermark = MAX_TIMESTAMP

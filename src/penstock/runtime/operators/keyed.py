@@ -91,6 +91,7 @@ class KeyedOperator(Operator):
             (TimeDomain.EVENT_TIME, MAX_TIMESTAMP),
             (TimeDomain.PROCESSING_TIME, MAX_TIMESTAMP),
         )
+        # Event time twice: processing-time timers may register timers of event time.
         return self._fire_until([event_time, processing_time, event_time], self.forget_key_group)
 
     def forget_key_group(self) -> bool:
@@ -136,7 +137,7 @@ class KeyedOperator(Operator):
             if not self._gather_fired(domain, until, outputs, times, budget.chunk_records):
                 self._rounds.pop(0)
             if not ((not outputs or emit_tagged(output, outputs, times)) and budget.go_on()):
-                # Also after the last round: the watermark that follows must not overtake what the chain still holds.
+                # After the last round, too: the watermark that follows must not overtake what the chain still holds.
                 self.paused = True
                 return False
         then, self._then = self._then, None
@@ -164,6 +165,7 @@ class KeyedOperator(Operator):
             fired = self.fire(domain, timestamp, key, namespace)
             if fired is not None:
                 self._fired = (timestamp, self._results_of(fired, timestamp))
+            # Timers that emit nothing count too: a million of them must not exceed the step's budget.
             fired_silently += 1
             if fired_silently >= limit:
                 return True

@@ -1,10 +1,10 @@
 """What every operator is: chunks in, chunks out, and a cursor where work may be more than a step can do.
 
 Chunks are parallel lists, `values` and `timestamps` (None: the stream has none). They are shared, never changed in
-place: a fork hands the same lists to all branches.
+place: a fork passes the same lists to all branches.
 
-Pausing: a call that hands something on takes ALL of it, and returns False when its caller should stop for now. An
-operator that has work left then stores its place, sets `paused` and returns False too; the task calls `resume` in its
+Pausing: a call that emits something takes ALL of it, and returns False when its caller should stop for now. An
+operator that has work left then stores its cursor, sets `paused` and returns False too; the task calls `resume` in its
 next step. Nothing new is given to an operator while it, or one after it in the chain, is paused.
 """
 
@@ -29,16 +29,16 @@ class Output(Protocol):
     """Where an operator emits: the next operators of its chain, and the edges that leave the vertex."""
 
     def emit(self, values: Values, timestamps: Timestamps) -> bool:
-        """Hand on a chunk. False: stop for now."""
+        """Emit a chunk. False: stop for now."""
 
     def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
-        """Hand a chunk to a side output; it is dropped if the side output is not read."""
+        """Emit a chunk to a side output; it is dropped if the side output is not read."""
 
     def watermark(self, timestamp: int) -> bool:
-        """Hand on a watermark (ms)."""
+        """Emit a watermark (ms)."""
 
     def status(self, active: bool) -> bool:
-        """Hand on whether this stream takes part in event time. False: stop for now."""
+        """Emit whether this stream takes part in event time. False: stop for now."""
 
 
 class Input(Protocol):
@@ -74,7 +74,7 @@ class Operator:
         self.output = output
 
     def open(self) -> None:
-        """Called once before the first record: the place of the user's own `open`."""
+        """Called once before the first record: calls the user's `open`."""
 
     def inputs(self) -> Sequence[Input]:
         """Its inputs, after `setup`. An operator with one input is that input itself."""
@@ -85,12 +85,12 @@ class Operator:
         raise NotImplementedError
 
     def watermark(self, timestamp: int) -> bool:
-        """Event time, over all inputs, reached `timestamp` (ms): act on it, then hand it on."""
+        """Event time, over all inputs, reached `timestamp` (ms): act on it, then emit it."""
         self.context.counters.watermark = timestamp
         return self.output.watermark(timestamp)
 
     def status(self, active: bool) -> bool:
-        """The stream became idle (all of its inputs are) or active: hand it on."""
+        """The stream became idle (all of its inputs are) or active: emit the status."""
         return self.output.status(active)
 
     def end_input(self, index: int = 0) -> bool:
@@ -106,7 +106,7 @@ class Operator:
         return True
 
     def finish(self) -> bool:
-        """No more records come on any input: emit what was held back."""
+        """No more records come on any input: emit what is still buffered."""
         return True
 
     def end_key_group(self) -> bool:
@@ -147,7 +147,7 @@ class Operator:
             function.checkpoint_complete(self.context, checkpoint_id)
 
     def compact(self) -> bool:
-        """Merge a little of what a snapshot has left behind in layers. False: there is nothing left to merge."""
+        """Compact a few entries of layers that snapshots have frozen. False: there is nothing left to compact."""
         return False
 
     def combiner(self) -> Operator | None:
@@ -159,7 +159,7 @@ class Operator:
         raise AssertionError(f"{self.name} was resumed but never pauses")
 
     def close(self) -> None:
-        """Called once at the very end, also after a failure or a cancellation: the place of the user's `close`."""
+        """Called once at the very end, also after a failure or a cancellation: calls the user's `close`."""
 
     def dispose(self) -> None:
         """Called once when all operators of the chain are closed: releases what holds state."""

@@ -130,6 +130,8 @@ class KeyedProcessOperator(KeyedOperator):
                 if len(outputs) >= limit:
                     return True
             self._results = None
+        # Locals, and no calls but the user's: this runs once per record. `_gather_timed` repeats it with timestamps, so
+        # that neither loop has to test for them.
         full = False
         for key, value in self._work:
             backend.key = key
@@ -138,6 +140,7 @@ class KeyedProcessOperator(KeyedOperator):
                 for result in results:
                     append(result)
                     if len(outputs) >= limit:
+                        # A generator is paused here; a list is taken to its end, see `_rest_of`.
                         self._results = _rest_of(results)
                         if self._results is not None:
                             return True

@@ -140,7 +140,7 @@ def _combine_chunk(values: Any, select: Any, reduce: Any, table: dict[Any, Any])
 
 
 def _sum_chunk(values: Any, select: Any, field: int, table: dict[Any, Any], totals: dict[Any, Any]) -> None:
-    """Sums of one field: numbers are added in a dict of their own, tuples made only when all is added up."""
+    """Sums of one field: numbers are added in a dict of their own, tuples are made once per key, at the end."""
     get = totals.get
     for value in values:
         key = select(value)

@@ -1,4 +1,4 @@
-"""The sink of a chain: hands chunks to its writer, and committables of the writer to the committer."""
+"""The sink of a chain: passes chunks to its writer, and the writer's committables to the committer."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SinkOperator(Operator):
             self.writer.flush(end_of_input=True)
             committables = self.writer.prepare_commit()
         if self.context.info.checkpointing:
-            # They go with the last checkpoint, which follows the end of data.
+            # They are committed with the last checkpoint, which follows the end of data.
             self._committables = committables
         elif committables:
             assert self.context.deliver_result is not None

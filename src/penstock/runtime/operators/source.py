@@ -137,7 +137,7 @@ class SourceOperator(EventTimeOrigin):
         return min(records_max, self.context.budget.chunk_records)
 
     def _time_of(self, split_id: str) -> EventTime:
-        """Event time of a split; from the first call on it counts for the watermark."""
+        """Event time of a split. From the first call on, the watermark waits for this split."""
         times = self._times.get(split_id)
         if times is None:
             times = self._times[split_id] = EventTime(self._strategy, self.context.now_ms)

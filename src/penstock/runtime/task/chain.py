@@ -1,7 +1,8 @@
 """Chained operators: the chain of a vertex in one subtask, wired so that a chunk passes through it by plain calls.
 
 Edges of the vertex lead to the inputs of the chain's head. Below the head the chain is a tree: each operator is fed by
-one link, so a paused operator has one caller, which stops when it is told to (`operators/operator.py`, Pausing).
+one link, so a paused operator has one caller, which stops when the operator returns False (`operators/operator.py`,
+Pausing).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Outlet:
         """Send the main output, or side output `tag`, to `input` of an operator that counts with `counters`."""
         self._takes(tag).append(_counted(input, counters))
         if input not in self._inputs:
-            # Whatever it reads of this operator, it is given each watermark once.
+            # An input may read the main output and side outputs. It gets each watermark once all the same.
             self._inputs.append(input)
 
     def to_edge(self, tag: OutputTag[Any] | None, edge: OutputEdge) -> None:
@@ -51,6 +52,7 @@ class Outlet:
         self._counters.records_out += len(values)
         go_on = True
         for take in self._main:
+            # `take` comes first: every branch of a fork gets the chunk, even if an earlier one has paused.
             go_on = take(values, timestamps) and go_on
         return go_on
 
@@ -143,6 +145,7 @@ class Chain:
 
     def resume(self) -> bool:
         """Resume what is paused, the last operator first. False: still paused, or stop for now."""
+        # The last first: an operator that resumes emits into those after it, which must have finished what they hold.
         return all(operator.resume() for operator in reversed(self.operators) if operator.paused)
 
     def wake_at_ms(self) -> int | None:

@@ -8,7 +8,7 @@ from penstock.common.errors import ProgramError
 
 
 class StateInitializationContext(FunctionInitializationContext):
-    """Handed to `initialize_state`, before `open`."""
+    """The argument of `initialize_state`, which is called before `open`."""
 
     def __init__(self, operator_states: OperatorStateStore, keyed: KeyedStateStore | None, is_restored: bool) -> None:
         self._operator_states = operator_states
@@ -28,7 +28,7 @@ class StateInitializationContext(FunctionInitializationContext):
 
 
 class StateSnapshotContext(FunctionSnapshotContext):
-    """Handed to `snapshot_state`, when the barriers have arrived."""
+    """The argument of `snapshot_state`, which is called when the barriers have arrived."""
 
     def __init__(self, checkpoint_id: int, checkpoint_timestamp: int) -> None:
         self._checkpoint_id = checkpoint_id

@@ -38,7 +38,7 @@ from penstock.state.handles import SnapshotFigures
 
 
 class TaskCheckpoints:
-    """Of one task. `inputs` get what the alignment lets through; `ask` takes effects; `work` is the task's queue."""
+    """Of one task. `inputs` get what the alignment delivers; `ask` takes effects; `work` is the task's queue."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class TaskCheckpoints:
         )
         self.snapshots = snapshots
         self.compacting = False
-        """Whether there may be frozen layers to merge, now that a snapshot is written."""
+        """Whether there may be frozen layers to compact, because a snapshot has been written or has failed."""
         self.stopped_by: int | None = None
         """The savepoint with which the job stops, once its barrier was sent: no reads or timers after it."""
         self.last = 0
@@ -93,32 +93,36 @@ class TaskCheckpoints:
             self._note_alignment()
 
     def trigger(self, event: TriggerCheckpoint) -> None:
-        """To a source: begin a checkpoint. A trigger may arrive twice, the second time long after."""
+        """To a source: start a checkpoint. A trigger may arrive twice; the second, possibly much later, is ignored."""
         assert not self._inputs.channels, "only sources are triggered, other tasks wait for barriers"
+        # Control messages may be delivered twice. A second barrier would start the checkpoint again downstream.
         if event.checkpoint_id <= self._last_triggered:
             return
         self._last_triggered = event.checkpoint_id
         barrier = CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, event.options)
+        # Queued, not taken at once: records that the source has read already belong before the barrier.
         self._work.append(partial(self._take, barrier, 0, 0))
 
     def abort(self, event: AbortCheckpoint) -> None:
-        """The coordinator aborted a checkpoint; its barriers may still be on their way."""
+        """The coordinator aborted a checkpoint; its barriers may still be in transit."""
         checkpoint_id = event.checkpoint_id
         self.alignment.abort(checkpoint_id)
         self._last_aborted = max(self._last_aborted, checkpoint_id)
+        # The job does not stop with this savepoint after all, so the source reads on.
         if self.stopped_by == checkpoint_id:
             self.stopped_by = None
         if self.alignment.current is None:
             self._aligning_since_ns = None
 
     def decline(self, checkpoint_id: int, reason: str) -> None:
-        """This subtask takes no part in a checkpoint."""
+        """Decline a checkpoint: this subtask has no snapshot for it."""
         self._ask(Decline(*self._subtask, checkpoint_id, reason))
 
     def written(self, event: SnapshotWritten, ended: bool) -> None:
-        """The host has written a snapshot. `ended`: the data of the task has."""
+        """The host has written a snapshot. `ended`: the data of the task has ended."""
         self.compacting = True
         written = self.snapshots.written(event.checkpoint_id, event.state, event.took_ms)
+        # An increment whose predecessor failed could not be restored.
         if written is None:
             self.decline(event.checkpoint_id, "an earlier part of its state could not be written")
             return
@@ -141,7 +145,7 @@ class TaskCheckpoints:
             operator.checkpoint_complete(event.checkpoint_id)
 
     def compact(self) -> None:
-        """Merge a little of what snapshots have left behind."""
+        """Compact a few entries of the layers that snapshots have frozen."""
         self.compacting = any(operator.compact() for operator in self._chain.operators)
 
     def _note_alignment(self) -> None:
@@ -154,17 +158,19 @@ class TaskCheckpoints:
         self._work.append(partial(self._take, barrier, aligned_ns, self.alignment.set_aside))
 
     def _take(self, barrier: CheckpointBarrier, aligned_ns: int, set_aside_bytes: int) -> None:
-        began_ns = self._clock()
+        started_ns = self._clock()
         # What operators send in `prepare` belongs before the barrier; what they freeze must not change after it.
         self.snapshots.prepare(barrier.checkpoint_id)
         self.last = barrier.checkpoint_id
+        # The barrier leaves before state is frozen: tasks downstream can align while this one freezes and writes.
         for edge in self._edges:
             edge.element(barrier)
             edge.flush()
         options = barrier.options
+        # Not if it was aborted in the meantime: the task would wait for a stop that never comes.
         if options.stop and barrier.checkpoint_id > self._last_aborted:
             self.stopped_by = barrier.checkpoint_id
         snapshot = self.snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, options.full, options.savepoint)
-        took_ms = (self._clock() - began_ns) / 1e6
+        took_ms = (self._clock() - started_ns) / 1e6
         snapshot.figures = SnapshotFigures(aligned_ns / 1e6, took_ms, set_aside=set_aside_bytes)
         self._ask(WriteSnapshot(*self._subtask, snapshot))

@@ -51,14 +51,14 @@ class CheckpointedFunction(Protocol):
     """A user's function, for those that take snapshots of it. `operators/function.py` has the implementation."""
 
     def snapshot_state(self, context: OperatorContext, checkpoint_id: int, timestamp_ms: int) -> None:
-        """A snapshot is about to be taken: put operator state in order."""
+        """A snapshot is about to be taken: update operator state."""
 
     def checkpoint_complete(self, context: OperatorContext, checkpoint_id: int) -> None:
         """A checkpoint is complete."""
 
 
 class OperatorContext:
-    """Handed to an operator by `setup`: its subtask, the time, its budget, its counters, its operator state."""
+    """What an operator is given by `setup`: its subtask, the time, its budget, its counters, its operator state."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""The whole contract of a task: the events that a host gives it, and the effects that it asks for.
+"""The whole contract of a task: the events that a host gives it, and the effects that it requests.
 
-Rows go into the slot's outbox; everything else that a task asks of the world is an effect. What a job master and its
-tasks say to each other are the same structs: `ControlEvent` travels to a task, `ControlEffect` to the job master
+Rows go into the slot's outbox; everything else that a task requests is an effect. The messages between a job master and
+its tasks are the same structs: `ControlEvent` travels to a task, `ControlEffect` to the job master
 (rpc/messages.py puts the attempt and the slot around them). Arbitrary values in them are `Opaque`.
 """
 
@@ -16,7 +16,7 @@ from penstock.state.handles import SubtaskState
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """Base of what may happen to a task."""
+    """Base of the events of a task."""
 
 
 class AssignSplits(Event, frozen=True, gc=False):
@@ -34,7 +34,7 @@ class InputEnded(Event, frozen=True, gc=False):
 
 
 class TriggerCheckpoint(Event, frozen=True, gc=False):
-    """To sources: begin checkpoint `checkpoint_id`."""
+    """To sources: start checkpoint `checkpoint_id`."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -87,7 +87,7 @@ ControlEvent = (
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """Base of what a task asks of its host. `vertex` and `subtask` say who asks."""
+    """Base of the requests of a task to its host. `vertex` and `subtask` identify the task."""
 
     vertex: int
     subtask: int

@@ -1,8 +1,8 @@
-"""The inputs of a task: the channels of each, what time it is on it, and what takes what its channels bring.
+"""The inputs of a task: the channels of each, its event time, and the operator input that it feeds.
 
 Input i of a task is input i of the operator at the head of its chain. Barriers are aligned over the channels of all
-inputs (`network/alignment.py`); watermarks and the end of data are the business of each input alone, and the operator
-combines them (`operators/inputs.py`).
+inputs (`network/alignment.py`); watermarks and the end of data are tracked per input, and the operator combines
+them (`operators/inputs.py`).
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class TaskInput:
             timestamps = timestamps[position:stop] if timestamps is not None else None
         self._counters.records_in += len(values)
         clock = self._clock
-        began = clock()
+        started_ns = clock()
         self._process(values, timestamps)
-        pacing.adapt(len(values), clock() - began)
+        pacing.adapt(len(values), clock() - started_ns)
 
     def watermark(self, channel: InputChannel, element: Watermark) -> None:
         """A watermark of one channel."""

@@ -1,4 +1,4 @@
-"""Latency markers: sent by sources every so often, passed on by every task, measured where a path ends."""
+"""Latency markers: sent by sources at an interval, passed on by every task, measured where a path ends."""
 
 from __future__ import annotations
 

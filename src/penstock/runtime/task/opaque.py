@@ -1,4 +1,4 @@
-"""Arbitrary values inside a control message: pickled when the message is encoded, unpickled by whoever reads them.
+"""Arbitrary values inside a control message: pickled when the message is encoded, unpickled by their reader.
 
 The job master passes splits and results on without looking into them: what a user's class does when it is unpickled
 should not run on the thread that decides about the job. Committables are an exception: a manifest names them by sink,
@@ -24,7 +24,7 @@ class Opaque:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Opaque:
-        """As it came over the wire."""
+        """Hold the pickled form, as received."""
         opaque = cls.__new__(cls)
         opaque._data = data
         return opaque

@@ -22,10 +22,11 @@ class Pacing:
         """How many records the next call may take; at least 1."""
 
     def adapt(self, records: int, took_ns: int) -> None:
-        """A call for so many records took so long."""
+        """A call with `records` records took `took_ns` nanoseconds: adapt the size of the next call to it."""
         if took_ns > TARGET_NS * 2:
             if records:
                 self.records_max = max(1, records * TARGET_NS // took_ns)
         elif took_ns < TARGET_NS // 2 and records >= self.records_max:
-            # Doubled only when the call was given all that it may take: a small chunk says nothing of a large one.
+            # Doubled only when the call was given all that it may take: the time of a small chunk does not predict
+            # that of a large one.
             self.records_max = min(self.records_max * 2, CHUNK_RECORDS_MAX)

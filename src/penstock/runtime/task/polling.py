@@ -28,7 +28,7 @@ class Polling:
         source, pacing, clock = self.source, self._pacing, self._clock
         more = True
         while more:
-            began = clock()
+            started_ns = clock()
             more = source.poll(pacing.records_max)
-            pacing.adapt(source.polled_records, clock() - began)
+            pacing.adapt(source.polled_records, clock() - started_ns)
             more = more and go_on()

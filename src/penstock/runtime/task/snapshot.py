@@ -1,8 +1,8 @@
-"""A task's part of a checkpoint: frozen at once, written step by step by whoever the host lets do it.
+"""A task's part of a checkpoint: frozen at once, written step by step where the host chooses.
 
 The task freezes its operators between two work items. What it froze is a `TaskSnapshot`; its `write` is a generator
-that touches nothing but frozen state and the storage it is given. The task hears of the outcome by an event, and only
-then lets the frozen layers be compacted.
+that reads only frozen state and writes only to the storage it is given, so it may run in another thread. The task is
+notified of the outcome by an event, and only then releases the frozen layers for compaction.
 """
 
 from __future__ import annotations
@@ -38,26 +38,27 @@ _CHAIN_FILES_MAX = 40
 
 
 class KeyedChain:
-    """The files of which an operator's keyed state is put together, in one subtask."""
+    """The files that make up an operator's keyed state in one subtask: a full one, then increments, oldest first."""
 
     growth_max = 1.0
-    """How large the changes since may grow, against what is full, before there is a new one."""
+    """The next snapshot is full when the increments exceed this multiple of the full file's size."""
 
     def __init__(self) -> None:
         self.files: list[KeyedFile] = []
         self.store_files: dict[str, KeyedFile] = {}
-        """Those of the operator's own store, as it was then: what it still has of them need not be copied again."""
+        """The store's files that the last full snapshot copied; those that the store still has are not copied again."""
         self.has_gap = False
-        """Whether changes have gone into a savepoint, and so into none of the files."""
+        """Whether changes since the last file are missing here: they went into a savepoint, or could not be written."""
         self.failures = 0
-        """How many snapshots could not be written: changes that were frozen before, and come later, lack theirs."""
+        """How many snapshots failed. An increment frozen before a failure builds on changes that are in no file."""
         self.store_snapshots_under_way = 0
         """How many snapshots with the files of the store are frozen and not yet written."""
 
     @property
     def next_is_full(self) -> bool:
-        """Whether it is time to write all: the changes since have become as much as the state, or too many files."""
+        """Whether to write all state: the increments have become as large as the full file, or too many."""
         own = [file for file in self.files if not file.store_file]
+        # A restore reads the whole chain, so its length bounds the time of a restore and the number of files.
         if self.has_gap or not own or len(own) >= _CHAIN_FILES_MAX:
             return True
         full = own[0].bytes + sum(file.bytes for file in store_files_of(self.files))
@@ -72,13 +73,17 @@ class OperatorSnapshot:
         self.chain = chain
         backend = _with_store(operator)
         self.full = full or savepoint or chain.next_is_full or (backend is not None and backend.needs_full_snapshot())
+        # A full snapshot of a checkpoint ends a gap. One of a savepoint takes the changes out of the tables, but is not
+        # part of the chain: the next checkpoint must be full, too.
         if self.full:
             chain.has_gap = savepoint
         self.store = backend.freeze_store() if backend is not None and self.full and not savepoint else None
         self._failures = chain.failures
-        # One that is under way takes the place of what is known now, whose files may then be removed.
+        # A snapshot under way replaces `store_files` when it completes, and the files known now may be deleted then. So
+        # while there is one, no file of an earlier snapshot is reused.
         self.kept = {} if chain.store_snapshots_under_way else dict(chain.store_files)
         chain.store_snapshots_under_way += self.store is not None
+        # Tables in the store freeze only what is in memory: the rest is in the store's own files.
         above = self.store.above if self.store is not None else {}
         self.tables: dict[str, FrozenTable] = {
             name: above[name] if name in above else table.freeze(self.full)
@@ -88,7 +93,7 @@ class OperatorSnapshot:
         self.lists = operator.lists()
 
     def write(self, name: str, storage: SnapshotStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
-        """As a checkpoint holds it: what has changed, or all, in one file; below it those of a store."""
+        """Write it for a checkpoint: changes, or all state, in one file, after the store's files if it has a store."""
         keyed: list[KeyedFile] = []
         if self.store is not None:
             keyed = yield from write_store_files(storage, name, self.store, self.kept)
@@ -100,7 +105,7 @@ class OperatorSnapshot:
     def write_savepoint(
         self, name: str, storage: SnapshotStorage, key_groups: KeyGroups
     ) -> Generator[None, None, OperatorState]:
-        """As a savepoint holds it: each table for itself, as Parquet."""
+        """Write it for a savepoint: a Parquet file for each table."""
         keyed = []
         for number, (table_name, table) in enumerate(self.tables.items()):
             schema = self.schemas.get(table_name)
@@ -117,7 +122,7 @@ class OperatorSnapshot:
         return (yield from write_lists(storage, f"{name}-lists", self.lists, columns)) if self.lists else None
 
     def release(self) -> None:
-        """What was frozen is not read any more."""
+        """Release what was frozen: it is no longer read."""
         for table in self.tables.values():
             table.release()
         if self.store is not None:
@@ -125,9 +130,10 @@ class OperatorSnapshot:
             self.chain.store_snapshots_under_way -= 1
 
     def written(self, keyed: list[KeyedFile]) -> list[KeyedFile] | None:
-        """Its files are safe. Returns all of which its state now consists; None if an earlier one is missing."""
+        """Its files are stored. Returns all files of its state, or None if an earlier one is missing."""
         chain = self.chain
         if not self.full and (not chain.files or chain.failures != self._failures):
+            # An increment is useless without all of its predecessors: the checkpoint is declined, the next one is full.
             return None
         chain.files = keyed if self.full else [*chain.files, *keyed]
         if self.store is not None:
@@ -135,7 +141,7 @@ class OperatorSnapshot:
         return chain.files
 
     def kept_bytes(self, keyed: list[KeyedFile]) -> int:
-        """How much of these files an earlier snapshot has copied."""
+        """How many bytes of these files an earlier snapshot has copied."""
         kept = {file.path for file in self.kept.values()}
         return sum(file.bytes for file in keyed if file.path in kept)
 
@@ -148,18 +154,18 @@ class TaskSnapshot:
     ) -> None:
         self.checkpoint_id = checkpoint_id
         self.savepoint = savepoint
-        """The directory of the savepoint to which it belongs; empty: to a checkpoint."""
+        """The directory of the savepoint that it belongs to; empty: it belongs to a checkpoint."""
         self.figures = SnapshotFigures()
         self._name = name
         self._operators = operators
-        # Of its own: the task's is in use, and forgets.
+        # Not the task's: that one is a cache, in use in the task's thread while this is read in another.
         self._key_groups = KeyGroups(key_groups.max_parallelism)
 
     def write(self, storage: SnapshotStorage) -> Generator[None, None, SubtaskState]:
         """Write it, a millisecond's work at a time. Returns the files written, without those of earlier snapshots."""
         for operator in self._operators:
             if operator.store is not None:
-                # All of them before anything is written: until then their stores wait.
+                # All stores are linked before anything is written: until then they must not delete the frozen files.
                 operator.store.link()
                 yield
         states: dict[str, OperatorState] = {}
@@ -171,7 +177,7 @@ class TaskSnapshot:
         return SubtaskState(states)
 
     def written(self, files: SubtaskState) -> SubtaskState | None:
-        """In the task's thread: the files are safe. Returns the whole state; None if an earlier file is missing."""
+        """In the task's thread: the files are stored. Returns the whole state; None if an earlier file is missing."""
         states = dict(files.operators)
         broken = False
         written = 0
@@ -190,8 +196,9 @@ class TaskSnapshot:
         return SubtaskState(states, msgspec.structs.replace(self.figures, written=written, total=total))
 
     def failed(self) -> None:
-        """In the task's thread: nothing of it counts. What was frozen is in no file, so the next one writes all."""
+        """In the task's thread: the snapshot failed. What was frozen is in no file, so the next one is full."""
         for operator in self._operators:
+            # `release` even now: layers stay frozen, and are not compacted, until it is called.
             operator.release()
             operator.chain.has_gap = True
             operator.chain.failures += 1
@@ -204,24 +211,27 @@ def _bytes_of(state: OperatorState) -> int:
 def restore_operator(
     operator: Operator, restored: RestoredOperator, chain: KeyedChain, groups: range, storage: SnapshotStorage
 ) -> int:
-    """Put state back, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
+    """Restore state, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
     read = 0
     backend = _with_store(operator)
     reader = backend.store_reader() if backend is not None else StoreReader()
-    goes_on = restored.goes_on and len(restored.chains) == 1
+    # Only a chain restored by the job and subtask that wrote it can be extended by increments: after rescaling, a file
+    # holds key groups of other subtasks, too.
+    extends = restored.goes_on and len(restored.chains) == 1
     for files in restored.chains:
-        if goes_on and backend is not None and (of_store := store_files_of(files)):
-            read += _begin_with(backend, of_store, chain, storage)
+        if extends and backend is not None and (of_store := store_files_of(files)):
+            read += _adopt_store_files(backend, of_store, chain, storage)
         schemas = {table.name: table.schema for file in files for table in file.tables}
         tables = {
             name: table
             for name, schema in schemas.items()
             if (table := operator.restored_table(name, schema)) is not None
         }
+        # Files that the store has adopted are not read entry by entry.
         own = [file for file in files if file.store_file not in chain.store_files]
         read += restore_keyed(storage, own, groups, tables, reader)
         reader.close()
-    if goes_on:
+    if extends:
         chain.files = restored.chains[0]
     lists: dict[str, list[Any]] = {}
     for path, part in restored.lists:
@@ -238,10 +248,10 @@ def _with_store(operator: Operator) -> RocksDBKeyedStateBackend | None:
     return backend if isinstance(backend, RocksDBKeyedStateBackend) else None
 
 
-def _begin_with(
+def _adopt_store_files(
     backend: RocksDBKeyedStateBackend, files: list[KeyedFile], chain: KeyedChain, storage: SnapshotStorage
 ) -> int:
-    """Put the files of a store where the backend has its own, if it can. Returns how many bytes were read."""
+    """Let the backend start with the files of a store, if it can. Returns how many bytes were read."""
     tables = [table.name for table in files[0].tables]
     if not backend.begin_with(tables, contents_of(storage, files)):
         return 0
@@ -254,7 +264,7 @@ Commits = list[tuple[int, list[Any]]]
 
 
 class Snapshots:
-    """All that a task knows of its snapshots: those under way, and the files that make up the last one."""
+    """The snapshots of a task: those under way, and the files that make up the last one."""
 
     def __init__(self, chain: Chain, info: SubtaskInfo, key_groups: KeyGroups) -> None:
         self._chain = chain
@@ -265,7 +275,7 @@ class Snapshots:
         self._prepared: Commits = []
 
     def restore(self, state: dict[str, RestoredOperator], storage: SnapshotStorage) -> int:
-        """Put state back, before the operators are opened. Returns how many bytes were read; raises CheckpointError."""
+        """Restore state, before the operators are opened. Returns how many bytes were read; raises CheckpointError."""
         info = self._info
         groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
         return sum(
@@ -275,8 +285,8 @@ class Snapshots:
         )
 
     def prepare(self, checkpoint_id: int) -> None:
-        """The barrier is about to be sent: operators send what they hold back, sinks prepare to commit."""
-        # What was prepared for a snapshot that could not be written goes with this one.
+        """The barrier is about to be sent: operators emit buffered records, sinks prepare to commit."""
+        # Appended to what was prepared for a snapshot that failed: it goes with this one.
         for operator in self._chain.operators:
             committables = operator.prepare_snapshot(checkpoint_id)
             if committables:
@@ -288,6 +298,7 @@ class Snapshots:
         for operator in self._chain.operators:
             for function in operator.context.functions:
                 function.snapshot_state(operator.context, checkpoint_id, timestamp_ms)
+        # All operators between the same two work items: their states belong to the same prefix of the input.
         frozen = [
             OperatorSnapshot(node.state_id, node.operator, files, full, bool(savepoint))
             for node, files in zip(self._chain.nodes, self.files, strict=True)
@@ -300,7 +311,7 @@ class Snapshots:
         return snapshot
 
     def written(self, checkpoint_id: int, files: SubtaskState, took_ms: float) -> tuple[SubtaskState, Commits] | None:
-        """All is safe: the state as a whole, and what goes with it. None: a part of it is missing."""
+        """Its files are stored. Returns the whole state and the commits, or None if an earlier part is missing."""
         snapshot, commits = self._under_way.pop(checkpoint_id)
         snapshot.figures = msgspec.structs.replace(snapshot.figures, async_ms=took_ms)
         state = snapshot.written(files)
@@ -310,13 +321,13 @@ class Snapshots:
         return state, commits
 
     def failed(self, checkpoint_id: int) -> None:
-        """It could not be written."""
+        """The snapshot could not be written."""
         snapshot, commits = self._under_way.pop(checkpoint_id)
         snapshot.failed()
         self._carry(checkpoint_id, commits)
 
     def _carry(self, checkpoint_id: int, commits: Commits) -> None:
-        """What was prepared for it goes with the next one: that may have been frozen, and may be the last there is."""
+        """Commits of a failed snapshot go with the next one, which may be frozen already and may be the last."""
         later = min((number for number in self._under_way if number > checkpoint_id), default=None)
         if later is None:
             self._prepared = [*commits, *self._prepared]

@@ -1,6 +1,6 @@
 """A task: one subtask of one vertex, as a state machine without I/O.
 
-Events and buffers come in; rows go to the slot's outbox, and everything else that is asked of the world is an effect.
+Events and buffers come in; rows go to the slot's outbox, and everything else that the task requests is an effect.
 What is to be done waits in a queue of work items, in order. A step does items until the queue is empty or the budget is
 used up; an item that is too long puts its rest back at the head of the queue, and an operator that paused is resumed
 before the next item.
@@ -170,6 +170,7 @@ class Task:
         self.counters.bytes_in += len(buffer)
         if self._by_key_group:
             if header.key_group != self._key_group:
+                # Spark sorts the rows by key group, so the records of a group are complete when the next group starts.
                 self._end_key_group()
                 self._key_group = header.key_group
         elif header.key_group == NO_KEY_GROUP and not self.info.batched:
@@ -188,16 +189,17 @@ class Task:
 
     def step(self) -> None:
         """Do what can be done within the budget, then flush what is due."""
-        began = self._clock()
+        started_ns = self._clock()
         if self.state is not TaskState.FINISHED:
             self._queue_due(self._now_ms())
             self._do_work()
             if self._polling is not None and not self._work and not self.chain.paused:
                 self._poll(self._polling)
             if self._checkpoints.compacting:
+                # A few entries per step: compaction of large state must not delay records, barriers or flushes.
                 self._checkpoints.compact()
             self._flush_timer.flush_due()
-        self.counters.busy_ns += self._clock() - began
+        self.counters.busy_ns += self._clock() - started_ns
 
     @property
     def busy(self) -> bool:
@@ -245,7 +247,7 @@ class Task:
         self._work.append(self._end_time)
 
     def _close(self, event: Close) -> None:
-        # A checkpoint may have been triggered just before: the job is over, and no one waits for it.
+        # A checkpoint may have been triggered just before. The job has ended, so its snapshot would be discarded.
         self._work.clear()
         self._finish(cancelled=False)
 
@@ -272,6 +274,7 @@ class Task:
     def _do_work(self) -> None:
         work, chain, go_on, alignment = self._work, self.chain, self._budget.go_on, self._checkpoints.alignment
         while True:
+            # The chain still holds records of the previous item: the next item would overtake them.
             if chain.paused and not chain.resume():
                 return
             if not work and alignment.behind:

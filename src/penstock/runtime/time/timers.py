@@ -2,7 +2,7 @@
 
 Timers of one timestamp fire in the order in which they were registered (after a restart in any), but for those
 registered while that timestamp is firing: they come next. A timer registered in the past fires with the next advance,
-in its place in time: while timers are firing, one registered by `on_timer` for an earlier moment comes next. Source:
+in the order of time: while timers are firing, one registered by `on_timer` for an earlier moment comes next. Source:
 Flink docs, "Process Function", Timers.
 """
 
@@ -16,53 +16,53 @@ from penstock.common.constants import MIN_TIMESTAMP
 from penstock.state.layers import LayeredTable
 from penstock.state.tables import FrozenTable, Layer, Table
 
-Place = tuple[Any, int, Any]
+Entry = tuple[Any, int, Any]
 
 
 class TimerQueue(Table):
     """The timers of one time domain: a heap of timestamps, and for each the keys that wait for it, in order.
 
-    Places are (key, timestamp, namespace). A dict a timestamp rather than a heap of (timestamp, key): keys need no
+    Entries are (key, timestamp, namespace). A dict a timestamp rather than a heap of (timestamp, key): keys need no
     order, registering twice costs one lookup, and the many timers of one window end share one entry of the heap.
-    For snapshots, which are to be cheap however many timers there are, the same places are in a layered table.
+    The same entries are kept in a layered table, so that freezing a snapshot is cheap however many timers there are.
     """
 
     __slots__ = ("_due", "_firing", "_heap", "_kept", "_layer")
 
     def __init__(self) -> None:
         self._heap: list[int] = []
-        self._due: dict[int, dict[Place, None]] = {}
+        self._due: dict[int, dict[Entry, None]] = {}
         self._firing: set[int] = set()
         self._kept = LayeredTable(namespaced=True)
         self._kept.hold(self)
 
     def use_layer(self, layer: Layer) -> None:
-        """A snapshot has frozen the layer before."""
+        """A snapshot has frozen the previous layer."""
         self._layer = layer
 
     def register(self, timestamp: int, key: Any, namespace: Any = None) -> None:
         """Add a timer; one that is there already stays as it is."""
-        place = key, timestamp, namespace
+        entry = key, timestamp, namespace
         waiting = self._due.get(timestamp)
         if waiting is None:
             waiting = self._first_at(timestamp)
-        elif place in waiting:
+        elif entry in waiting:
             return
-        waiting[place] = None
-        self._layer[place] = True
+        waiting[entry] = None
+        self._layer[entry] = True
 
-    def _first_at(self, timestamp: int) -> dict[Place, None]:
+    def _first_at(self, timestamp: int) -> dict[Entry, None]:
         heappush(self._heap, timestamp)
         waiting = self._due[timestamp] = {}
         return waiting
 
     def delete(self, timestamp: int, key: Any, namespace: Any = None) -> None:
         """Remove a timer, if it is there."""
-        place = key, timestamp, namespace
+        entry = key, timestamp, namespace
         waiting = self._due.get(timestamp)
-        if waiting is not None and place in waiting:
-            del waiting[place]
-            self._kept.discard(place)
+        if waiting is not None and entry in waiting:
+            del waiting[entry]
+            self._kept.discard(entry)
 
     def next_timestamp(self) -> int | None:
         """The earliest time for which a timer waits."""
@@ -80,12 +80,13 @@ class TimerQueue(Table):
             return None
         waiting = self._due[timestamp]
         if timestamp not in self._firing:
-            # A dict gives up its last entry in constant time, its first only by walking over all that went before.
+            # A dict removes its last entry in constant time, but finds its first only by skipping the slots of all that
+            # were removed. So the order is reversed once; timers that are registered from now on fire next.
             waiting = self._due[timestamp] = dict(reversed(waiting.items()))
             self._firing.add(timestamp)
-        place, _ = waiting.popitem()
-        self._kept.discard(place)
-        return timestamp, place[0], place[2]
+        entry, _ = waiting.popitem()
+        self._kept.discard(entry)
+        return timestamp, entry[0], entry[2]
 
     def __iter__(self) -> Iterator[tuple[int, Any, Any]]:
         """All timers as (timestamp, key, namespace), by time."""
@@ -103,22 +104,22 @@ class TimerQueue(Table):
         return self._kept.freeze(full)
 
     def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
-        for place, value in zip(places, values, strict=True):
-            # Not as `register` does: nothing has changed since the snapshot.
-            self._kept.restore([place], [value])
-            waiting = self._due.get(place[1])
+        for entry, value in zip(places, values, strict=True):
+            # Unlike `register`: what is restored is in the snapshot, so it must not count as changed.
+            self._kept.restore([entry], [value])
+            waiting = self._due.get(entry[1])
             if waiting is None:
-                waiting = self._first_at(place[1])
+                waiting = self._first_at(entry[1])
             if value is None:
-                waiting.pop(place, None)
+                waiting.pop(entry, None)
             else:
-                waiting[place] = None
+                waiting[entry] = None
 
     def compact(self, entries_max: int) -> int:
         return self._kept.compact(entries_max)
 
     def clear(self) -> None:
-        """Forget all timers."""
+        """Remove all timers."""
         self._heap.clear()
         self._due.clear()
         self._firing.clear()

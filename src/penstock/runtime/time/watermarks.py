@@ -1,10 +1,10 @@
 """The watermark valve: event time of an input is the minimum over its active channels, and only goes forward.
 
 An idle channel is left out. When it becomes active again it counts only once its watermark has caught up with what was
-already passed on, or event time would have to go back. When the last active channel turns idle, the highest watermark
-of all is passed on, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle Sources; the
-rules on re-activation are those of Flink's StatusWatermarkValve. Between the splits of a source (`maximum_when_idle`
-False) the minimum stays what it was when all are idle, as in Flink's WatermarkOutputMultiplexer.
+already passed on, or event time would have to move backwards. When the last active channel turns idle, the highest
+watermark of all is passed on, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle
+Sources; the rules on re-activation are those of Flink's StatusWatermarkValve. Between the splits of a source
+(`maximum_when_idle` False) the minimum stays what it was when all are idle, as in Flink's WatermarkOutputMultiplexer.
 
 One rule is our own: the last watermark is passed on only when every channel has sent it, an idle one too. In Flink an
 idle channel beside one that has ended lets it through, and all that the idle one brings later is late.

@@ -81,7 +81,7 @@ class Process(_UserEvaluation):
         self._clear = getattr(self.function.instance, "clear", None)
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
-        # One object for each firing: a generator may use its context after another window has begun to fire.
+        # One object for each firing: a generator may use its context after another window has started to fire.
         return self._call(key, self._context.of(window), elements)
 
     def _call(self, key: Any, context: WindowContext, elements: list[Any]) -> Iterable[Any] | None:
@@ -100,7 +100,7 @@ class ProcessAll(Process):
 
 
 class WindowContext:
-    """What a ProcessWindowFunction may ask: its window, times (ms), and state of the key in this window or in all."""
+    """The context of a ProcessWindowFunction: its window, times (ms), and state of the key in this window or in all."""
 
     __slots__ = ("_backend", "_merging", "_now_ms", "_timers", "_window")
 

@@ -1,6 +1,6 @@
-"""Windows of one key that grow together: which are there, and under which window the contents of each are kept.
+"""Windows of one key that merge: which are there, and under which window the contents of each are kept.
 
-When windows merge, the state of one of them stays where it is and goes on as the state of the result; only that of the
+When windows merge, the state of one of them stays where it is and becomes the state of the result; only that of the
 others is moved. So each window in flight is mapped to its *state window*.
 
     records at 0, 6 with a gap of 10                       and 20, joined by 12
@@ -57,7 +57,8 @@ class MergingWindows(Generic[W]):
         for cover, parts in merges.found:
             if window in parts:
                 result = cover
-            # In the order in which they came to be, whatever the order in which the assigner tells them.
+            # In the order of their creation, whatever the order in which the assigner reports them: which state
+            # window is retained must not depend on the order of a set.
             merged = [old for old in in_flight if old in parts]
             state_windows = [in_flight.pop(old) for old in merged]
             in_flight[cover] = state_windows[0]

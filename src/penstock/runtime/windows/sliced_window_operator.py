@@ -1,7 +1,7 @@
 """The fast window operator: aligned windows (tumbling, sliding) with their default trigger.
 
 Time is cut into *slices* of the greatest common divisor of size and slide. A record goes into the contents of its key
-in one slice; a window that fires puts its slices together. Where contents can't be shared (see `Contents.can_share`), a
+in one slice; a window that fires merges its slices. Where contents can't be shared (see `Contents.can_share`), a
 slice is a whole window and a record goes into each of its windows. Tumbling windows are one slice either way.
 
     size 6, slide 2           slices   0    2    4    6    8    10
@@ -11,10 +11,10 @@ slice is a whole window and a record goes into each of its windows. Tumbling win
                                                  [──────────────)    c+d+e
 
 There is no timer per key and window: windows that wait for their end, or for the end of the allowed lateness, are
-tables of window -> keys, and a heap of their starts. Per record of a known key that leaves what `Contents.fold` does.
-Records before the *horizon* are the exception, taken one by one: a window that they belong to has ended already, so
-that it is over, or fires at once. Results, late records, timestamps and state are those of `WindowOperator`, but that a
-reduce function sees values of different slices in the order of their slices, not of their arrival.
+tables of window -> keys, and a heap of their starts. Per record of a known key only `Contents.add_records` remains.
+Records before the *horizon* are the exception, processed one by one: a window that they belong to has ended already,
+so that it is over, or fires at once. Results, late records, timestamps and state are those of `WindowOperator`,
+except that a reduce function sees values of different slices in the order of their slices, not of their arrival.
 """
 
 from __future__ import annotations
@@ -108,14 +108,14 @@ class SlicedWindowOperator(WindowingOperator):
             return True
         keys = self.keys_of(values)
         if not self.event_time:
-            self._fold(self._slice_of(self.context.now_ms()), keys, values)
+            self._add_records(self._slice_of(self.context.now_ms()), keys, values)
             return True
         lowest = min(timestamps) if timestamps is not None else MIN_TIMESTAMP
         if timestamps is None or lowest <= MIN_TIMESTAMP:
             raise ProgramError(f"operator '{self.name}': {no_timestamp()}")
         start = self._slice_of(lowest)
         if start >= self._horizon() and max(timestamps) < start + self._width:
-            self._fold(start, keys, values)
+            self._add_records(start, keys, values)
             return True
         return self.do(self._take_mixed(keys, values, timestamps), self._hand_on_late)
 
@@ -128,15 +128,15 @@ class SlicedWindowOperator(WindowingOperator):
         return now - (now - self._offset - self._size) % self._slide
 
     def _take_mixed(self, keys: list[Any], values: Values, timestamps: list[int]) -> Iterator[None]:
-        """A chunk with records of several slices: sorted out first, and then added slice by slice."""
+        """A chunk with records of several slices: sorted by slice first, then added slice by slice."""
         behind: list[tuple[Any, Any, int]] = []
         if self._shares or self._slide == self._size:
             for start, (some_keys, some_values) in self._by_slice(keys, values, timestamps, behind).items():
-                self._fold(start, some_keys, some_values)
+                self._add_records(start, some_keys, some_values)
         else:
-            # Not by slice: a window takes in its records in the order in which they came.
+            # Not by slice: a window takes its records in the order of their arrival.
             for window, (some_keys, some_values) in self._by_window(keys, values, timestamps, behind).items():
-                self._fold_into(window, [window], some_keys, some_values)
+                self._add_to_slice(window, [window], some_keys, some_values)
         # No window that has ended holds a slice from the horizon on, so these may as well come last.
         for key, value, timestamp in behind:
             yield from self._take_behind(key, value, timestamp)
@@ -182,20 +182,21 @@ class SlicedWindowOperator(WindowingOperator):
                 some_values.append(value)
         return found
 
-    def _fold(self, start: int, keys: list[Any], values: Values) -> None:
+    def _add_records(self, start: int, keys: list[Any], values: Values) -> None:
         """Add records to a slice all of whose windows are waiting."""
         windows = self._windows_of(start)
         if self._shares:
-            self._fold_into(start, windows, keys, values)
+            self._add_to_slice(start, windows, keys, values)
         else:
             for window in windows:
-                self._fold_into(window, [window], keys, values)
+                self._add_to_slice(window, [window], keys, values)
 
-    def _fold_into(self, start: int, windows: Sequence[int], keys: list[Any], values: Values) -> None:
+    def _add_to_slice(self, start: int, windows: Sequence[int], keys: list[Any], values: Values) -> None:
         newcomers = [self._waiting_for(window) for window in windows]
         for window, waiting in zip(windows, newcomers, strict=True):
             if window in self._ended.slices:
-                # Event time has begun anew after a restart: it has fired, its keys are known, and it will fire again.
+                # After a restart event time starts from the beginning, so a window that has fired waits again. Its keys
+                # are known, so `add_records` would not report them as new.
                 waiting.update(dict.fromkeys(keys, True))
         rest = iter(values)
         try:
@@ -205,7 +206,7 @@ class SlicedWindowOperator(WindowingOperator):
             raise self.context.user_error(error, self.contents.method, values[at], keys[at]) from error
 
     def _windows_of(self, timestamp: int) -> range:
-        """Starts of the windows in which a timestamp lies, the latest first."""
+        """Starts of the windows that contain a timestamp, the latest first."""
         latest = timestamp - (timestamp - self._offset) % self._slide
         return range(latest, timestamp - self._size, -self._slide)
 
@@ -246,7 +247,7 @@ class SlicedWindowOperator(WindowingOperator):
     # Firing.
 
     def wake_at_ms(self) -> int | None:
-        # A millisecond after the last of the window: records that come in this very one still belong to it.
+        # A millisecond after the last of the window: records that arrive in that millisecond still belong to it.
         return self.or_maintenance(
             None if self.event_time or not self._waiting_heap else self._waiting_heap[0] + self._size
         )
@@ -327,7 +328,8 @@ class SlicedWindowOperator(WindowingOperator):
         yield from self._drop_slices(window, keys)
 
     def _slices_in(self, window: int) -> list[Callable[[Any], Any]]:
-        """What gives the contents of a key in each slice of the window that has any."""
+        """For each slice of the window that exists, a function from key to contents."""
+        # Looked up once per window rather than once per key.
         starts = range(window, window + self._size, self._width) if self._shares else [window]
         readers = [reader for start in starts if (reader := self._slices.reader(start)) is not None]
         return readers or [_nothing]
@@ -335,7 +337,7 @@ class SlicedWindowOperator(WindowingOperator):
     def _put_together(self, slices: list[Callable[[Any], Any]], key: Any) -> Any:
         parts = [contents for of_key in slices if (contents := of_key(key)) is not None]
         if len(parts) < 2:
-            # None of them: what the user's function keeps of a window may be None.
+            # No part at all: the user's function may have kept None of a window.
             return parts[0] if parts else None
         try:
             return merged(parts, self.contents.merge)
@@ -343,7 +345,7 @@ class SlicedWindowOperator(WindowingOperator):
             raise self.context.user_error(error, f"merge of {self.contents.method}", key=key) from error
 
     def _drop_slices(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
-        """Drop those slices of which `window`, with these keys, is the last window."""
+        """Drop the slices that no window after `window` contains, for these keys."""
         for start in range(window, window + self._slide, self._width) if self._shares else [window]:
             yield from self._slices.drop(start, keys)
 

@@ -1,8 +1,8 @@
 """The window operator that runs any assigner with any trigger: record by record, a timer for each key and window.
 
-For each record: its windows are assigned (and merged, if they merge); a window that is over is passed by; else the
-record is added to it, its trigger says whether it fires, and a timer is set for the moment at which the window goes
-away, which is its end plus the allowed lateness. A record that was passed by in all of its windows is late.
+For each record: its windows are assigned (and merged, if they merge); a window that is over is skipped; else the
+record is added to it, its trigger says whether it fires, and a timer is set for the moment at which the window is
+removed, which is its end plus the allowed lateness. A record all of whose windows were skipped is late.
 Source: Flink docs, "Windows"; DataFlow Model paper, 2.2.
 """
 
@@ -115,7 +115,7 @@ class WindowOperator(WindowingOperator):
         except Exception as error:
             raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
         result: TriggerResult = self._ask_trigger("on_element", window, value, timestamp, window)
-        # Before it fires, so that whatever the user's function asks of the operator is in place.
+        # Before it fires: the user's function may read timers and state of the window.
         self._register_cleanup(key, window)
         return None if result is TriggerResult.CONTINUE else self._act_on(result, key, window, state_window)
 
@@ -142,12 +142,12 @@ class WindowOperator(WindowingOperator):
                 yield
 
     def cleanup_time(self, window: Any) -> int:
-        """When `window` goes away (ms): its end, in event time plus the allowed lateness."""
+        """When `window` is removed (ms): its end, in event time plus the allowed lateness."""
         end: int = window.max_timestamp()
         return min(end + self.allowed_lateness_ms, MAX_TIMESTAMP) if self.event_time else end
 
     def delete_cleanup(self, key: Any, window: Any) -> None:
-        """The window is none any more: forget the timer of its going away."""
+        """The window was merged into another: delete the timer of its cleanup."""
         at = self.cleanup_time(window)
         if at != MAX_TIMESTAMP:
             (self.timers.event_time if self.event_time else self.timers.processing_time).delete(at, key, window)
@@ -189,7 +189,7 @@ class WindowOperator(WindowingOperator):
             self._table.remove(where)
 
     def _clear(self, key: Any, window: Any, state_window: Any) -> None:
-        """The window is over: nothing of it stays."""
+        """The window is over: remove its contents, trigger state and user state."""
         self._table.remove((key, state_window))
         self._ask_trigger("clear", window, window)
         self.clear_evaluation(key, window)

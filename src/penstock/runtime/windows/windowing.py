@@ -1,6 +1,6 @@
 """What all window operators share: results gathered into chunks, work that can stop anywhere, late records.
 
-What a call has to do is a generator that puts results into the operator's current chunk and yields whenever a chunk's
+The work of a call is a generator that puts results into the operator's current chunk and yields whenever a chunk's
 worth was gathered or done; between two yields the chunk goes out, and if the step's budget is used up the rest waits
 for `resume`. Results carry the last timestamp of their window, whatever made it fire. Source: Flink docs, "Windows".
 """
@@ -85,7 +85,7 @@ class WindowingOperator(KeyedOperator):
         return self.do(self.fire_until(TimeDomain.EVENT_TIME, timestamp), lambda: self.output.watermark(timestamp))
 
     def wake_at_ms(self) -> int | None:
-        # A millisecond after the last of the window: records that come in this very one still belong to it.
+        # A millisecond after the last of the window: records that arrive in that millisecond still belong to it.
         at = self.timers.processing_time.next_timestamp()
         return self.or_maintenance(None if at is None else at + 1)
 
@@ -99,7 +99,7 @@ class WindowingOperator(KeyedOperator):
         return self.do(self._fire_all(), self.forget_key_group)
 
     def _fire_all(self) -> Iterator[None]:
-        # Event time once more in the end: what processing time fired may have registered timers.
+        # Event time twice: processing-time timers may register timers of event time.
         yield from self.fire_until(TimeDomain.EVENT_TIME, MAX_TIMESTAMP)
         yield from self.fire_until(TimeDomain.PROCESSING_TIME, MAX_TIMESTAMP)
         yield from self.fire_until(TimeDomain.EVENT_TIME, MAX_TIMESTAMP)
@@ -123,7 +123,7 @@ class WindowingOperator(KeyedOperator):
                 return False
         self._work = NOTHING
         if not self._hand_on_results() and self._afterwards is not None:
-            # Whoever took the results may have paused on them: nothing follows until it is through.
+            # An operator further down may have paused on the results: nothing may follow until it is done.
             self.paused = True
             return False
         afterwards, self._afterwards = self._afterwards, None

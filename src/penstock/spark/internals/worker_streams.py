@@ -1,7 +1,7 @@
 """The two ends of a worker's socket, taken from PySpark's frame that calls a stage's function.
 
 PySpark gives a function an iterator and takes an iterator from it; the streams below are local variables of
-`pyspark.worker.invoke_udf`. They can only be taken if PySpark has not begun to read by itself, and whether it will is
+`pyspark.worker.invoke_udf`. They can only be taken if PySpark has not started to read by itself, and whether it will is
 decided between the unpickling of the function and its call. So there are two steps: unpickling makes the claim, if this
 PySpark looks as expected, and the call takes the streams.
 """

@@ -22,14 +22,14 @@ from penstock.spark.rows import to_batch, to_message
 
 _READ_BYTES = 1 << 16
 _SEND_BYTES = 1 << 15
-# All that a pipe can hold on Linux: any number of rings is heard as one.
+# All that a pipe can hold on Linux: any number of rings is noticed as one.
 _BELL_BYTES = 1 << 16
 
 
 class PipeTransport:
     """A `Transport` over the two ends of a worker's socket, which nothing else reads or writes.
 
-    The first batch is yielded, so that PySpark begins the stream and writes its schema; all others are written here.
+    The first batch is yielded, so that PySpark starts the stream and writes its schema; all others are written here.
     """
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
@@ -101,7 +101,7 @@ class Inbox:
 
 
 class _Stream:
-    """The file that pyarrow reads from: one system call takes what there is, and `ahead` tells what is left of it.
+    """The file that pyarrow reads from: one system call takes what there is, and `ahead` holds what is left of it.
 
     `read1` of the pipe's BufferedReader would not do alone: whether it holds bytes can't be asked.
     """

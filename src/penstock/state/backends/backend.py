@@ -44,7 +44,7 @@ T = TypeVar("T", bound=Table)
 
 
 class KeyedStateBackend(ABC):
-    """All keyed state of one operator in one subtask. `key` (and `namespace`) say whose state is meant."""
+    """All keyed state of one operator in one subtask. `key` (and `namespace`) select the entries that states access."""
 
     __slots__ = (
         "_descriptors",
@@ -113,7 +113,7 @@ class KeyedStateBackend(ABC):
         """Contents of windows, in the table of that name."""
 
     def restored_table(self, name: str, schema: str) -> Table:
-        """The table of that name, for what a snapshot has of it, and as what: `state` refuses to give it as another."""
+        """The table into which state of `schema` is restored: `state` refuses to read it as another."""
         self._restored_schemas[name] = schema
         table = self.tables.get(name)
         return table if table is not None else self.layered(name, name.startswith(WINDOW_PREFIX))
@@ -142,11 +142,11 @@ class KeyedStateBackend(ABC):
             expiry.expire(now_ms, entries_max)
 
     def compact(self, entries_max: int) -> bool:
-        """Merge some entries of frozen layers into the layers below. False: nothing was left to merge."""
+        """Compact some entries of frozen layers into the layers below. False: nothing was left to compact."""
         return any(table.compact(entries_max) for table in self.tables.values())
 
     def close(self) -> None:
-        """Release what is open."""
+        """Release files and stores that are open."""
 
     def clear(self) -> None:
         """Remove the state of all keys."""
@@ -157,7 +157,7 @@ class KeyedStateBackend(ABC):
 
 
 class BackendStateStore(KeyedStateStore):
-    """Gives out the states of a backend by PyFlink's names."""
+    """Gives access to the states of a backend under PyFlink's names."""
 
     def __init__(self, backend: KeyedStateBackend, namespaced: bool) -> None:
         self._backend = backend

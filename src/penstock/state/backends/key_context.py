@@ -1,4 +1,4 @@
-"""Whose state is meant: what states ask of the backend that they belong to."""
+"""The current key: what states need of the backend that they belong to."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from penstock.state.tables import Layer
 
 
 class _KeyedState:
-    """Where in its table the state of the current key lies."""
+    """Base: finds the entry of the current key in the table of the state."""
 
     __slots__ = ("_backend", "_namespaced", "_table")
 
@@ -64,7 +64,7 @@ class KeyedValueState(_KeyedState, ValueState[Any]):
 
 
 class PlainKeyedValueState(KeyedValueState):
-    """Without a namespace: the state that hot loops read and write, so it has the current layer at hand."""
+    """Without a namespace: the state that hot loops read and write, so it caches the current layer."""
 
     __slots__ = ("_layer",)
 
@@ -73,7 +73,7 @@ class PlainKeyedValueState(KeyedValueState):
         table.hold(self)
 
     def use_layer(self, layer: Layer) -> None:
-        """A snapshot has frozen the layer before."""
+        """A snapshot has frozen the previous layer."""
         self._layer = layer
 
     def value(self) -> Any:

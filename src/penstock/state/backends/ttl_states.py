@@ -29,7 +29,7 @@ from penstock.state.layers import LayeredTable
 
 
 class _TtlState(State):
-    """What all have in common. `expiry` None: nothing is cleaned up but what is read."""
+    """Base of all. `expiry` None: expired state is removed only when it is read."""
 
     def __init__(self, backend: KeyContext, table: LayeredTable, descriptor: StateDescriptor, namespaced: bool) -> None:
         config = descriptor.ttl_config
@@ -45,6 +45,7 @@ class _TtlState(State):
         self.expiry: Expiry | None = None
         if config.get_cleanup_strategies().cleans_up:
             self.expiry = Expiry(self._ttl_ms, self._alive)
+            # Restored entries are examined one time to live from now; the time of their last use is in the entry.
             for place, _ in list(table.items()):
                 self._touch(place, backend.now_ms())
 
@@ -61,7 +62,7 @@ class _TtlState(State):
 
     @abstractmethod
     def _alive(self, place: Any) -> int | None:
-        """Free what is over there; when the rest will be."""
+        """Remove what has expired at `place`. Returns when the rest will expire (ms), or None if nothing is left."""
 
     def clear(self) -> None:
         self._table.remove(self._place())
@@ -78,6 +79,7 @@ class _TtlSingle(_TtlState):
         used_ms, value = entry
         now_ms = self._backend.now_ms()
         if self._is_over(used_ms, now_ms):
+            # Removed even if it is returned: expired state can be read once at most.
             self._table.remove(place)
             return value if self._shows_expired else None
         if self._reading_counts:
@@ -181,7 +183,7 @@ class TtlListState(_TtlState, ListState[Any]):
         self._store(self._place(), [(now_ms, value) for value in values], now_ms)
 
     def _items(self, place: Any, now_ms: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
-        """What is stored there, and what of it is not over."""
+        """What is stored at `place`, and the part of it that has not expired."""
         stored: list[tuple[int, Any]] = self._table.get(place) or []
         return stored, [item for item in stored if not self._is_over(item[0], now_ms)]
 
@@ -259,7 +261,7 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
         return not list(self.items())
 
     def _entries(self, place: Any, now_ms: int) -> tuple[dict[Any, tuple[int, Any]], dict[Any, tuple[int, Any]]]:
-        """What is stored there, and what of it is not over."""
+        """What is stored at `place`, and the part of it that has not expired."""
         stored: dict[Any, tuple[int, Any]] = self._table.get(place) or {}
         return stored, {key: item for key, item in stored.items() if not self._is_over(item[0], now_ms)}
 

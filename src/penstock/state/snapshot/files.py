@@ -59,7 +59,7 @@ def write_keyed(
     position = whole = 0
     with whole_or_nothing(storage.create(name, shared=True)) as writer:
         for group in groups.numbers:
-            begin, crc = position, 0
+            start_of_group, crc = position, 0
             for number, places, values in groups.of_group(group):
                 for start in range(0, len(places), PIECE_ENTRIES):
                     stop = start + PIECE_ENTRIES
@@ -69,8 +69,8 @@ def write_keyed(
                     writer.write(data)
                     position += len(data)
                     yield
-            if position > begin:
-                sections.append(Section(group, begin, position - begin, crc))
+            if position > start_of_group:
+                sections.append(Section(group, start_of_group, position - start_of_group, crc))
             # Releasing millions of entries at once would hold the interpreter for a long time.
             groups.forget(group)
     named = [TableInFile(name, table.full, (schemas or {}).get(name, "")) for name, table in tables.items()]
@@ -96,13 +96,13 @@ def write_columns(
 
 
 def _as_far_as_typed(write: Callable[[set[str]], Generator[None, None, T]]) -> Generator[None, None, T]:
-    """Write columns. `write` is called with the columns to be pickled, those whose values were not of one type."""
+    """Write columns. `write` is called with the columns to pickle: those whose values do not have one type."""
     pickled: set[str] = set()
     while True:
         try:
             return (yield from write(pickled))
         except NotTypedError as error:
-            # From the beginning, since all rows of a column have one type.
+            # Write the file again, since all rows of a column have one type.
             pickled.add(error.column)
 
 
@@ -113,6 +113,7 @@ def _write_rows(create: Callable[[], ColumnWriter], groups: _ByGroup) -> Generat
     values: list[Any] = []
     try:
         for group in groups.numbers:
+            # A full table may hold several versions of an entry, in different layers: only the newest becomes a row.
             newest: dict[Any, Any] = {}
             for _, of_piece, entries in groups.of_group(group):
                 newest.update(zip(of_piece, entries, strict=True))
@@ -183,7 +184,7 @@ def _by_group(tables: list[FrozenTable], key_groups: KeyGroups) -> Generator[Non
 def write_lists(
     storage: SnapshotStorage, name: str, lists: Iterable[NamedList], columns: bool = False
 ) -> Generator[None, None, ListsFile]:
-    """Write operator state, each item as a section of its own.
+    """Write operator state, one section per item.
 
     `columns`: in the form of savepoints, in which each list that a user's function has named is a Parquet file.
     """
@@ -219,7 +220,7 @@ def write_lists(
 
 
 def _write_list_columns(storage: SnapshotStorage, name: str, one: NamedList) -> Generator[None, None, ListInFile]:
-    """As a table: of broadcast state by its keys, of a list by the positions in it."""
+    """Write a list as a table: broadcast state by its keys, other lists by the index of the item."""
     assert one.schema is not None
     pairs = one.redistribution is Redistribution.BROADCAST
     places = [key for key, _ in one.items] if pairs else list(range(len(one.items)))
@@ -265,29 +266,30 @@ def read_keyed(
     storage: SnapshotStorage,
     chain: list[KeyedFile],
     groups: range,
-    wanted: Container[str],
+    tables: Container[str],
     store_reader: StoreReader = _NO_STORE_READER,
 ) -> Iterator[tuple[str, Places, Entries, int]]:
-    """What a chain of files holds of the `wanted` tables, oldest first: table, places, values, how many bytes.
+    """What a chain of files holds of these `tables`, oldest first: table, places, values, size in bytes.
 
-    A later value replaces an earlier one of its place, None says that it is gone. `store_reader`: for chains that begin
-    with the files of a store. Raises CheckpointError.
+    A later value replaces an earlier one of the same place; None is a tombstone. `store_reader`: for chains that start
+    with the files of a store. Raises CheckpointError if a file is missing or damaged.
     """
     for file in chain:
         _check_units(file)
     if of_store := store_files_of(chain):
-        yield from read_store_files(storage, of_store, groups, wanted, store_reader)
+        yield from read_store_files(storage, of_store, groups, tables, store_reader)
+    # Entries of a table from before its last full file are not valid any more.
     last_full = {table.name: index for index, file in enumerate(chain) for table in file.tables if table.full}
     for index, file in enumerate(chain):
         if file.store_file:
             continue
         if file.columns:
-            if (name := file.tables[0].name) in wanted:
+            if (name := file.tables[0].name) in tables:
                 for places, values, size in storage.read_columns(file, groups):
                     yield name, places, values, size
             continue
         names = [
-            table.name if table.name in wanted and index >= last_full.get(table.name, 0) else None
+            table.name if table.name in tables and index >= last_full.get(table.name, 0) else None
             for table in file.tables
         ]
         if not any(names):
@@ -295,10 +297,10 @@ def read_keyed(
         for section in file.sections:
             if section.group in groups:
                 stream = io.BytesIO(read_section(storage, file.path, section))
-                while (begin := stream.tell()) < section.length:
+                while (before := stream.tell()) < section.length:
                     number, places, values = StateUnpickler(stream).load_complete()
-                    if (taker := names[number]) is not None:
-                        yield taker, places, values, stream.tell() - begin
+                    if (table_name := names[number]) is not None:
+                        yield table_name, places, values, stream.tell() - before
 
 
 def _check_units(file: KeyedFile) -> None:

@@ -51,7 +51,7 @@ class ColumnWriter(Protocol):
     """A Parquet file of one table that is being written, by key group."""
 
     def write(self, groups: list[int], places: Places, values: Entries) -> None:
-        """Append rows. Raises NotTypedError: the file is no use then."""
+        """Append rows. Raises NotTypedError if a value does not fit; the file must be aborted then."""
 
     def close(self) -> KeyedFile:
         """Make it durable."""
@@ -61,7 +61,7 @@ class ColumnWriter(Protocol):
 
 
 class SnapshotStorage(Protocol):
-    """Where snapshots are kept: what a host hands to its tasks. Raises OSError where the store fails."""
+    """Where snapshots are kept, provided by the host. Its methods raise OSError if the storage fails."""
 
     def create(self, name: str, shared: bool) -> StateWriter:
         """A new file; `shared`: later checkpoints may refer to it, too."""
@@ -72,9 +72,9 @@ class SnapshotStorage(Protocol):
     def create_columns(
         self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
     ) -> ColumnWriter:
-        """A new Parquet file, typed as far as `schema` or the values themselves tell types, but for `pickled`.
+        """A new Parquet file, typed by `schema` or by the values themselves, except for the columns `pickled`.
 
-        `keyed_by_first`: places are tuples that begin with the key.
+        `keyed_by_first`: places are tuples that start with the key.
         """
 
     def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
@@ -82,7 +82,7 @@ class SnapshotStorage(Protocol):
 
 
 def read_section(storage: SnapshotStorage, path: str, section: Section) -> bytes:
-    """The bytes of a section, checked. Raises CheckpointError naming the file; Damaged… if it is not as it was."""
+    """The bytes of a section, checked. Raises CheckpointError (DamagedCheckpointError if they have changed)."""
     try:
         data = storage.read(path, section.offset, section.length)
     except FileNotFoundError as error:

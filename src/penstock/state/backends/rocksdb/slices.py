@@ -20,7 +20,7 @@ class LayerOfSlices(MutableMapping[Place, Any]):
         self._slices: dict[int, dict[Any, Any]] = {}
 
     def at(self, start: int) -> dict[Any, Any]:
-        """The slice that begins there, made if it is not there."""
+        """The slice that starts at `start`, created if it does not exist."""
         of_slice = self._slices.get(start)
         if of_slice is None:
             of_slice = self._slices[start] = {}
@@ -48,7 +48,7 @@ class LayerOfSlices(MutableMapping[Place, Any]):
 
 
 class RocksDBSlices:
-    """Slices of a table whose layers are `LayerOfSlices`. One that is dropped leaves marks, which go to the store."""
+    """Slices of a table whose layers are `LayerOfSlices`. Dropping a slice writes tombstones to the store."""
 
     __slots__ = ("_table",)
 
@@ -56,18 +56,18 @@ class RocksDBSlices:
         self._table = table
 
     def at(self, start: int) -> RocksDBSlice:
-        """The slice that begins there, to be written to until the call ends."""
+        """The slice that starts at `start`. It may be written to until the operator's call ends."""
         return RocksDBSlice(self._table, start)
 
     def reader(self, start: int) -> Callable[[Any], Any]:
-        """What gives the contents of a key in that slice, or None. Only the store knows whether there is anything."""
+        """A function from key to contents in that slice, or None. Only the store knows whether the slice has any."""
         return RocksDBSlice(self._table, start).get
 
     def drop(self, start: int, keys: Iterable[Any]) -> Iterator[None]:
-        """The slice is over; only these keys may be in it. Done when what is returned has been gone through."""
+        """Remove the slice; only these keys may be in it. It is removed when the iterator is exhausted."""
         table = self._table
         for count, key in enumerate(keys, start=1):
-            # Not one for each key of a window: a slice may have few of them.
+            # Checked first, since a slice may hold few keys of its window, and a tombstone costs a write.
             if table.holds((key, start)):
                 table.discard((key, start))
             if count % PIECE_ENTRIES == 0:
@@ -88,7 +88,7 @@ class RocksDBSlice:
 
     def older(self, key: Any) -> Any:
         """What `current` lacks, or None."""
-        # A mark is no value, but says that there is none.
+        # A tombstone hides what older layers and the store hold.
         return None if key in self.current else self._table.older((key, self._start))
 
     def get(self, key: Any) -> Any:
@@ -96,7 +96,7 @@ class RocksDBSlice:
         return self._table.get((key, self._start))
 
     def own(self, key: Any) -> Any:
-        """The value, or None; whoever asks may change it in place."""
+        """The value, or None. The caller may change it in place."""
         return self._table.own((key, self._start))
 
     def put(self, key: Any, value: Any) -> None:

@@ -15,7 +15,7 @@ class StoreView(Protocol):
         """The value of a key."""
 
     def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose keys begin with `prefix`, in the order of keys."""
+        """All entries whose keys start with `prefix`, in the order of keys."""
 
 
 class LinkedFiles(Protocol):
@@ -50,7 +50,7 @@ class EmbeddedStore(Protocol):
         """Its files, with everything written so far. May be called in another thread, and may take some time."""
 
     def remove_all(self, prefix: bytes) -> None:
-        """Remove all entries whose keys begin with `prefix`."""
+        """Remove all entries whose keys start with `prefix`."""
 
     def close(self) -> None:
         """Remove the store."""

@@ -5,7 +5,7 @@ has copied are copied to the checkpoint storage unchanged. Entries that are stil
 are written to a file of the snapshot, which is applied after them. Nothing is written to the store between freezing and
 linking, so the files hold the state of that moment. Source: Flink docs, "State Backends", Incremental Checkpoints.
 
-An entry's key begins with four bytes for the number of its table and two for its key group.
+An entry's key starts with four bytes for the number of its table and two for its key group.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from penstock.state.backends.rocksdb.store import EmbeddedStore, LinkedFiles, Stores, StoreView
 
 _PART_BYTES = 1 << 20
-"""So much of a file is copied at once: a millisecond's work or so."""
+"""How much of a file is copied in one step: about a millisecond's work."""
 
 
 def table_prefix(number: int) -> bytes:
-    """What the keys of a table's entries begin with."""
+    """The prefix of the keys of a table's entries."""
     return number.to_bytes(4, "big")
 
 
 def group_prefix(table: bytes, group: int) -> bytes:
-    """What the keys of a key group's entries in a table begin with."""
+    """The prefix of the keys of a key group's entries in a table."""
     return table + group.to_bytes(2, "big")
 
 
@@ -69,6 +69,7 @@ class TableStore:
         """
         if self.tables != tables[: len(self.tables)]:
             return False
+        # Opened first: if the files are damaged, the empty store is still in use.
         store = self._stores.open(files)
         self.store.close()
         self.store, self.tables = store, tables
@@ -76,7 +77,7 @@ class TableStore:
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing may be written now, because a snapshot has not linked the files yet."""
+        """Whether writes must wait, because a snapshot has not linked the files yet."""
         return bool(self._holding)
 
     def freeze(self, above: dict[str, FrozenTable]) -> FrozenStore:
@@ -103,6 +104,7 @@ class FrozenStore:
         """The files of that moment. The store accepts writes after the first call."""
         if self._linked is None:
             try:
+                # Writes are released even if this fails: a full disk must not block the task, only this snapshot.
                 self._linked = self._store.store.link()
             finally:
                 self._store.release(self)
@@ -127,6 +129,8 @@ def write_store_files(
     tables = [TableInFile(table, full=True) for table in frozen.tables]
     files = []
     for file in linked.sizes:
+        # Table files are immutable, so most of them have been copied by an earlier snapshot. A file whose name may be
+        # reused with other contents is copied each time.
         if file in kept and linked.is_lasting(file):
             files.append(msgspec.structs.replace(kept[file], tables=tables))
         else:
@@ -141,10 +145,10 @@ def _copy(
     size = linked.sizes[file]
     whole = 0
     with whole_or_nothing(storage.create(name, shared=True)) as writer:
-        for begin in range(0, size, _PART_BYTES):
-            data = linked.read(file, begin, min(_PART_BYTES, size - begin))
+        for offset in range(0, size, _PART_BYTES):
+            data = linked.read(file, offset, min(_PART_BYTES, size - offset))
             writer.write(data)
-            sections.append(Section(0, begin, len(data), zlib.crc32(data)))
+            sections.append(Section(0, offset, len(data), zlib.crc32(data)))
             whole = zlib.crc32(data, whole)
             yield
     return KeyedFile(writer.path, size, tables, sections, store_file=file, crc=whole)
@@ -178,7 +182,7 @@ class StoreReader:
         if stores is None:
             raise CheckpointError(
                 f"the state in {path} is in RocksDB's own files, and this job's state is not in RocksDB. Only "
-                "a savepoint can be taken to another backend; or set state.backend.type to rocksdb"
+                "a savepoint can be restored with another backend; or set state.backend.type to rocksdb"
             )
         return stores.open(contents)
 
@@ -190,12 +194,12 @@ class StoreReader:
 
 
 def read_store_files(
-    storage: SnapshotStorage, files: list[KeyedFile], groups: range, wanted: Container[str], store_reader: StoreReader
+    storage: SnapshotStorage, files: list[KeyedFile], groups: range, tables: Container[str], store_reader: StoreReader
 ) -> Iterator[tuple[str, Places, Entries, int]]:
-    """The entries of the `wanted` tables in a store's files: table, places, values, size in bytes."""
+    """The entries of these `tables` in a store's files: table, places, values, size in bytes."""
     view = store_reader.view(storage, files)
     for number, table in enumerate(files[0].tables):
-        for group in groups if table.name in wanted else ():
+        for group in groups if table.name in tables else ():
             entries = view.items(group_prefix(table_prefix(number), group))
             while piece := [data for _, data in itertools.islice(entries, PIECE_ENTRIES)]:
                 places, values = zip(*map(_complete, piece), strict=True)

@@ -66,7 +66,7 @@ class RocksDBTable(LayeredTable):
         return None if data is None else pickle.loads(data)[1]
 
     def holds(self, place: Any) -> bool:
-        """Whether there is a value, which is not looked at."""
+        """Whether there is a value. It is not decoded."""
         value = _in_layers([*self._frozen, self.current], place)
         return self._table_store.store.get(self._key(place)) is not None if value is _ABSENT else value is not None
 
@@ -97,7 +97,7 @@ class RocksDBTable(LayeredTable):
 
     @property
     def has_to_spill(self) -> bool:
-        """Whether memory holds more entries than it should."""
+        """Whether more entries are in memory than should be, or frozen layers wait to be written."""
         return len(self.current) > self._current_max or len(self._frozen) > 0
 
     def spill(self, entries_max: int) -> None:
@@ -151,9 +151,12 @@ class RocksDBTable(LayeredTable):
         return FrozenTable(lambda: pieces_of(layers), False, self._namespaced)
 
     def freeze(self, full: bool) -> FrozenTable:
+        # With too many changes to remember, an increment would be incomplete.
         full = full or self._forgot
         changed, self._changed, self._forgot = self._changed, {}, False
         newest = self.set_aside()
+        # The view and the list of layers are taken together: compaction may move a layer into the store later, but then
+        # this snapshot reads it from the layer, and the view does not have it.
         view = self._table_store.store.view()
         layers = list(self._frozen)
         if full:
@@ -183,7 +186,7 @@ class RocksDBTable(LayeredTable):
 
 
 class _Whole:
-    """All of a table at one moment: what is in the store, with layers above it."""
+    """All of a table at one moment: a view of the store, and the layers above it."""
 
     def __init__(self, view: StoreView, prefix: bytes, layers: list[Layer]) -> None:
         self._view = view
@@ -192,7 +195,7 @@ class _Whole:
         self._above: dict[int, Layer] = {}
 
     def prepare(self, group_of: Callable[[Any], int]) -> Iterator[None]:
-        """Sort what is above the store by key group, a little at a time."""
+        """Sort the entries of the layers by key group, a few in each step."""
         done = 0
         for layer in self._layers:
             for place, value in layer.items():
@@ -203,21 +206,21 @@ class _Whole:
         self._layers = []
 
     def of_group(self, group: int) -> Iterator[tuple[Places, Entries]]:
-        """The entries of one key group, some hundred at a time."""
+        """The entries of one key group, at most PIECE_ENTRIES at a time."""
         above = self._above.get(group, {})
         stored = _decoded(self._view.items(group_prefix(self._prefix, group)))
         yield from _pieces((place, value) for place, value in stored if place not in above)
         yield from _pieces((place, value) for place, value in above.items() if value is not None)
 
     def pieces(self) -> Iterator[tuple[Places, Entries]]:
-        """All of it, in no order that counts."""
+        """All entries, in no particular order, except that later ones replace earlier ones."""
         yield from _pieces(_decoded(self._view.items(self._prefix)))
         for layer in self._layers:
             yield list(layer), list(layer.values())
 
 
 def _in_layers(layers: Sequence[Layer], place: Any) -> Any:
-    """What the newest layer that knows the place holds; None there says that it is gone."""
+    """The value in the newest layer that has the place. None there is a tombstone; _ABSENT: no layer has it."""
     for layer in reversed(layers):
         value = layer.get(place, _ABSENT)
         if value is not _ABSENT:
