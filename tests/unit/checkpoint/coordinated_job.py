@@ -1,0 +1,129 @@
+"""A coordinator whose tasks, storage and sinks are played by the test."""
+
+from __future__ import annotations
+
+from random import Random
+
+from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.effects import Commit, SendToTask, StorageEffect
+from penstock.checkpoint.failure import CheckpointFailureReason
+from penstock.checkpoint.pending import CheckpointRequest
+from penstock.checkpoint.schedule import CheckpointSettings
+from penstock.checkpoint.storage_operations import carry_out
+from penstock.checkpoint.vertex import CheckpointVertex
+from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.task.events import TriggerCheckpoint
+from penstock.simulator.storage import MemoryStorage
+from penstock.state.handles import KeyedFile, OperatorState, SubtaskState
+
+SOURCE, COUNT = 0, 1
+SINK = 7
+
+
+class Job:
+    """Two source subtasks, two counting ones; tasks, storage and sinks are played by the test."""
+
+    def __init__(self, **settings) -> None:
+        self.now_ms = 1_000
+        self.storage = MemoryStorage(Random(0), 0)
+        self.told: list = []
+        self.committed: list = []
+        self.aborted: list = []
+        self.commits: list[Commit] = []
+        """Commits that were handed out and not done, in order."""
+        self.operations: list[StorageEffect] = []
+        """Storage operations that are not carried out, in order."""
+        self.commits_at_once = self.stores_at_once = True
+        self.effects: list = []
+        self.coordinator = CheckpointCoordinator(
+            "job",
+            "a job",
+            [
+                CheckpointVertex(SOURCE, "source", 2, 128, [("s", "source")], True),
+                CheckpointVertex(COUNT, "count", 2, 128, [("c", "count"), ("w", "sink")], False, {SINK: "w"}),
+            ],
+            CheckpointSettings(**{"failures_tolerated": 100, **settings}),
+            self.effects.append,
+        )
+        self.coordinator.attempt_began(0, lambda: {"s": ["split"]}, self.now_ms)
+
+    def does(self) -> Job:
+        """Carry out what the coordinator asks, and what follows from that."""
+        while self.effects:
+            effect = self.effects.pop(0)
+            if isinstance(effect, SendToTask):
+                self.told.append((effect.vertex, effect.subtask, effect.event))
+            elif isinstance(effect, StorageEffect):
+                self.operations.append(effect)
+                if self.stores_at_once:
+                    self.stores()
+            elif isinstance(effect, Commit):
+                self.committed.append((effect.sink, effect.subtask, effect.committables))
+                self.commits.append(effect)
+                if self.commits_at_once:
+                    self.commits_next()
+            else:
+                self.aborted.append((effect.sink, effect.subtask, effect.committables))
+        return self
+
+    def stores(self) -> Job:
+        """The storage carries its oldest operation out."""
+        effect = self.operations.pop(0)
+        error = ""
+        try:
+            carry_out(effect, self.storage)
+        except OSError as failure:
+            error = str(failure)
+        self.coordinator.storage_ended(effect.operation, error, self.now_ms)
+        return self.does()
+
+    def commits_next(self) -> None:
+        self.coordinator.committed(self.commits.pop(0).operation)
+
+    def triggers(self) -> int:
+        number = self.coordinator.trigger(self.now_ms)
+        self.does()
+        return number
+
+    def asks(self, then=lambda outcome: None, savepoint: str = "", stop: bool = False) -> Job:
+        options = CheckpointOptions(savepoint=savepoint, stop=stop)
+        self.coordinator.request(CheckpointRequest(then, options), self.now_ms)
+        return self.does()
+
+    def passes(self, ms: int) -> Job:
+        self.now_ms += ms
+        self.coordinator.tick(self.now_ms)
+        return self.does()
+
+    def declines(self, task: tuple[int, int], checkpoint_id: int, reason: str) -> Job:
+        self.coordinator.declined(task, checkpoint_id, reason, self.now_ms)
+        return self.does()
+
+    def aborts(self, checkpoint_id: int) -> Job:
+        self.coordinator.abort(checkpoint_id, CheckpointFailureReason.CANCELLED, "no reason", self.now_ms)
+        return self.does()
+
+    def ends_attempt(self) -> Job:
+        self.coordinator.attempt_ended()
+        return self.does()
+
+    def triggered(self) -> list[int]:
+        """Checkpoints that were triggered at sources since the last call."""
+        told, self.told = self.told, []
+        return sorted({event.checkpoint_id for _, _, event in told if isinstance(event, TriggerCheckpoint)})
+
+    def acknowledge(self, checkpoint_id: int, *tasks: tuple[int, int], file: str = "", commits=()) -> Job:
+        for task in tasks or ((SOURCE, 0), (SOURCE, 1), (COUNT, 0), (COUNT, 1)):
+            state = SubtaskState()
+            if file:
+                name = f"{file}-{task[0]}-{task[1]}"
+                self.storage.files[name] = b""
+                state = SubtaskState({"c": OperatorState([KeyedFile(name, 0, [], [])])})
+            prepared = list(commits) if task[0] == COUNT else []
+            self.coordinator.acknowledged(task, checkpoint_id, state, prepared, self.now_ms)
+            self.does()
+        return self
+
+    @property
+    def complete(self) -> list[int]:
+        return sorted(self.storage.manifests)
