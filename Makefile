@@ -6,9 +6,13 @@ BIN := .venv/bin
 # Written last by `setup`, so that an interrupted one is done again; older than pyproject.toml: done again, too.
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
-# Processes that share the tests, file by file. Each has a Spark session of its own (700 MB), which mostly waits.
+# Processes that share the tests without Spark, file by file. Tests on Spark run in one process: each of their jobs has
+# a JVM with some fifty threads and workers of its own, and two at a time on two cores only miss each other's deadlines.
 WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+WITHOUT_SPARK := tests/simulation tests/unit tests/typing
+ON_SPARK := tests/spark tests/e2e
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast coverage test-figures lint fix sim soak bench bench-peers check clean
@@ -29,12 +33,15 @@ $(READY): pyproject.toml
 demo: $(READY) ## the flights that left New York in 2013, as a stream
 	@$(BIN)/penstock demo
 
-test: $(READY) ## all tests but the soak, in two processes; fewer: make test ARGS="tests/spark -k savepoint"
+test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
+ifdef ARGS
 	@$(PYTEST) $(ARGS)
+else
+	@failed=0; $(PYTEST) $(PARALLEL) $(WITHOUT_SPARK) || failed=1; $(PYTEST) $(ON_SPARK) || failed=1; exit $$failed
+endif
 
 test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: below 90 seconds
-	@$(PYTEST) -m 'not slow and not soak' --ignore tests/simulation/test_mutants.py \
-		tests/unit tests/typing tests/simulation $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m 'not slow and not soak' --ignore tests/simulation/test_mutants.py $(WITHOUT_SPARK) $(ARGS)
 
 coverage: $(READY) ## branches that unit tests and simulation reach: per package here, per line in coverage/html
 	@rm -rf coverage
