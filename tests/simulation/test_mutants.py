@@ -348,6 +348,7 @@ FIRST = {changes_lost_to_a_savepoint: 260}
 """The seed to start with, to save time."""
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass a runtime that loses records, and its result would be worthless."""

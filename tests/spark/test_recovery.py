@@ -13,6 +13,7 @@ import pytest
 from tests.spark.jobs import STREAMING, collect, environment, failure_of, no_worker_left, wait_until
 from tests.spark.test_lost_workers import CountsAndDies, kill_once, killed, killing, visible
 
+from penstock.checkpoint.manifest import VERSION
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream.connectors.file_system import FileSink
@@ -127,7 +128,7 @@ def test_checkpoints_are_kept_as_asked(tmp_path: Path) -> None:
     (manifest,) = (tmp_path / "checkpoints").glob("*/chk-*/_metadata")
     kept = json.loads(manifest.read_text())
     assert [operator["name"] for operator in kept["operators"]] == ["Source: numbers"] or kept["operators"]
-    assert kept["version"] == 1
+    assert kept["version"] == VERSION
 
 
 class DiesAtTheGate(CountsAndDies):
