@@ -192,7 +192,12 @@ class CheckpointCoordinator:
         for pending in list(self._pending.values()):
             if not pending.is_being_stored and now_ms - pending.triggered_ms >= self.settings.timeout_ms:
                 self._abort(pending, CheckpointFailureReason.EXPIRED, f"{self.settings.timeout_ms} ms", now_ms)
-        if may_begin and self._running and self.schedule.take(now_ms, len(self._pending), self.request_waits):
+        if (
+            may_begin
+            and self._running
+            and not self.stopped
+            and self.schedule.take(now_ms, len(self._pending), self.request_waits)
+        ):
             self.trigger(now_ms)
 
     def wake_at_ms(self, may_begin: bool) -> int | None:
@@ -224,7 +229,7 @@ class CheckpointCoordinator:
         return checkpoint_id
 
     def _begin_requested(self, now_ms: int) -> None:
-        if self._requests and self._running and not self._pending:
+        if self._requests and self._running and not self._pending and not self.stopped:
             self.trigger(now_ms, self._requests.popleft())
 
     # What tasks report.
@@ -293,7 +298,7 @@ class CheckpointCoordinator:
 
     def _store_next(self, now_ms: int) -> None:
         """Store the oldest checkpoint that all have acknowledged. One at a time: the next names what is open then."""
-        if self.is_storing or not self._running:
+        if self.is_storing or not self._running or self.stopped:
             return
         pending = next((pending for pending in self._pending.values() if pending.is_acknowledged), None)
         if pending is None:

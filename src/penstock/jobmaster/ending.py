@@ -41,8 +41,9 @@ class JobEnding:
 
     def data_ended(self) -> None:
         """All tasks have processed and sent all their records."""
-        if self._draining is not None:
-            self._request(self._draining, self._job.attempt.close)
+        draining, self._draining = self._draining, None
+        if draining is not None:
+            self._request(draining, self._job.attempt.close)
         elif self._job.coordinator.settings.interval_ms is None:
             self._job.attempt.close()
         else:
