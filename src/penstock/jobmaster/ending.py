@@ -59,7 +59,6 @@ class JobEnding:
         options = CheckpointOptions(savepoint=request.directory, stop=request.stop or request.drain)
 
         def done(outcome: Outcome) -> None:
-            self._draining = None
             if isinstance(outcome, CheckpointError):
                 self._emit(Reply(request.request, error=CheckpointError(f"the savepoint failed: {outcome}")))
                 if request.drain:
