@@ -173,6 +173,12 @@ class CheckpointCoordinator:
         return list(self._pending)
 
     @property
+    def _is_open(self) -> bool:
+        """Whether checkpoints may begin and be stored. None may after the savepoint with which the job stops: a job
+        restored from it would do again what has been committed with the savepoint."""
+        return self._running and not self.stopped
+
+    @property
     def is_storing(self) -> bool:
         """Whether a manifest is on its way to the storage."""
         return any(pending.is_being_stored for pending in self._pending.values())
@@ -192,19 +198,16 @@ class CheckpointCoordinator:
         for pending in list(self._pending.values()):
             if not pending.is_being_stored and now_ms - pending.triggered_ms >= self.settings.timeout_ms:
                 self._abort(pending, CheckpointFailureReason.EXPIRED, f"{self.settings.timeout_ms} ms", now_ms)
-        if (
-            may_begin
-            and self._running
-            and not self.stopped
-            and self.schedule.take(now_ms, len(self._pending), self.request_waits)
-        ):
+        if not may_begin or not self._is_open:
+            return
+        if self.schedule.take(now_ms, len(self._pending), self.request_waits):
             self.trigger(now_ms)
 
     def wake_at_ms(self, may_begin: bool) -> int | None:
         """When `tick` has something to do if nothing else happens."""
         times = [p.triggered_ms + self.settings.timeout_ms for p in self._pending.values() if not p.is_being_stored]
         begins_ms = self.schedule.begins_ms(len(self._pending), self.request_waits)
-        if may_begin and self._running and begins_ms is not None:
+        if may_begin and self._is_open and begins_ms is not None:
             times.append(begins_ms)
         return min(times, default=None)
 
@@ -229,7 +232,7 @@ class CheckpointCoordinator:
         return checkpoint_id
 
     def _begin_requested(self, now_ms: int) -> None:
-        if self._requests and self._running and not self._pending and not self.stopped:
+        if self._requests and self._is_open and not self._pending:
             self.trigger(now_ms, self._requests.popleft())
 
     # What tasks report.
@@ -298,7 +301,7 @@ class CheckpointCoordinator:
 
     def _store_next(self, now_ms: int) -> None:
         """Store the oldest checkpoint that all have acknowledged. One at a time: the next names what is open then."""
-        if self.is_storing or not self._running or self.stopped:
+        if self.is_storing or not self._is_open:
             return
         pending = next((pending for pending in self._pending.values() if pending.is_acknowledged), None)
         if pending is None:

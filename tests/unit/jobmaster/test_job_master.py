@@ -218,6 +218,17 @@ def test_a_drain_whose_savepoint_fails_restarts_the_job() -> None:
     assert any(isinstance(effect, Reply) and effect.error for effect in job.effects)
 
 
+def test_a_savepoint_completes_while_a_drain_waits_for_the_end_of_the_data() -> None:
+    """The drain would be forgotten: a job that stands still with its sources ended, and a user who waits for ever."""
+    job = Job().runs()
+    job.handle(SavepointRequested(4, "/earlier"))
+    job.handle(SavepointRequested(5, "/sp", stop=True, drain=True))
+    assert Reply(4, "/earlier") in job.acknowledges(1)
+    job.of_tasks(lambda v: DataEnded(v, 0))
+    effects = job.acknowledges(2)
+    assert Reply(5, "/sp") in effects and Close in sent(effects)
+
+
 def test_savepoints_of_jobs_that_do_not_run_are_refused() -> None:
     """Their users would wait for ever."""
     job = Job()
