@@ -21,6 +21,7 @@ SEEDS_IN_SOAK = 100_000
 FOUND = {
     40: "a savepoint after a drain is answered twice if the job fails meanwhile",
     1_874: "a checkpoint that begins after the savepoint with which the job stops is stored without its files",
+    1_000_671: "a driver dies after a restart: results of the last attempt counted with the checkpoint it began from",
     2_001_239: "the last checkpoint takes longer than those before it were given",
     3_006_283: "a checkpoint can't be written while the last one is",
     3_009_501: "a batched task that runs twice reads its splits in another order",

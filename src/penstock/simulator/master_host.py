@@ -144,10 +144,13 @@ class MasterHost:
         self.master.settings = settings
         self.master.coordinator.settings = self.master.coordinator.schedule.settings = settings.checkpoints
 
-    def collect(self, checkpoint_id: int) -> None:
+    def collect(self, newest: Manifest) -> None:
         """Results that count with a checkpoint whose manifest is stored, though the job master does not know it yet."""
-        for result in self.master.attempt.results.release(checkpoint_id):
-            self._around.outside.collect(result.sink, result.subtask, result.values.value)
+        attempt = self.master.attempt
+        # A checkpoint of an earlier attempt, from which this one was restored, contains no result of this one.
+        if (newest.job_id, newest.attempt) == (self.job_id, attempt.number):
+            for result in attempt.results.release(newest.checkpoint_id):
+                self._around.outside.collect(result.sink, result.subtask, result.values.value)
 
     # What other threads do on Spark.
 

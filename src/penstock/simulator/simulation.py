@@ -208,7 +208,7 @@ class Simulation:
         newest = self.storage.latest()
         if newest is not None:
             # Collected results are the driver's own. Here somebody saw them in the moment in which they counted.
-            self.driver.collect(newest.checkpoint_id)
+            self.driver.collect(newest)
         # With a savepoint that the user knows of, the user starts from there: what it names may have been committed.
         self._start_next_job(self.driver.stopped_with)
 
