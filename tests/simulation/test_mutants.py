@@ -219,6 +219,11 @@ def no_time_limit_at_the_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CheckpointCoordinator, "tick", never)
 
 
+def deployed_before_the_splits_are_known(patch: pytest.MonkeyPatch) -> None:
+    """Tasks run, and a checkpoint is taken, while a source still looks for its splits."""
+    patch.setattr(SplitEnumerators, "is_starting", False)
+
+
 def silence_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
     """A slot that sends no heartbeat any more is taken for alive."""
     patch.setattr(Attempt, "silent", lambda self, now_ms, timeout_ms: None)
@@ -228,7 +233,8 @@ def slots_may_take_for_ever(patch: pytest.MonkeyPatch) -> None:
     """A slot that never registers is waited for."""
 
     def watch(self: JobMaster, of_job_master: Any = JobMaster._watch) -> None:
-        self.attempt.began_ms = self.now_ms
+        if self.attempt.deployed_ms is not None:
+            self.attempt.deployed_ms = self.now_ms
         of_job_master(self)
 
     patch.setattr(JobMaster, "_watch", watch)
@@ -314,6 +320,7 @@ FAULTS = [
     commits_not_repeated, late_acknowledgements_dropped, no_time_limit_at_the_end, back_behind_the_stop,
     changes_lost_to_a_savepoint, open_doors, each_trigger_counts, savepoints_not_aligned,
     nothing_restored_in_at_least_once,
+    deployed_before_the_splits_are_known,
     silence_is_not_noticed, slots_may_take_for_ever, cancel_forgotten_between_attempts, no_wait_for_the_storage,
     tasks_of_a_failed_attempt_never_abandoned, aborted_while_it_is_stored, no_last_checkpoint,
     a_store_that_goes_on, what_is_in_memory_left_out,

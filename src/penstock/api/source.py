@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Boundedness(enum.Enum):
@@ -148,14 +149,26 @@ class EnumeratorContext(Protocol):
     def signal_no_more_splits(self, subtask: int) -> None:
         """Tell a subtask that it is assigned no further split. A bounded source must do so for each of its subtasks."""
 
+    def call_async(self, call: Callable[[], R], handler: Callable[[R | None, Exception | None], None]) -> None:
+        """Make a call that may take long on another thread, then the handler with its result, or with its error.
+
+        The handler runs where the enumerator's methods do, `call` does not: it must not touch the enumerator's state.
+        An error that the handler raises fails the job. Source: Flink, SplitEnumeratorContext.callAsync.
+        """
+
 
 class SplitEnumerator(ABC):
-    """Finds splits and assigns them. Runs in the driver; methods are called from one thread."""
+    """Finds splits and assigns them. Runs in the driver.
+
+    All methods are called from the thread that also takes the heartbeats and triggers the checkpoints of the job, so
+    none may block: what waits for a network or a disk goes through `EnumeratorContext.call_async`.
+    """
 
     def start(self) -> None:
         """Called once, before any request, also on a restored enumerator.
 
-        Raises SourceError if there is nothing to read.
+        Tasks are deployed when all that `start` calls by `call_async` has ended. Raises SourceError, or its handlers
+        do, if there is nothing to read.
         """
 
     @abstractmethod
@@ -167,7 +180,10 @@ class SplitEnumerator(ABC):
         """A subtask failed before a checkpoint held these splits: assign them again."""
 
     def discover(self) -> int | None:
-        """Look for new splits. Returns when it is to be called again (ms of processing time), or None for never."""
+        """Look for new splits. Returns when it is to be called again (ms of processing time), or None for never.
+
+        First called after `start`, when all that `start` called by `call_async` has ended.
+        """
         return None
 
     @abstractmethod

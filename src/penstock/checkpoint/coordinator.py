@@ -174,8 +174,11 @@ class CheckpointCoordinator:
 
     @property
     def _is_open(self) -> bool:
-        """Whether checkpoints may begin and be stored. None may after the savepoint with which the job stops: a job
-        restored from it would do again what has been committed with the savepoint."""
+        """Whether checkpoints may begin and be stored.
+
+        None may after the savepoint with which the job stops: a job that is restored from it would do again what has
+        been committed with the savepoint.
+        """
         return self._running and not self.stopped
 
     @property

@@ -1,6 +1,7 @@
 """One attempt of a pipelined job: its graph, its slots, and how far its tasks have come.
 
     state                event                               next
+    CREATED              what enumerators start has ended    CREATED      (deployed)
     CREATED              all slots have registered           RUNNING
     RUNNING              Close was sent, all tasks closed    FINISHED
     CREATED, RUNNING     cancel                              CANCELLING   (Cancel to all tasks)
@@ -19,7 +20,7 @@ from typing import Any
 
 from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.enumerators import SplitEnumerators
+from penstock.jobmaster.enumerators import MakeCall, SplitEnumerators
 from penstock.jobmaster.results.held_back import HeldBackResults
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.ids import SlotId, SubtaskId
@@ -41,13 +42,15 @@ class Attempt:
         graph: JobGraph,
         enumerator_states: dict[int, Any],
         send: Callable[[int, int, ControlEvent], None],
+        make_call: MakeCall,
         now_ms: int,
     ) -> None:
         self.number = number
         self.graph = graph
         self.status = JobStatus.CREATED
         self.error: BaseException | None = None
-        self.began_ms = now_ms
+        self.deployed_ms: int | None = None
+        """When its tasks were deployed; None: they are not."""
         self.has_run = False
         """Whether all its tasks were running at some time."""
         self.is_closing = False
@@ -60,7 +63,7 @@ class Attempt:
         self._heard_ms: dict[SlotId, int] = {}
         self._data_ended: set[SubtaskId] = set()
         self._finished: set[SubtaskId] = set()
-        self.enumerators = SplitEnumerators(graph, enumerator_states, send, now_ms)
+        self.enumerators = SplitEnumerators(graph, enumerator_states, send, make_call, now_ms)
 
     @property
     def is_over(self) -> bool:
@@ -171,7 +174,7 @@ class Attempt:
             self.status = JobStatus.CANCELED if self.status is JobStatus.CANCELLING else JobStatus.FAILED
 
     def _end_if_all_finished(self) -> None:
-        if len(self._finished) == len(self._slot_of):
+        if self.deployed_ms is None or len(self._finished) == len(self._slot_of):
             self.status = _ENDS.get(self.status, self.status)
 
     def _send_to_registered(self, event: ControlEvent) -> None:

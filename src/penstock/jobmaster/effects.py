@@ -6,6 +6,9 @@ each have threads of their own, and their outcomes come back as events.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from penstock.checkpoint.effects import AbortCommittables, Commit, StorageEffect
@@ -29,6 +32,14 @@ class StopAttempt(msgspec.Struct, frozen=True):
     """Stop the queries of an attempt, as far as they were started. Answered by AttemptStopped."""
 
     attempt: int
+
+
+class CallAsync(msgspec.Struct, frozen=True):
+    """Make a call of a split enumerator on a thread of its own. Answered by CallEnded."""
+
+    attempt: int
+    number: int
+    call: Callable[[], Any]
 
 
 class SendToSlot(msgspec.Struct, frozen=True):
@@ -80,6 +91,7 @@ class Finish(msgspec.Struct, frozen=True):
 JobEffect = (
     Deploy
     | StopAttempt
+    | CallAsync
     | SendToSlot
     | Deliver
     | RestartResults

@@ -1,11 +1,13 @@
 """The split enumerators of one attempt: which split goes to which reader.
 
-They are users' code and run on the thread of the job master. Their state is taken when a checkpoint is triggered; since
-assignments and triggers leave in order, a split is either in a reader's snapshot or still with its enumerator.
+They are users' code and run on the thread of the job master; what takes long there they hand to another one by
+`call_async`. Their state is taken when a checkpoint is triggered; since assignments and triggers leave in order, a
+split is either in a reader's snapshot or still with its enumerator. Source: Flink, FLIP-27.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -18,15 +20,26 @@ from penstock.runtime.task.opaque import Opaque
 _log = logging.getLogger(__name__)
 
 SendToTask = Callable[[int, int, ControlEvent], None]
+MakeCall = Callable[[int, Callable[[], Any]], None]
+"""Have a call made elsewhere. Its number comes back with the outcome."""
+Handler = Callable[[Any, Exception | None], None]
 
 
 class SplitEnumerators:
     """By source vertex. `states`: of the checkpoint that this attempt is restored from."""
 
-    def __init__(self, graph: JobGraph, states: dict[int, Any], send: SendToTask, now_ms: int) -> None:
+    def __init__(
+        self, graph: JobGraph, states: dict[int, Any], send: SendToTask, make_call: MakeCall, now_ms: int
+    ) -> None:
         self.now_ms = now_ms
         """Processing time; kept up to date by the attempt."""
         self._discover_at_ms: dict[int, int] = {}
+        self._make_call = make_call
+        self._calls = itertools.count(1)
+        self._handlers: dict[int, Handler] = {}
+        """Of calls that have not ended, by their number."""
+        self._first_calls: set[int] = set()
+        """Calls made by `start` that have not ended."""
         self._enumerators: dict[int, SplitEnumerator] = {}
         for vertex in graph.sources:
             source: Source[Any] = vertex.source
@@ -39,9 +52,33 @@ class SplitEnumerators:
 
     def start(self) -> None:
         """Start them. Raises SourceError where there is nothing to read."""
-        for vertex, enumerator in self._enumerators.items():
+        for enumerator in self._enumerators.values():
             enumerator.start()
-            self._discover(vertex)
+        self._first_calls = set(self._handlers)
+        self._started()
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a call that one of them made in its `start` has not ended."""
+        return bool(self._first_calls)
+
+    def _started(self) -> None:
+        if not self._first_calls:
+            for vertex in self._enumerators:
+                self._discover(vertex)
+
+    def call_async(self, call: Callable[[], Any], handler: Handler) -> None:
+        """One of them hands a call to another thread."""
+        number = next(self._calls)
+        self._handlers[number] = handler
+        self._make_call(number, call)
+
+    def call_ended(self, number: int, value: Any, error: Exception | None) -> None:
+        """A call has returned a value, or raised an error."""
+        self._handlers.pop(number)(value, error)
+        if number in self._first_calls:
+            self._first_calls.remove(number)
+            self._started()
 
     def split_requested(self, vertex: int, subtask: int) -> None:
         """A reader asks for a split."""
@@ -98,3 +135,6 @@ class _EnumeratorContext:
 
     def signal_no_more_splits(self, subtask: int) -> None:
         self._send(self._vertex, subtask, NoMoreSplits())
+
+    def call_async(self, call: Callable[[], Any], handler: Handler) -> None:
+        self._enumerators.call_async(call, handler)

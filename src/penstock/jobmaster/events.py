@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from penstock.rpc.messages import FromSlot
@@ -32,6 +34,15 @@ class AttemptStopped(JobEvent, frozen=True):
     """The queries of an attempt have ended, and with them its tasks: the answer to StopAttempt."""
 
     attempt: int
+
+
+class CallEnded(JobEvent, frozen=True):
+    """A call that a split enumerator of an attempt made by `call_async` has returned, or raised an error."""
+
+    attempt: int
+    number: int
+    value: Any = None
+    error: Exception | None = None
 
 
 class StorageEnded(JobEvent, frozen=True):

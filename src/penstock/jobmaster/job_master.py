@@ -3,6 +3,7 @@
 Events come in with the time (events.py), effects go out (effects.py). It has two hosts, Spark's and the simulator's;
 neither holds a rule. An attempt goes through these phases:
 
+    starting   split enumerators look for what there is to read, on another thread if it takes long
     deployed   Deploy was emitted: slots register, tasks run, until the attempt is over (attempt.py)
     stopping   StopAttempt was emitted: its queries end, and the storage answers what it was asked
     waiting    the attempt is gone; the restart strategy has set a time for the next one
@@ -23,12 +24,14 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import CheckpointEffect, SendToTask
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.pending import CheckpointRequest
+from penstock.checkpoint.restore import Restored
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
 from penstock.jobmaster.effects import (
+    CallAsync,
     CloseResults,
     Deliver,
     Deploy,
@@ -42,6 +45,7 @@ from penstock.jobmaster.effects import (
 from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.events import (
     AttemptStopped,
+    CallEnded,
     CancelRequested,
     CheckpointRequested,
     CommitEnded,
@@ -126,6 +130,8 @@ class JobMaster:
         """Whether StopAttempt was emitted for the present attempt."""
         self._is_gone = False
         """Whether the tasks of the present attempt are gone."""
+        self._restored: Restored = {}
+        """What the present attempt is restored from."""
         self._restart_at_ms: int | None = None
         self._end: tuple[JobStatus, BaseException | None] | None = None
         self._results_closed = False
@@ -195,12 +201,21 @@ class JobMaster:
         def send(vertex: int, subtask: int, event: ControlEvent) -> None:
             self._send(number, vertex, subtask, event)
 
-        return Attempt(number, graph, self._recovery.enumerator_states(), send, self.now_ms)
+        def make_call(call_number: int, call: Callable[[], Any]) -> None:
+            self._emit(CallAsync(number, call_number, call))
+
+        return Attempt(number, graph, self._recovery.enumerator_states(), send, make_call, self.now_ms)
 
     def _begin(self, attempt: Attempt) -> None:
-        restored = self._recovery.restore()
+        self._restored = self._recovery.restore()
         attempt.enumerators.start()
-        self._emit(Deploy(attempt.number, attempt.graph, restored))
+        self._deploy_if_started()
+
+    def _deploy_if_started(self) -> None:
+        attempt = self.attempt
+        if attempt.deployed_ms is None and attempt.status is JobStatus.CREATED and not attempt.enumerators.is_starting:
+            attempt.deployed_ms = self.now_ms
+            self._emit(Deploy(attempt.number, attempt.graph, self._restored))
 
     def _restart(self) -> None:
         self._restart_at_ms = None
@@ -233,6 +248,11 @@ class JobMaster:
     def _attempt_runs(self) -> None:
         self._restarts.attempt_runs()
         self.coordinator.attempt_began(self.attempt.number, self._enumerator_states, self.now_ms)
+
+    def _call_ended(self, event: CallEnded) -> None:
+        if self._lets_in(event.attempt) and self.attempt.status in (JobStatus.CREATED, JobStatus.RUNNING):
+            self.guarded(lambda: self.attempt.enumerators.call_ended(event.number, event.value, event.error))
+            self._deploy_if_started()
 
     def _storage_ended(self, event: StorageEnded) -> None:
         before = self.coordinator.committed_id
@@ -408,6 +428,7 @@ _HANDLERS: dict[type[JobEvent], Callable[[JobMaster, Any], None]] = {
     Tick: lambda master, event: None,
     QueryFailed: JobMaster._query_failed,
     AttemptStopped: JobMaster._attempt_stopped,
+    CallEnded: JobMaster._call_ended,
     StorageEnded: JobMaster._storage_ended,
     CommitEnded: JobMaster._commit_ended,
     DeliveryFailed: JobMaster._delivery_failed,

@@ -16,6 +16,7 @@ from penstock.common.errors import (
     DamagedCheckpointError,
     NotEnoughSlotsError,
     ProgramError,
+    SourceError,
 )
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.settings import JobSettings
@@ -126,6 +127,9 @@ class RestartDecision:
     def delay_ms(self, attempt: Attempt, now_ms: int) -> int | None:
         """Milliseconds until the job is restarted; None: it stays failed."""
         if isinstance(attempt.error, _PERMANENT):
+            return None
+        if isinstance(attempt.error, SourceError) and attempt.number == 0 and not attempt.has_run:
+            # There is nothing to read: more likely a wrong path than a store that is away for a moment.
             return None
         if isinstance(attempt.error, NotEnoughSlotsError) and attempt.number > 0:
             # No failure of the job's: an executor was lost and has not been replaced yet.

@@ -47,7 +47,8 @@ class Supervision:
         if silent is not None:
             text = f"no heartbeat from level {silent.level} slot {silent.slot} for {timeout_ms} ms"
             return Fault(TaskLostError(text), silent)
-        if attempt.status is JobStatus.CREATED and now_ms - attempt.began_ms > self._settings.registration_timeout_ms:
+        registers_by_ms = self._registers_by_ms(attempt)
+        if registers_by_ms is not None and now_ms >= registers_by_ms:
             missing = ", ".join(f"level {level} slot {slot}" for level, slot in attempt.missing)
             return Fault(
                 TaskLostError(
@@ -56,6 +57,12 @@ class Supervision:
                 )
             )
         return None
+
+    def _registers_by_ms(self, attempt: Attempt) -> int | None:
+        """When slots that have not registered count as lost."""
+        if attempt.status is not JobStatus.CREATED or attempt.deployed_ms is None:
+            return None
+        return attempt.deployed_ms + self._settings.registration_timeout_ms + 1
 
     def abandons(self, attempt: Attempt, now_ms: int) -> bool:
         """Whether the time to close is over."""
@@ -66,7 +73,6 @@ class Supervision:
         times = [
             self._close_by_ms if not attempt.is_over else None,
             attempt.next_silence_ms(self._settings.heartbeat_timeout_ms),
+            self._registers_by_ms(attempt),
         ]
-        if attempt.status is JobStatus.CREATED:
-            times.append(attempt.began_ms + self._settings.registration_timeout_ms + 1)
         return min((at_ms for at_ms in times if at_ms is not None), default=None)

@@ -6,6 +6,7 @@ while tasks run; it is drained beforehand, as if every reader asked in turn.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock.api.source import Source
@@ -28,6 +29,15 @@ class _StaticContext:
 
     def signal_no_more_splits(self, subtask: int) -> None:
         self.served[subtask] = True
+
+    def call_async(self, call: Callable[[], Any], handler: Callable[[Any, Exception | None], None]) -> None:
+        # No job waits meanwhile: the splits are assigned before it starts.
+        try:
+            value = call()
+        except Exception as error:
+            handler(None, error)
+        else:
+            handler(value, None)
 
 
 def assign_statically(source: Source[Any], parallelism: int, now_ms: int) -> list[list[Any]]:

@@ -18,8 +18,10 @@ from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.storage_operations import carry_out
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import CheckpointError
+from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.jobmaster.effects import (
+    CallAsync,
     CloseResults,
     Deliver,
     Deploy,
@@ -99,6 +101,8 @@ class MasterHost:
         """Outcomes that the job master has not handled yet."""
         self.spark: deque[Deploy | StopAttempt] = deque()
         self.storage: deque[StorageEffect] = deque()
+        self.calls: deque[CallAsync] = deque()
+        """What split enumerators have called and nobody has carried out."""
         self.pool = SeededPool(around.random)
         circumstances = around.circumstances
         sinks = [sink for vertex in checkpoint_vertices(graph) for sink in vertex.sinks]
@@ -179,6 +183,12 @@ class MasterHost:
         self._around.trace.add("storage", type(effect).__name__, error)
         self.events.append(StorageEnded(effect.operation, error))
 
+    def call_is_made(self) -> None:
+        """The oldest call of a split enumerator is made; another thread may be slow, so it waits for its turn."""
+        effect = self.calls.popleft()
+        self._around.trace.add("enumerator", f"call {effect.number} of attempt {effect.attempt}")
+        self.events.append(make_call(effect))
+
     def results_do_next(self) -> None:
         """A lane makes its next call."""
         self._around.trace.add("results", "a lane goes on")
@@ -192,6 +202,8 @@ class MasterHost:
                 self._send(effect.slot, effect.message)
             elif isinstance(effect, (Deploy, StopAttempt)):
                 self.spark.append(effect)
+            elif isinstance(effect, CallAsync):
+                self.calls.append(effect)
             elif isinstance(effect, StorageEffect):
                 self.storage.append(effect)
             elif isinstance(effect, Deliver):

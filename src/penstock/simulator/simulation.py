@@ -186,6 +186,7 @@ class Simulation:
 
     def _start_next_job(self, savepoint: str | None = None) -> None:
         """The user starts the job from a savepoint, or from the latest checkpoint that is to be found."""
+        self.user.restarts = False
         before = self.driver
         latest = self.storage.leave(before.directory)
         origin = self.storage.savepoints[savepoint] if savepoint is not None else latest or before.origin
@@ -265,6 +266,7 @@ class Simulation:
         user_restarts, self.user.restarts = self.user.restarts, False
         if status is JobStatus.CANCELED:
             return user_restarts
+        assert not user_restarts, f"the job was cancelled while it waited for its restart, and is {status.name}"
         return status is JobStatus.FAILED and self.circumstances.checkpointing and not _is_the_programs(error)
 
     def step(self) -> None:
@@ -284,6 +286,7 @@ class Simulation:
         self._can("outcomes", self._handle_next, bool(driver.events))
         self._can("spark", driver.spark_does_next, bool(driver.spark))
         self._can("storage", self._storage_does_next, bool(driver.storage))
+        self._can("enumerators", driver.call_is_made, bool(driver.calls))
         self._can("results", driver.results_do_next, driver.pool.waits)
         if self._control.late:
             agenda.enter_background("late", self._late, _LATE_RATE)

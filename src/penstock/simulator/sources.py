@@ -47,22 +47,34 @@ class ScriptedSource(Source[Record]):
         splits = [ScriptSplit(script.split_id, script.index) for script in self.scripts.values()]
         if not self.shared:
             return FixedSplitEnumerator(context, splits)
-        enumerator = _Shared(context, more_to_come=False)
-        enumerator.add_splits(splits)
-        return enumerator
+        return _Shared(context, splits)
 
     def restore_enumerator(self, context: EnumeratorContext, state: list[ScriptSplit]) -> SplitEnumerator:
         if not self.shared:
             return FixedSplitEnumerator(context, state)
-        enumerator = _Shared(context, more_to_come=False, restored=True)
-        enumerator.add_splits(state)
-        return enumerator
+        return _Shared(context, state, restored=True)
 
     def create_reader(self, context: ReaderContext) -> SplitReader[Record]:
         return _ScriptReader(context, self)
 
 
 class _Shared(SharedSplitEnumerator):
+    """Finds its splits by a call that takes a while, unless it is restored."""
+
+    def __init__(self, context: EnumeratorContext, splits: list[ScriptSplit], restored: bool = False) -> None:
+        super().__init__(context, more_to_come=False, restored=restored)
+        self._splits = splits
+        if restored:
+            self.add_splits(splits)
+        self._restored = restored
+
+    def start(self) -> None:
+        if not self._restored:
+            self._context.call_async(lambda: self._splits, self._found)
+
+    def _found(self, splits: list[ScriptSplit] | None, error: Exception | None) -> None:
+        self.add_splits(splits or [])
+
     def snapshot_state(self) -> list[Any]:
         return self.pending()
 

@@ -218,5 +218,8 @@ class _Assignments:
     def assign_split(self, split: Any, subtask: int) -> None:
         self._job.tell(self._vertex, AssignSplits(Opaque([split])))
 
+    def call_async(self, call: Any, handler: Any) -> None:
+        handler(call(), None)
+
     def signal_no_more_splits(self, subtask: int) -> None:
         self._job.tell(self._vertex, NoMoreSplits())

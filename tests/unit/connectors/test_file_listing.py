@@ -110,14 +110,13 @@ def test_watching_a_directory(tmp_path):
     (tmp_path / "a.txt").write_text("a\n")
     (tmp_path / "c.txt.inprogress").write_text("half")
     (tmp_path / "b.txt").write_text("b changed\n")
-    assert run._enumerator.discover() == 10_000
+    assert run.discover() == 10_000
     assert polled(run) == ["a"]
     state = pickle.loads(pickle.dumps(run.snapshot()))
     (tmp_path / "c.txt.inprogress").rename(tmp_path / "c.txt")
     resumed = SourceRun(source, 2)
     resumed.restore(state)
-    resumed._enumerator.discover()
-    resumed._answer_requests()
+    resumed.discover()
     assert polled(resumed) == ["half"]
 
 

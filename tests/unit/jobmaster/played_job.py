@@ -64,8 +64,10 @@ def plan() -> JobGraph:
 class Job:
     """`stores`: whether the storage answers at once; else its operations wait in `operations`."""
 
-    def __init__(self, settings: JobSettings = SETTINGS, attempts: int = 10, **more: Any) -> None:
-        self.graph = plan()
+    def __init__(
+        self, settings: JobSettings = SETTINGS, attempts: int = 10, graph: JobGraph | None = None, **more: Any
+    ) -> None:
+        self.graph = graph or plan()
         self.now_ms = 1_000
         (self.sink,) = vertex_of_sinks(self.graph)
         held_back = frozenset({self.sink})

@@ -20,7 +20,9 @@ from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.storage_operations import CheckpointStorage
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.effects import (
+    CallAsync,
     CloseResults,
     Deliver,
     Deploy,
@@ -182,6 +184,10 @@ class JobMasterHost:
             else:
                 _CARRY_OUT[type(effect)](self, effect)
 
+    def _call(self, effect: CallAsync) -> None:
+        # A daemon thread for each: a listing that hangs for ever holds up neither another one nor the program's end.
+        threading.Thread(target=lambda: self.post(make_call(effect)), name="penstock-enumerator", daemon=True).start()
+
     def _send(self, effect: SendToSlot) -> None:
         key = (effect.message.attempt, effect.slot)
         identity = self._identities.get(key)
@@ -223,6 +229,7 @@ class JobMasterHost:
 _CARRY_OUT: dict[type, Callable[[JobMasterHost, Any], None]] = {
     Deploy: lambda host, effect: host._queries.put(effect),
     StopAttempt: lambda host, effect: host._queries.put(effect),
+    CallAsync: JobMasterHost._call,
     SendToSlot: JobMasterHost._send,
     Deliver: lambda host, effect: host._lanes.deliver(effect),
     RestartResults: JobMasterHost._restart_results,

@@ -121,6 +121,7 @@ class SourceRun:
         self._source = source
         self._enumerator: SplitEnumerator | None = None
         self._requests: deque[int] = deque()
+        self._calls: deque[tuple[Callable[[], Any], Callable[[Any, Exception | None], None]]] = deque()
         self._readers: list[SourceReader[Any]] = []
         self._ended: set[int] = set()
 
@@ -197,6 +198,17 @@ class SourceRun:
         """Forward to the reader."""
         self._readers[subtask].no_more_splits()
 
+    def call_async(self, call: Callable[[], Any], handler: Callable[[Any, Exception | None], None]) -> None:
+        """Record the call; it is made between two polls."""
+        self._calls.append((call, handler))
+
+    def discover(self) -> int | None:
+        """Let the enumerator look for new splits. Returns when it wants to look again (ms), or None for never."""
+        assert self._enumerator is not None
+        at_ms = self._enumerator.discover()
+        self._make_calls()
+        return at_ms
+
     def request_split(self, subtask: int) -> None:
         """Record the request; it is answered between two polls."""
         self._requests.append(subtask)
@@ -205,14 +217,28 @@ class SourceRun:
         assert self._enumerator is not None
         self._readers = [self._source.create_reader(_ReaderContext(self, i)) for i in range(self.parallelism)]
         self._enumerator.start()
+        self._make_calls()
+        self.discover()
         for reader, assigned in zip(self._readers, splits, strict=True):
             if assigned:
                 reader.add_splits(assigned)
             reader.start()
         self._answer_requests()
 
+    def _make_calls(self) -> bool:
+        moved = bool(self._calls)
+        while self._calls:
+            call, handler = self._calls.popleft()
+            try:
+                value = call()
+            except Exception as error:
+                handler(None, error)
+            else:
+                handler(value, None)
+        return moved
+
     def _answer_requests(self) -> bool:
-        moved = bool(self._requests)
+        moved = self._make_calls() or bool(self._requests)
         while self._requests:
             assert self._enumerator is not None
             self._enumerator.handle_split_request(self._requests.popleft())

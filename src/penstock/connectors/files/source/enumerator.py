@@ -11,7 +11,7 @@ from penstock.common.stored import stored_as
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.source.listing import list_files
-from penstock.connectors.files.split import FileSplit, cut, whole
+from penstock.connectors.files.split import FileSplit, FoundFile, cut, whole
 
 
 @stored_as("file-enumerator")
@@ -41,20 +41,22 @@ class FileEnumerator(SharedSplitEnumerator):
         self._split_bytes = split_bytes
         self._discovery_interval_ms = discovery_interval_ms
         self._restored = state is not None
+        self._is_listing = False
         self._seen: set[str] = set(state.seen) if state else set()
         if state:
             self.add_splits(state.pending)
 
     def start(self) -> None:
-        """List the files, unless they were restored from a snapshot. Raises SourceError for a missing path."""
-        if not self._restored:
-            self._find()
+        """List the files, unless they were restored from a snapshot. A missing path fails the job with SourceError."""
+        if not self._restored and self._discovery_interval_ms is None:
+            self._list()
 
     def discover(self) -> int | None:
         """Add files that are new since the last listing. A file that changes after its discovery is not read again."""
         if self._discovery_interval_ms is None:
             return None
-        self._find()
+        if not self._is_listing:
+            self._list()
         return self._context.now_ms() + self._discovery_interval_ms
 
     def snapshot_state(self) -> FileEnumeratorState:
@@ -62,9 +64,18 @@ class FileEnumerator(SharedSplitEnumerator):
         watching = self._discovery_interval_ms is not None
         return FileEnumeratorState(self.pending(), frozenset(self._seen) if watching else frozenset())
 
-    def _find(self) -> None:
+    def _list(self) -> None:
+        self._is_listing = True
+        must_exist = self._discovery_interval_ms is None
+        self._context.call_async(lambda: list_files(self._paths, must_exist=must_exist), self._listed)
+
+    def _listed(self, files: list[FoundFile] | None, error: Exception | None) -> None:
+        self._is_listing = False
+        if files is None:
+            assert error is not None
+            raise error
         splits: list[FileSplit] = []
-        for file in list_files(self._paths, must_exist=self._discovery_interval_ms is None):
+        for file in files:
             if file.path in self._seen:
                 continue
             self._seen.add(file.path)

@@ -1,0 +1,14 @@
+"""How a host makes a call of a split enumerator: on a thread that may wait."""
+
+from __future__ import annotations
+
+from penstock.jobmaster.effects import CallAsync
+from penstock.jobmaster.events import CallEnded
+
+
+def make_call(effect: CallAsync) -> CallEnded:
+    """Make the call. What it raises goes to its enumerator's handler."""
+    try:
+        return CallEnded(effect.attempt, effect.number, effect.call())
+    except Exception as error:
+        return CallEnded(effect.attempt, effect.number, error=error)
