@@ -51,10 +51,10 @@ def command(measurement: Measurement, quick: bool) -> list[str]:
 
 def run_once(measurement: Measurement, quick: bool) -> Run:
     """Measure the yardstick, then run the program, and kill processes that it leaves behind."""
-    yardstick = _output([sys.executable, "-m", "benchmarks.yardstick"], 120)[0]
+    yardstick = output_of([sys.executable, "-m", "benchmarks.yardstick"], 120)[0]
     per_s = json.loads(yardstick)["records_per_s"]
     try:
-        output, errors = _output(command(measurement, quick), measurement.seconds + measurement.warm_up + _MARGIN_S)
+        output, errors = output_of(command(measurement, quick), measurement.seconds + measurement.warm_up + _MARGIN_S)
         return Run(json.loads(output.splitlines()[-1]), per_s)
     except subprocess.TimeoutExpired:
         return Run({}, per_s, "it did not end in time")
@@ -62,10 +62,19 @@ def run_once(measurement: Measurement, quick: bool) -> Run:
         return Run({}, per_s, str(error) or errors)
 
 
-def _output(words: list[str], timeout_s: float) -> tuple[str, str]:
+def output_of(
+    words: list[str], timeout_s: float, directory: Path = _ROOT, environment: dict[str, str] | None = None
+) -> tuple[str, str]:
     """Return standard output and error of a command. Raises ChildProcessError if it fails."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(words, cwd=_ROOT, text=True, start_new_session=True, **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(
+        words,
+        cwd=directory,
+        env=environment,
+        text=True,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         try:
             output, errors = process.communicate(timeout=timeout_s)
         except BaseException:

@@ -22,7 +22,7 @@ from penstock.common.errors import CheckpointError
 from penstock.state.handles import KeyedFile, Section, TableInFile
 from penstock.state.schema import TableSchema
 from penstock.state.snapshot.storage import NotTypedError, StateWriter
-from penstock.state.tables import Entries, Places
+from penstock.state.tables import Entries, EntryKeys
 
 _ROW_GROUP_ROWS = 32_768
 _PLACE_COLUMNS = {2: ["key", "namespace"], 3: ["key", "timestamp", "namespace"]}
@@ -46,7 +46,7 @@ class ColumnFiles(ABC):
         """A new Parquet file."""
         return ParquetColumnWriter(self.create(name, shared=False), table, schema, keyed_by_first, pickled)
 
-    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
+    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[EntryKeys, Entries, int]]:
         """The rows of these key groups."""
         return read_columns(self.read, file, groups)
 
@@ -77,9 +77,9 @@ class ParquetColumnWriter:
         self._row_groups = 0
         self._sections: dict[tuple[int, int], int] = {}
 
-    def write(self, groups: list[int], places: Places, values: Entries) -> None:
+    def write(self, groups: list[int], entry_keys: EntryKeys, values: Entries) -> None:
         """Append rows. Raises NotTypedError if a value does not fit; the file must be aborted then."""
-        columns = self._columns(places, values)
+        columns = self._columns(entry_keys, values)
         if self._parquet is None:
             self._begin(columns)
         arrays = [pa.array(groups, pa.int32())]
@@ -116,10 +116,10 @@ class ParquetColumnWriter:
             self._parquet.close()
         self._writer.abort()
 
-    def _columns(self, places: Places, values: Entries) -> dict[str, list[Any]]:
+    def _columns(self, entry_keys: EntryKeys, values: Entries) -> dict[str, list[Any]]:
         if not self._keyed_by_first:
-            return {"key": places, VALUE: values}
-        parts = [list(part) for part in zip(*places, strict=True)]
+            return {"key": entry_keys, VALUE: values}
+        parts = [list(part) for part in zip(*entry_keys, strict=True)]
         return {**dict(zip(_PLACE_COLUMNS[len(parts)], parts, strict=True)), VALUE: values}
 
     def _begin(self, columns: dict[str, list[Any]]) -> None:
@@ -141,7 +141,7 @@ class ParquetColumnWriter:
             self._row_groups += 1
 
 
-def read_columns(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
+def read_columns(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tuple[EntryKeys, Entries, int]]:
     """The rows of these key groups, a row group at a time, and how many bytes were read for them.
 
     Raises CheckpointError if the file is missing or damaged.
@@ -186,7 +186,7 @@ def _of_groups(table: pa.Table, groups: range) -> pa.Table:
     return table.take(rows) if len(rows) < len(of_rows) else table
 
 
-def _rows_of(table: pa.Table) -> tuple[Places, Entries]:
+def _rows_of(table: pa.Table) -> tuple[EntryKeys, Entries]:
     columns = {field.name: from_column(field, table.column(field.name)) for field in list(table.schema)[1:]}
     values = columns.pop(VALUE)
     parts = list(columns.values())

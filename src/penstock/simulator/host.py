@@ -178,7 +178,7 @@ class SlotHost:
                 self.slot.handle_all(Cancel())
             self.slot.take_effects()
 
-    def told(self, message: ToTask) -> None:
+    def receive_control(self, message: ToTask) -> None:
         """Process a control message."""
         if not self.lets_in(message):
             return

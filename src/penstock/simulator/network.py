@@ -3,15 +3,15 @@
 Like in Spark's streaming shuffle, a pair holds a limited number of rows; a sender whose pair is full is blocked
 completely.
 
-Control messages reach a slot, and reports the JobManager, in order but delayed. Both ends have to tolerate:
+Control messages reach a slot, and reports the job master, in order but delayed. Both ends have to tolerate:
 
     from a slot    each message at most once, because ZeroMQ duplicates none. Messages of a worker may arrive after it
     was
-                   killed, and after the attempt has ended: the JobManager discards messages of other attempts.
+                   killed, and after the attempt has ended: the job master discards messages of other attempts.
     to a slot      splits, Close and Cancel exactly once, in order. TriggerCheckpoint may be lost with a connection; it,
                    AbortCheckpoint and CheckpointComplete may be duplicated, with the duplicate arriving after later
                    messages, even in the next attempt, where the slot discards them.
-    new JobManager receives no message of its predecessor, nor do its slots: it has another port and other keys
+    new job master receives no message of its predecessor, nor do its slots: it has another port and other keys
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Network:
 
 
 class ControlMessages:
-    """Messages between the JobManager and slots. `changed` is called with each slot whose messages change."""
+    """Messages between the job master and slots. `changed` is called with each slot whose messages change."""
 
     def __init__(self, random: Random, changed: Callable[[SlotId], None]) -> None:
         self._random = random
@@ -69,12 +69,12 @@ class ControlMessages:
         """(slot, whether it is the receiver, message): messages that will arrive late."""
 
     def to_slot(self, slot: SlotId, message: Any) -> None:
-        """Send a message from the JobManager to a slot."""
+        """Send a message from the job master to a slot."""
         self._to_slot.setdefault(slot, deque()).append(message)
         self._changed(slot)
 
     def from_slot(self, slot: SlotId, message: Any) -> None:
-        """Send a message from a slot to the JobManager."""
+        """Send a message from a slot to the job master."""
         self._from_slot.setdefault(slot, deque()).append(message)
         self._changed(slot)
 
@@ -99,11 +99,11 @@ class ControlMessages:
 
     def next_late(self) -> tuple[SlotId, bool, Any]:
         """Remove and return a late message; there must be one. Those of one slot keep their order."""
-        slot, told, message = self._random.choice(self.late)
-        if not told:
-            slot, told, message = next(late for late in self.late if late[:2] == (slot, False))
-        self.late.remove((slot, told, message))
-        return slot, told, message
+        slot, to_slot, message = self._random.choice(self.late)
+        if not to_slot:
+            slot, to_slot, message = next(late for late in self.late if late[:2] == (slot, False))
+        self.late.remove((slot, to_slot, message))
+        return slot, to_slot, message
 
     def waits_for(self, slot: SlotId) -> bool:
         """Whether there is a message for a slot."""

@@ -37,7 +37,7 @@ class Doer(Protocol):
     def tell(self, slot: SlotId) -> None:
         """A slot receives a control message."""
 
-    def hear(self, slot: SlotId) -> None:
+    def report(self, slot: SlotId) -> None:
         """The job master receives a report of a slot."""
 
 
@@ -65,7 +65,7 @@ class Possibilities:
             ("step", doer.step_slot, 1.0),
             ("upload", doer.upload, 1.0),
             ("control", doer.tell, 1.0),
-            ("report", doer.hear, 1.0),
+            ("report", doer.report, 1.0),
         ]
         self._possible: dict[SlotId, tuple[bool, ...]] = dict.fromkeys(hosts, (False,) * len(self._kinds))
         self._touched: dict[SlotId, None] = dict.fromkeys(hosts)

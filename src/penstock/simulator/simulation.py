@@ -147,7 +147,7 @@ class Simulation:
         self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
         checks = (self._tasks, self._channels)
-        actions = SlotActions(hosts, network, self._control, checks, self.random, self.trace, self._hear)
+        actions = SlotActions(hosts, network, self._control, checks, self.random, self.trace, self._reported)
         self._possibilities: Possibilities = Possibilities(
             self._agenda, actions, hosts, network, self._control, self.clock.now_ms
         )
@@ -344,9 +344,9 @@ class Simulation:
         if isinstance(message.event, _AGAIN) and self._fate.chance(self.circumstances.late_rate):
             self._control.again(slot, data)
 
-    # What the job master hears.
+    # What the job master handles.
 
-    def _hear(self, data: bytes) -> None:
+    def _reported(self, data: bytes) -> None:
         message = decode_to_job_master(data)
         assert isinstance(message, FromSlot)
         report = message.report
@@ -389,10 +389,10 @@ class Simulation:
         self.driver.storage_does_next()
 
     def _late(self) -> None:
-        slot, told, data = self._control.next_late()
+        slot, to_slot, data = self._control.next_late()
         self.trace.add("network", f"brings what is late for {name_of(slot)}")
-        if not told:
-            self._hear(data)
+        if not to_slot:
+            self._reported(data)
         elif slot in self.hosts:
             self._control.to_slot(slot, data)
 

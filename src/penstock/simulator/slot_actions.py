@@ -24,7 +24,7 @@ class SlotActions:
         checks: tuple[TaskChecks, ChannelChecks],
         random: Random,
         trace: Trace,
-        hear: Callable[[bytes], None],
+        reported: Callable[[bytes], None],
     ) -> None:
         self.touched: Callable[[SlotId], None] = lambda slot: None
         self.touched_channel: Callable[[Channel], None] = lambda channel: None
@@ -34,7 +34,7 @@ class SlotActions:
         self._tasks, self._channels = checks
         self._random = random
         self._trace = trace
-        self._hear = hear
+        self._reported = reported
 
     def open(self, slot: SlotId) -> None:
         """A slot starts."""
@@ -75,14 +75,14 @@ class SlotActions:
         """A slot receives a control message."""
         message = decode_from_job_master(self._control.next_to(slot))
         assert isinstance(message, ToTask)
-        self._hosts[slot].told(message)
+        self._hosts[slot].receive_control(message)
         self._after(slot, f"v{message.vertex} {event_line(message.event)}")
 
-    def hear(self, slot: SlotId) -> None:
+    def report(self, slot: SlotId) -> None:
         """The job master receives a report of a slot."""
         data = self._control.next_from(slot)
         self.touched(slot)
-        self._hear(data)
+        self._reported(data)
 
     def _after(self, slot: SlotId, event: str) -> None:
         host = self._hosts[slot]

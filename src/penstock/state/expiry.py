@@ -1,4 +1,4 @@
-"""When entries of a state with a time to live are examined: places by the time of their expiry, in coarse steps.
+"""When entries of a state with a time to live are examined: entry keys by the time of their expiry, in coarse steps.
 
 An entry that is written again is added to a later step and stays in the earlier one, where it is found to be alive. So
 a write costs one dict entry, whatever was there before, and entries that are never accessed again are removed, too.
@@ -14,7 +14,7 @@ _STEPS = 8
 
 
 class Expiry:
-    """Of one state. `alive(place)` removes what has expired; it returns when the rest will expire (ms), or None."""
+    """Of one state. `alive(entry key)` removes what has expired; it returns when the rest will expire (ms), or None."""
 
     def __init__(self, ttl_ms: int, alive: Callable[[Any], int | None]) -> None:
         self._width_ms = max(1, ttl_ms // _STEPS)
@@ -23,30 +23,30 @@ class Expiry:
         self.next_ms: int | None = None
         """When `expire` has something to do."""
 
-    def touch(self, place: Any, expires_ms: int) -> None:
-        """The entry at `place` expires at `expires_ms`."""
+    def touch(self, entry_key: Any, expires_ms: int) -> None:
+        """The entry at `entry_key` expires at `expires_ms`."""
         step = expires_ms // self._width_ms + 1
-        places = self._steps.get(step)
-        if places is None:
-            places = self._steps[step] = {}
+        entry_keys = self._steps.get(step)
+        if entry_keys is None:
+            entry_keys = self._steps[step] = {}
             at_ms = step * self._width_ms
             if self.next_ms is None or at_ms < self.next_ms:
                 self.next_ms = at_ms
-        places[place] = None
+        entry_keys[entry_key] = None
 
     def expire(self, now_ms: int, entries_max: int) -> int:
         """Examine entries that may have expired, at most `entries_max`. Returns how many were examined."""
         looked_at = 0
         while self.next_ms is not None and self.next_ms <= now_ms and looked_at < entries_max:
             step = self.next_ms // self._width_ms
-            places = self._steps[step]
-            while places and looked_at < entries_max:
-                place, _ = places.popitem()
+            entry_keys = self._steps[step]
+            while entry_keys and looked_at < entries_max:
+                entry_key, _ = entry_keys.popitem()
                 looked_at += 1
-                expires_ms = self._alive(place)
+                expires_ms = self._alive(entry_key)
                 if expires_ms is not None and expires_ms // self._width_ms + 1 > step:
-                    self.touch(place, expires_ms)
-            if not places:
+                    self.touch(entry_key, expires_ms)
+            if not entry_keys:
                 del self._steps[step]
                 self.next_ms = min(self._steps) * self._width_ms if self._steps else None
         return looked_at

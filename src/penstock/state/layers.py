@@ -34,7 +34,7 @@ class LayerHolder(Protocol):
 class LayeredTable(Table):
     """The table of one state. Hot paths read and write `current` themselves and ask `older` for what it lacks.
 
-    `namespaced`: places are (key, namespace), else keys. `new_layer` makes the layers that are written to.
+    `namespaced`: entry keys are (key, namespace), else keys. `new_layer` makes the layers that are written to.
     """
 
     __slots__ = ("_base", "_frozen", "_holders", "_is_first", "_namespaced", "_new_layer", "_readers", "current")
@@ -49,59 +49,59 @@ class LayeredTable(Table):
         self._namespaced = namespaced
         self._readers = 0
 
-    def older(self, place: Any) -> Any:
+    def older(self, entry_key: Any) -> Any:
         """What the layers below `current` hold, or None. A value that could be changed in place comes as a copy."""
         # Copied, because another thread may be pickling the frozen value; the caller may change what it gets.
         for layer in reversed(self._frozen):
-            value = layer.get(place, _ABSENT)
+            value = layer.get(entry_key, _ABSENT)
             if value is not _ABSENT:
                 return unshared(value)
-        return unshared(self._base.get(place))
+        return unshared(self._base.get(entry_key))
 
-    def get(self, place: Any) -> Any:
+    def get(self, entry_key: Any) -> Any:
         """The value, or None."""
-        value = self.current.get(place, _ABSENT)
-        return self.older(place) if value is _ABSENT else value
+        value = self.current.get(entry_key, _ABSENT)
+        return self.older(entry_key) if value is _ABSENT else value
 
-    def own(self, place: Any) -> Any:
+    def own(self, entry_key: Any) -> Any:
         """The value, or None. The caller may change it in place, so it counts as changed."""
-        value = self.current.get(place, _ABSENT)
+        value = self.current.get(entry_key, _ABSENT)
         if value is _ABSENT:
-            value = self.older(place)
+            value = self.older(entry_key)
             # The copy goes into the current layer: changes in place belong to the next increment, not to frozen layers.
             if value is not None:
-                self.current[place] = value
+                self.current[entry_key] = value
         return value
 
-    def put(self, place: Any, value: Any) -> None:
+    def put(self, entry_key: Any, value: Any) -> None:
         """Store a value."""
-        self.current[place] = value
+        self.current[entry_key] = value
 
-    def remove(self, place: Any) -> Any:
+    def remove(self, entry_key: Any) -> Any:
         """Remove an entry; returns what was there, or None."""
-        value = self.get(place)
-        self.discard(place)
+        value = self.get(entry_key)
+        self.discard(entry_key)
         return value
 
-    def discard(self, place: Any) -> None:
+    def discard(self, entry_key: Any) -> None:
         """Remove an entry, unread."""
         # A tombstone only if an older layer has the entry; else it would be written to snapshots for nothing.
-        if place in self._base or any(place in layer for layer in self._frozen):
-            self.current[place] = None
+        if entry_key in self._base or any(entry_key in layer for layer in self._frozen):
+            self.current[entry_key] = None
         else:
-            self.current.pop(place, None)
+            self.current.pop(entry_key, None)
 
     def reader(self) -> Callable[[Any], Any]:
-        """A function from place to value or None, for reading only. Nothing may be stored while it is in use."""
+        """A function from entry key to value or None, for reading only. Nothing may be stored while it is in use."""
         gets: list[Callable[..., Any]] = [
             layer.get for layer in (self.current, *reversed(self._frozen), self._base) if layer
         ]
         if len(gets) == 1:
             return gets[0]
 
-        def value_of(place: Any) -> Any:
+        def value_of(entry_key: Any) -> Any:
             for get in gets:
-                value = get(place, _ABSENT)
+                value = get(entry_key, _ABSENT)
                 if value is not _ABSENT:
                     return value
             return None
@@ -119,8 +119,8 @@ class LayeredTable(Table):
         whole = dict(self._base)
         for layer in (*self._frozen, self.current):
             whole.update(layer)
-        for place in [place for place, value in whole.items() if value is None]:
-            del whole[place]
+        for entry_key in [entry_key for entry_key, value in whole.items() if value is None]:
+            del whole[entry_key]
         return whole
 
     def __bool__(self) -> bool:
@@ -167,15 +167,15 @@ class LayeredTable(Table):
     def _release(self) -> None:
         self._readers -= 1
 
-    def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+    def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         # Into the base, not into `current`: what is restored has not changed since the snapshot.
         self._is_first = False
         base = self._base
-        for place, value in zip(places, values, strict=True):
+        for entry_key, value in zip(entry_keys, values, strict=True):
             if value is None:
-                base.pop(place, None)
+                base.pop(entry_key, None)
             else:
-                base[place] = value
+                base[entry_key] = value
 
     def compact(self, entries_max: int) -> int:
         """Compact at most `entries_max` entries of the oldest frozen layer into the base."""
@@ -191,11 +191,11 @@ class LayeredTable(Table):
             return 1
         done = min(entries_max, len(oldest))
         for _ in range(done):
-            place, value = oldest.popitem()
+            entry_key, value = oldest.popitem()
             if value is None:
-                base.pop(place, None)
+                base.pop(entry_key, None)
             else:
-                base[place] = value
+                base[entry_key] = value
         if not oldest:
             self._frozen.popleft()
         return done or 1
@@ -205,9 +205,9 @@ def visible(layers: list[Layer]) -> Iterator[tuple[Any, Any]]:
     """The entries of layers, oldest first, that no newer one replaces or removes."""
     for depth, layer in enumerate(layers):
         above = layers[depth + 1 :]
-        for place, value in layer.items():
-            if value is not None and not any(place in newer for newer in above):
-                yield place, value
+        for entry_key, value in layer.items():
+            if value is not None and not any(entry_key in newer for newer in above):
+                yield entry_key, value
 
 
 def unshared(value: Any) -> Any:

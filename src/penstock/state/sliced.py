@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from penstock.state.layers import LayeredTable
-from penstock.state.tables import Entries, FrozenTable, Layer, Places, Table, pieces_of
+from penstock.state.tables import Entries, EntryKeys, FrozenTable, Layer, Table, pieces_of
 
 
 class Slice(Protocol):
@@ -79,7 +79,7 @@ class SlicedTable(Table):
         frozen = [(start, table.freeze(full)) for start, table in self.slices.items()]
         dropped, self._dropped = [] if full else self._dropped, []
 
-        def pieces() -> Iterator[tuple[Places, Entries]]:
+        def pieces() -> Iterator[tuple[EntryKeys, Entries]]:
             for start, table in dropped:
                 for keys, values in pieces_of(table.older_layers()):
                     yield [(key, start) for key in keys], [None] * len(values)
@@ -93,8 +93,8 @@ class SlicedTable(Table):
 
         return FrozenTable(pieces, full, keyed_by_first=True, release=release)
 
-    def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
-        for (key, start), value in zip(places, values, strict=True):
+    def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
+        for (key, start), value in zip(entry_keys, values, strict=True):
             table = self.at(start)
             table.restore([key], [value])
             if value is None and not table.has_older:

@@ -1,8 +1,8 @@
 """Keyed state as snapshots see it: tables that can be frozen at once, and written and restored by key.
 
-An *entry* is a place and its value. The *place* identifies the entry in its table: the key itself, or a tuple that
-starts with the key. The key determines the key group. A frozen table is read by another thread, piece by piece, while
-the table is in use.
+An *entry* has an *entry key*, which identifies it in its table, and a value. It is the key itself, or a tuple
+that starts with the key. The key determines the key group. A frozen table is read by another thread, piece by piece,
+while the table is in use.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ PIECE_ENTRIES = 512
 """How many entries are processed in one step: about a millisecond's work, then other threads may run."""
 
 Layer = MutableMapping[Any, Any]
-"""place -> value"""
-Places = list[Any]
+"""entry key -> value"""
+EntryKeys = list[Any]
 Entries = list[Any]
 
 
@@ -27,25 +27,25 @@ class FrozenTable:
 
     def __init__(
         self,
-        pieces: Callable[[], Iterator[tuple[Places, Entries]]],
+        pieces: Callable[[], Iterator[tuple[EntryKeys, Entries]]],
         full: bool,
         keyed_by_first: bool,
         release: Callable[[], None] = lambda: None,
-        of_group: Callable[[int], Iterator[tuple[Places, Entries]]] | None = None,
+        of_group: Callable[[int], Iterator[tuple[EntryKeys, Entries]]] | None = None,
         prepare: Callable[[Callable[[Any], int]], Iterator[None]] = lambda group_of: iter(()),
     ) -> None:
         self._pieces = pieces
         self._release = release
         self.full = full
         self.keyed_by_first = keyed_by_first
-        """Whether a place is a tuple that starts with the key; else it is the key."""
+        """Whether an entry key is a tuple that starts with the key; else it is the key."""
         self.of_group = of_group
         """Pieces of one key group, without reading the others: for tables that are larger than memory."""
         self.prepare = prepare
-        """Given a function from place to key group, an iterator to exhaust before `of_group`; each step is short."""
+        """Given a function from entry key to key group, an iterator to exhaust before `of_group`, in short steps."""
 
-    def pieces(self) -> Iterator[tuple[Places, Entries]]:
-        """Places and values in parallel, PIECE_ENTRIES at a time. In a full table the last entry of a place counts."""
+    def pieces(self) -> Iterator[tuple[EntryKeys, Entries]]:
+        """Entry keys and values in parallel, PIECE_ENTRIES at a time. In a full table a key's last value counts."""
         return self._pieces()
 
     def release(self) -> None:
@@ -61,7 +61,7 @@ class Table(ABC):
         """Freeze all entries (`full`), or those that have changed since the last call. Cheap, whatever the size."""
 
     @abstractmethod
-    def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
+    def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         """Restore entries, before anything else is done; None removes one. Later calls replace earlier ones."""
 
     @abstractmethod
@@ -77,9 +77,9 @@ class Table(ABC):
         return 0
 
 
-def pieces_of(layers: Iterable[Layer]) -> Iterator[tuple[Places, Entries]]:
+def pieces_of(layers: Iterable[Layer]) -> Iterator[tuple[EntryKeys, Entries]]:
     """The entries of layers that do not change, one after the other."""
     for layer in layers:
-        places, values = iter(layer), iter(layer.values())
-        while piece := [place for _, place in zip(range(PIECE_ENTRIES), places, strict=False)]:
+        entry_keys, values = iter(layer), iter(layer.values())
+        while piece := [entry_key for _, entry_key in zip(range(PIECE_ENTRIES), entry_keys, strict=False)]:
             yield piece, [next(values) for _ in piece]

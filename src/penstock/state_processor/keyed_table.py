@@ -23,7 +23,7 @@ from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import key_group_of, key_group_range
 from penstock.state.layers import LayeredTable
 from penstock.state.snapshot.files import read_keyed
-from penstock.state.tables import PIECE_ENTRIES, Entries, Places
+from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys
 from penstock.state_processor.missing_classes import classes_found
 from penstock.state_processor.snapshot_files import SnapshotFiles
 
@@ -99,18 +99,18 @@ class KeyedTable:
 
     def rows_of_chain(self, chain: list[KeyedFile], groups: range) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of some key groups in the files of one subtask."""
-        for places, values in self.pieces(chain, groups):
-            yield from self._rows_of(places, values)
+        for entry_keys, values in self.pieces(chain, groups):
+            yield from self._rows_of(entry_keys, values)
 
     def rows_of_key(self, key: Any) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of one key, reading its key group only."""
         group = key_group_of(key, self._part.max_parallelism)
         for chain, groups in self.chains():
             if group in groups:
-                for places, values in self.pieces(chain, range(group, group + 1)):
-                    yield from (row for row in self._rows_of(places, values) if row[0] == key)
+                for entry_keys, values in self.pieces(chain, range(group, group + 1)):
+                    yield from (row for row in self._rows_of(entry_keys, values) if row[0] == key)
 
-    def pieces(self, chain: list[KeyedFile], groups: range) -> Iterator[tuple[Places, Entries]]:
+    def pieces(self, chain: list[KeyedFile], groups: range) -> Iterator[tuple[EntryKeys, Entries]]:
         """Yield positions and values of some key groups of a chain, in parts that fit into memory."""
         if all(file.columns for file in chain):
             read = read_keyed(self._files, chain, groups, {self.name}, self._files.store_reader)
@@ -124,9 +124,9 @@ class KeyedTable:
         # of key groups at a time, which bounds memory.
         for span in spans_of(chain, groups):
             entries, _ = self._merged(chain, span)
-            places, values = list(entries), list(entries.values())
-            for start in range(0, len(places), PIECE_ENTRIES):
-                yield places[start : start + PIECE_ENTRIES], values[start : start + PIECE_ENTRIES]
+            entry_keys, values = list(entries), list(entries.values())
+            for start in range(0, len(entry_keys), PIECE_ENTRIES):
+                yield entry_keys[start : start + PIECE_ENTRIES], values[start : start + PIECE_ENTRIES]
 
     def size(self) -> TableSize:
         """Return the size. This reads a whole checkpoint, but nothing of a savepoint."""
@@ -146,21 +146,21 @@ class KeyedTable:
         """Return the entries of a chain after applying all increments in order, and the number of bytes read."""
         table, size = LayeredTable(), 0
         with classes_found(self._allow_missing):
-            for _, places, values, piece_bytes in read_keyed(
+            for _, entry_keys, values, piece_bytes in read_keyed(
                 self._files, chain, groups, {self.name}, self._files.store_reader
             ):
-                table.restore(places, values)
+                table.restore(entry_keys, values)
                 size += piece_bytes
         return dict(table.items()), size
 
-    def _rows_of(self, places: Places, values: Entries) -> Iterator[tuple[Any, ...]]:
+    def _rows_of(self, entry_keys: EntryKeys, values: Entries) -> Iterator[tuple[Any, ...]]:
         if self.name in TIMERS:
-            yield from places
+            yield from entry_keys
         elif len(self.columns) == 2:
-            yield from zip(places, values, strict=True)
+            yield from zip(entry_keys, values, strict=True)
         else:
-            for place, value in zip(places, values, strict=True):
-                yield *place, value
+            for entry_key, value in zip(entry_keys, values, strict=True):
+                yield *entry_key, value
 
 
 def spans_of(chain: Sequence[KeyedFile], groups: range) -> Iterator[range]:

@@ -19,7 +19,7 @@ from penstock.state_processor.keyed_table import TIMERS, place_columns, row_colu
 
 T = TypeVar("T")
 Entries = dict[Any, Any]
-"""place -> value"""
+"""entry key -> value"""
 _CONTENTS = {"list": list, "map": dict}
 
 
@@ -58,14 +58,14 @@ class NewTable(NamedTuple):
                 )
             *parts, value = (*row, True) if self.name in TIMERS else row
             self._check(parts, value)
-            place = tuple(parts) if keyed_by_first else parts[0]
+            entry_key = tuple(parts) if keyed_by_first else parts[0]
             group = key_group_of(parts[0], max_parallelism)
             entries = dealt[subtask_of(group, max_parallelism, parallelism)]
-            if place in entries:
+            if entry_key in entries:
                 raise ProgramError(
-                    f"the state '{self.name}' has two entries for {place!r:.200}; exactly one is allowed"
+                    f"the state '{self.name}' has two entries for {entry_key!r:.200}; exactly one is allowed"
                 )
-            entries[place] = value
+            entries[entry_key] = value
         return dealt
 
     def _check(self, parts: list[Any], value: Any) -> None:

@@ -120,7 +120,7 @@ class KeyReading(_ReaderContext):
         keys: dict[Any, None] = {}
         for name in tables:
             namespaced = len(place_columns(name)) > 1
-            keys.update((place[0] if namespaced else place, None) for place, _ in self._table(name).items())
+            keys.update((entry_key[0] if namespaced else entry_key, None) for entry_key, _ in self._table(name).items())
         for key in keys:
             backend.key = key
             try:
@@ -132,8 +132,10 @@ class KeyReading(_ReaderContext):
         found = self._timers.get(table)
         if found is None:
             found = self._timers[table] = {}
-            places = [place for place, _ in self._table(table).items()] if table in self._backend.tables else []
-            for key, timestamp, _ in places:
+            entry_keys = (
+                [entry_key for entry_key, _ in self._table(table).items()] if table in self._backend.tables else []
+            )
+            for key, timestamp, _ in entry_keys:
                 found.setdefault(key, set()).add(timestamp)
         return found
 

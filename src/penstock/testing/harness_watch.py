@@ -26,22 +26,22 @@ class ChangedValueError(PenstockError):
 
 
 class Watch:
-    """Remembers the pickles of values by place. `check` raises ChangedValueError if one has changed."""
+    """Remembers the pickles of values by entry key. `check` raises ChangedValueError if one has changed."""
 
     def __init__(self, operator_name: str) -> None:
         self._operator_name = operator_name
         self._seen: dict[Hashable, tuple[Any, bytes, str]] = {}
         self._emitted: list[int] = []
 
-    def see(self, place: Hashable, value: Any, story: str) -> None:
+    def see(self, entry_key: Hashable, value: Any, story: str) -> None:
         """Remember the current form of `value`.
 
         `story` states where it was seen, and what to do instead of changing it.
         """
-        self._seen.pop(place, None)
+        self._seen.pop(entry_key, None)
         looks = None if isinstance(value, _IMMUTABLE) else _pickled(value)
         if looks is not None:
-            self._seen[place] = (value, looks, story)
+            self._seen[entry_key] = (value, looks, story)
 
     def emitted(self, values: Iterable[Any], where: str) -> None:
         """Remember emitted values, up to the latest thousand."""
@@ -54,20 +54,20 @@ class Watch:
             self.forget(("emitted", number))
         del self._emitted[:-_EMITTED_KEPT]
 
-    def forget(self, place: Hashable) -> None:
-        """The place was cleared or overwritten."""
-        self._seen.pop(place, None)
+    def forget(self, entry_key: Hashable) -> None:
+        """The entry key was cleared or overwritten."""
+        self._seen.pop(entry_key, None)
 
     def forget_below(self, *prefix: Hashable) -> None:
-        """All places with this prefix were cleared or overwritten."""
-        for place in [p for p in self._seen if isinstance(p, tuple) and p[: len(prefix)] == prefix]:
-            del self._seen[place]
+        """All entry keys with this prefix were cleared or overwritten."""
+        for entry_key in [p for p in self._seen if isinstance(p, tuple) and p[: len(prefix)] == prefix]:
+            del self._seen[entry_key]
 
     def check(self) -> None:
         """Raise ChangedValueError for the first value that has changed."""
-        for place, (value, looks, story) in list(self._seen.items()):
+        for entry_key, (value, looks, story) in list(self._seen.items()):
             if _pickled(value) != looks and not _equal(value, pickle.loads(looks)):
-                del self._seen[place]
+                del self._seen[entry_key]
                 changed = story.replace("{before}", shortened(pickle.loads(looks))).replace("{after}", shortened(value))
                 raise ChangedValueError(f"operator '{self._operator_name}' {changed}")
 

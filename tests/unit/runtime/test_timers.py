@@ -162,11 +162,13 @@ def test_a_chain_of_snapshots_gives_the_timers_back(actions) -> None:
             case "freeze":
                 frozen = queue.freeze(full=other or not chain)
                 under_way.append(frozen)
-                written = [part for places, values in frozen.pieces() for part in zip(places, values, strict=True)]
+                written = [
+                    part for entry_keys, values in frozen.pieces() for part in zip(entry_keys, values, strict=True)
+                ]
                 chain = [written] if frozen.full else [*chain, written]
                 restored = TimerQueue()
                 for part in chain:
-                    restored.restore([place for place, _ in part], [value for _, value in part])
+                    restored.restore([entry_key for entry_key, _ in part], [value for _, value in part])
                 assert sorted(restored) == sorted(queue)
                 assert restored.next_timestamp() == queue.next_timestamp()
                 assert not list(restored.freeze(full=False).pieces()), "nothing has changed since"

@@ -15,14 +15,14 @@ from penstock.state.tables import PIECE_ENTRIES, FrozenTable, Table
 def entries(frozen: FrozenTable) -> dict:
     """Of the table as it was: a later entry replaces an earlier one, None removes it."""
     found: dict = {}
-    for places, values in frozen.pieces():
-        assert len(places) == len(values) <= PIECE_ENTRIES
-        found.update(zip(places, values, strict=True))
+    for entry_keys, values in frozen.pieces():
+        assert len(entry_keys) == len(values) <= PIECE_ENTRIES
+        found.update(zip(entry_keys, values, strict=True))
     return found
 
 
 def present(found: dict) -> dict:
-    return {place: value for place, value in found.items() if value is not None}
+    return {entry_key: value for entry_key, value in found.items() if value is not None}
 
 
 def test_what_was_frozen_does_not_change() -> None:
@@ -154,8 +154,8 @@ def test_a_chain_of_snapshots_gives_the_table_back(steps) -> None:
                 under_way.append((frozen, entries(frozen)))
                 restored = LayeredTable()
                 for part in chain:
-                    for places, values in part.pieces():
-                        restored.restore(places, values)
+                    for entry_keys, values in part.pieces():
+                        restored.restore(entry_keys, values)
                 assert dict(restored.items()) == model
             case ("compact", most):
                 table.compact(most)
@@ -174,8 +174,8 @@ def test_a_chain_of_snapshots_gives_the_table_back(steps) -> None:
 
 def moved(source: Table, target: Table, *, full: bool = True) -> FrozenTable:
     frozen = source.freeze(full)
-    for places, values in frozen.pieces():
-        target.restore(places, values)
+    for entry_keys, values in frozen.pieces():
+        target.restore(entry_keys, values)
     return frozen
 
 
@@ -210,10 +210,10 @@ def test_a_slice_that_was_taken_is_none_after_a_restore() -> None:
 def test_slices_that_are_over_are_restored_quickly() -> None:
     """A restart would take minutes because a window with many keys fired before it."""
     table = SlicedTable()
-    places = [(key, 0) for key in range(100_000)]
-    table.restore(places, [True] * len(places))
+    entry_keys = [(key, 0) for key in range(100_000)]
+    table.restore(entry_keys, [True] * len(entry_keys))
     started = time.perf_counter()
-    table.restore(places, [None] * len(places))
+    table.restore(entry_keys, [None] * len(entry_keys))
     assert time.perf_counter() - started < 2
     assert not table.slices
 

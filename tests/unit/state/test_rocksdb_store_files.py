@@ -90,10 +90,10 @@ def held(
 ) -> dict[int, Any]:
     databases = StoreReader(lambda: stores)
     found: dict[int, Any] = {}
-    for _, places, values, _ in read_keyed(storage, chain, groups, {table}, databases):
-        found.update(zip(places, values, strict=True))
+    for _, entry_keys, values, _ in read_keyed(storage, chain, groups, {table}, databases):
+        found.update(zip(entry_keys, values, strict=True))
     databases.close()
-    return {place: value for place, value in found.items() if value is not None}
+    return {entry_key: value for entry_key, value in found.items() if value is not None}
 
 
 def test_it_holds_the_moment_of_the_freeze(stores: Stores, storage: MemoryStorage) -> None:

@@ -40,21 +40,21 @@ def table_of(cached: int = 1) -> RocksDBTable:
 
 def entries(frozen: FrozenTable) -> dict:
     found: dict = {}
-    for places, values in frozen.pieces():
-        found.update(zip(places, values, strict=True))
+    for entry_keys, values in frozen.pieces():
+        found.update(zip(entry_keys, values, strict=True))
     return found
 
 
 def by_group(frozen: FrozenTable) -> dict:
     assert frozen.of_group is not None
-    for _ in frozen.prepare(lambda place: GROUPS[place]):
+    for _ in frozen.prepare(lambda entry_key: GROUPS[entry_key]):
         pass
     found: dict = {}
     for group in range(8):
-        for places, values in frozen.of_group(group):
-            for place, value in zip(places, values, strict=True):
-                assert place not in found and GROUPS[place] == group
-                found[place] = value
+        for entry_keys, values in frozen.of_group(group):
+            for entry_key, value in zip(entry_keys, values, strict=True):
+                assert entry_key not in found and GROUPS[entry_key] == group
+                found[entry_key] = value
     return found
 
 
@@ -74,7 +74,7 @@ def test_it_is_a_dict_and_its_snapshots_give_it_back(steps) -> None:
                 frozen = table.freeze(full or not chain)
                 if frozen.full:
                     chain = []
-                    present = {place: value for place, value in entries(frozen).items() if value is not None}
+                    present = {entry_key: value for entry_key, value in entries(frozen).items() if value is not None}
                     assert present == model
                 chain.append((frozen, by_group(frozen) if frozen.full else entries(frozen)))
                 restored = table_of()
@@ -169,14 +169,14 @@ def test_state_of_windows(rocks: Stores) -> None:
     """Two windows of one key, or one window of two keys, would share their state."""
     backend = RocksDBKeyedStateBackend(lambda: 0, rocks, GROUPS)
     state = backend.state(ValueStateDescriptor("v"), namespaced=True)
-    places = [(key, TimeWindow(start, start + 10)) for key in (1, (1, 2), "x") for start in (0, 10)]
-    for number, (backend.key, backend.namespace) in enumerate(places):
+    entry_keys = [(key, TimeWindow(start, start + 10)) for key in (1, (1, 2), "x") for start in (0, 10)]
+    for number, (backend.key, backend.namespace) in enumerate(entry_keys):
         state.update(number + 1)
     table = backend.tables["window/v"]
     assert isinstance(table, RocksDBTable)
     table._current_max = 0
     backend.maintain(100)
-    for number, (backend.key, backend.namespace) in enumerate(places):
+    for number, (backend.key, backend.namespace) in enumerate(entry_keys):
         assert state.value() == number + 1
     backend.close()
 

@@ -175,8 +175,8 @@ def test_expiry_goes_on_after_a_restore() -> None:
     frozen = backend.tables["v"].freeze(True)
     again = Backend()
     again.clock.now += TTL // 2
-    for places, values in frozen.pieces():
-        again.restored_table("v", str(backend.schemas["v"])).restore(places, values)
+    for entry_keys, values in frozen.pieces():
+        again.restored_table("v", str(backend.schemas["v"])).restore(entry_keys, values)
     again.key = "k"
     state = again.state(value())
     assert state.value() == 7

@@ -12,8 +12,8 @@ from penstock.runtime.windows.contents import Reduced
 def restored(job: Any, into: Any) -> Any:
     """A job that goes on from a full snapshot of another."""
     for name, table in job.operator.backend.tables.items():
-        for places, values in table.freeze(True).pieces():
-            into.operator.restored_table(name, "").restore(places, values)
+        for entry_keys, values in table.freeze(True).pieces():
+            into.operator.restored_table(name, "").restore(entry_keys, values)
     into.operator.open()
     return into
 

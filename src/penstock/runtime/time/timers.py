@@ -103,8 +103,8 @@ class TimerQueue(Table):
     def freeze(self, full: bool) -> FrozenTable:
         return self._kept.freeze(full)
 
-    def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
-        for entry, value in zip(places, values, strict=True):
+    def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
+        for entry, value in zip(entry_keys, values, strict=True):
             # Unlike `register`: what is restored is in the snapshot, so it must not count as changed.
             self._kept.restore([entry], [value])
             waiting = self._due.get(entry[1])

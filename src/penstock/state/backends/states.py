@@ -96,10 +96,10 @@ class KeyedListState(_KeyedState, ListState[Any]):
         return iter(list(self._table.get(self._place()) or ()))
 
     def add(self, value: Any) -> None:
-        place = self._place()
-        values = self._table.own(place)
+        entry_key = self._place()
+        values = self._table.own(entry_key)
         if values is None:
-            self._table.put(place, [value])
+            self._table.put(entry_key, [value])
         else:
             values.append(value)
 
@@ -130,11 +130,11 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
         return {} if entries is None else entries
 
     def _owned(self) -> dict[Any, Any]:
-        place = self._place()
-        entries: dict[Any, Any] | None = self._table.own(place)
+        entry_key = self._place()
+        entries: dict[Any, Any] | None = self._table.own(entry_key)
         if entries is None:
             entries = {}
-            self._table.put(place, entries)
+            self._table.put(entry_key, entries)
         return entries
 
     def get(self, key: Any) -> Any:
@@ -185,9 +185,9 @@ class KeyedReducingState(_KeyedState, ReducingState[Any]):
         return self._table.get(self._place())
 
     def add(self, value: Any) -> None:
-        place = self._place()
-        before = self._table.get(place)
-        self._table.put(place, value if before is None else self._reduce(before, value))
+        entry_key = self._place()
+        before = self._table.get(entry_key)
+        self._table.put(entry_key, value if before is None else self._reduce(before, value))
 
 
 class KeyedAggregatingState(_KeyedState, AggregatingState[Any, Any]):
@@ -206,11 +206,11 @@ class KeyedAggregatingState(_KeyedState, AggregatingState[Any, Any]):
         return None if accumulator is None else self._function.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        place = self._place()
-        accumulator = self._table.get(place)
+        entry_key = self._place()
+        accumulator = self._table.get(entry_key)
         if accumulator is None:
             accumulator = self._function.create_accumulator()
-        self._table.put(place, self._function.add(value, accumulator))
+        self._table.put(entry_key, self._function.add(value, accumulator))
 
 
 def _value_state(

@@ -46,8 +46,8 @@ class _TtlState(State):
         if config.get_cleanup_strategies().cleans_up:
             self.expiry = Expiry(self._ttl_ms, self._alive)
             # Restored entries are examined one time to live from now; the time of their last use is in the entry.
-            for place, _ in list(table.items()):
-                self._touch(place, backend.now_ms())
+            for entry_key, _ in list(table.items()):
+                self._touch(entry_key, backend.now_ms())
 
     def _place(self) -> Any:
         backend = self._backend
@@ -56,13 +56,13 @@ class _TtlState(State):
     def _is_over(self, used_ms: int, now_ms: int) -> bool:
         return used_ms + self._ttl_ms <= now_ms
 
-    def _touch(self, place: Any, now_ms: int) -> None:
+    def _touch(self, entry_key: Any, now_ms: int) -> None:
         if self.expiry is not None:
-            self.expiry.touch(place, now_ms + self._ttl_ms)
+            self.expiry.touch(entry_key, now_ms + self._ttl_ms)
 
     @abstractmethod
-    def _alive(self, place: Any) -> int | None:
-        """Remove what has expired at `place`. Returns when the rest will expire (ms), or None if nothing is left."""
+    def _alive(self, entry_key: Any) -> int | None:
+        """Remove what has expired. Returns when the rest of the entry will expire (ms), or None if nothing is left."""
 
     def clear(self) -> None:
         self._table.remove(self._place())
@@ -72,32 +72,32 @@ class _TtlSingle(_TtlState):
     """One value a key."""
 
     def _read(self) -> Any:
-        place = self._place()
-        entry = self._table.get(place)
+        entry_key = self._place()
+        entry = self._table.get(entry_key)
         if entry is None:
             return None
         used_ms, value = entry
         now_ms = self._backend.now_ms()
         if self._is_over(used_ms, now_ms):
             # Removed even if it is returned: expired state can be read once at most.
-            self._table.remove(place)
+            self._table.remove(entry_key)
             return value if self._shows_expired else None
         if self._reading_counts:
             self._write(value)
         return value
 
     def _write(self, value: Any) -> None:
-        place, now_ms = self._place(), self._backend.now_ms()
-        self._table.put(place, (now_ms, value))
-        self._touch(place, now_ms)
+        entry_key, now_ms = self._place(), self._backend.now_ms()
+        self._table.put(entry_key, (now_ms, value))
+        self._touch(entry_key, now_ms)
 
-    def _alive(self, place: Any) -> int | None:
-        entry = self._table.get(place)
+    def _alive(self, entry_key: Any) -> int | None:
+        entry = self._table.get(entry_key)
         if entry is None:
             return None
         used_ms: int = entry[0]
         if self._is_over(used_ms, self._backend.now_ms()):
-            self._table.remove(place)
+            self._table.remove(entry_key)
             return None
         return used_ms + self._ttl_ms
 
@@ -156,49 +156,49 @@ class TtlListState(_TtlState, ListState[Any]):
     """A list whose elements expire one by one."""
 
     def get(self) -> Iterable[Any]:
-        place, now_ms = self._place(), self._backend.now_ms()
-        stored, alive = self._items(place, now_ms)
+        entry_key, now_ms = self._place(), self._backend.now_ms()
+        stored, alive = self._items(entry_key, now_ms)
         shown = stored if self._shows_expired else alive
         if self._reading_counts and alive:
-            self._store(place, [(now_ms, value) for _, value in alive], now_ms)
+            self._store(entry_key, [(now_ms, value) for _, value in alive], now_ms)
         elif len(alive) < len(stored):
-            self._store(place, alive, None)
+            self._store(entry_key, alive, None)
         return iter([value for _, value in shown])
 
     def add(self, value: Any) -> None:
         self.add_all([value])
 
     def add_all(self, values: Iterable[Any]) -> None:
-        place, now_ms = self._place(), self._backend.now_ms()
+        entry_key, now_ms = self._place(), self._backend.now_ms()
         added = [(now_ms, value) for value in values]
-        stored = self._table.own(place)
+        stored = self._table.own(entry_key)
         if stored is not None:
             stored.extend(added)
-            self._touch(place, now_ms)
+            self._touch(entry_key, now_ms)
         elif added:
-            self._store(place, added, now_ms)
+            self._store(entry_key, added, now_ms)
 
     def update(self, values: Iterable[Any]) -> None:
         now_ms = self._backend.now_ms()
         self._store(self._place(), [(now_ms, value) for value in values], now_ms)
 
-    def _items(self, place: Any, now_ms: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
-        """What is stored at `place`, and the part of it that has not expired."""
-        stored: list[tuple[int, Any]] = self._table.get(place) or []
+    def _items(self, entry_key: Any, now_ms: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
+        """What is stored at `entry_key`, and the part of it that has not expired."""
+        stored: list[tuple[int, Any]] = self._table.get(entry_key) or []
         return stored, [item for item in stored if not self._is_over(item[0], now_ms)]
 
-    def _store(self, place: Any, items: list[tuple[int, Any]], touched_ms: int | None) -> None:
+    def _store(self, entry_key: Any, items: list[tuple[int, Any]], touched_ms: int | None) -> None:
         if not items:
-            self._table.remove(place)
+            self._table.remove(entry_key)
             return
-        self._table.put(place, items)
+        self._table.put(entry_key, items)
         if touched_ms is not None:
-            self._touch(place, touched_ms)
+            self._touch(entry_key, touched_ms)
 
-    def _alive(self, place: Any) -> int | None:
-        stored, alive = self._items(place, self._backend.now_ms())
+    def _alive(self, entry_key: Any) -> int | None:
+        stored, alive = self._items(entry_key, self._backend.now_ms())
         if len(alive) < len(stored):
-            self._store(place, alive, None)
+            self._store(entry_key, alive, None)
         return min(used_ms for used_ms, _ in alive) + self._ttl_ms if alive else None
 
 
@@ -206,8 +206,8 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
     """A dict whose entries expire one by one."""
 
     def get(self, key: Any) -> Any:
-        place, now_ms = self._place(), self._backend.now_ms()
-        item = (self._table.get(place) or {}).get(key)
+        entry_key, now_ms = self._place(), self._backend.now_ms()
+        item = (self._table.get(entry_key) or {}).get(key)
         if item is None:
             return None
         if self._is_over(item[0], now_ms):
@@ -221,16 +221,16 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
         self.put_all({key: value})
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        place, now_ms = self._place(), self._backend.now_ms()
+        entry_key, now_ms = self._place(), self._backend.now_ms()
         added = {key: (now_ms, value) for key, value in dict_value.items()}
         if not added:
             return
-        stored = self._table.own(place)
+        stored = self._table.own(entry_key)
         if stored is None:
-            self._table.put(place, added)
+            self._table.put(entry_key, added)
         else:
             stored.update(added)
-        self._touch(place, now_ms)
+        self._touch(entry_key, now_ms)
 
     def remove(self, key: Any) -> None:
         stored = self._table.own(self._place())
@@ -241,14 +241,14 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
         return self.get(key) is not None
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        place, now_ms = self._place(), self._backend.now_ms()
-        stored, alive = self._entries(place, now_ms)
+        entry_key, now_ms = self._place(), self._backend.now_ms()
+        stored, alive = self._entries(entry_key, now_ms)
         shown = stored if self._shows_expired else alive
         if self._reading_counts and alive:
-            self._table.put(place, {key: (now_ms, value) for key, (_, value) in alive.items()})
-            self._touch(place, now_ms)
+            self._table.put(entry_key, {key: (now_ms, value) for key, (_, value) in alive.items()})
+            self._touch(entry_key, now_ms)
         elif len(alive) < len(stored):
-            self._prune(place, alive)
+            self._prune(entry_key, alive)
         return iter([(key, value) for key, (_, value) in shown.items()])
 
     def keys(self) -> Iterator[Any]:
@@ -260,21 +260,21 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
     def is_empty(self) -> bool:
         return not list(self.items())
 
-    def _entries(self, place: Any, now_ms: int) -> tuple[dict[Any, tuple[int, Any]], dict[Any, tuple[int, Any]]]:
-        """What is stored at `place`, and the part of it that has not expired."""
-        stored: dict[Any, tuple[int, Any]] = self._table.get(place) or {}
+    def _entries(self, entry_key: Any, now_ms: int) -> tuple[dict[Any, tuple[int, Any]], dict[Any, tuple[int, Any]]]:
+        """What is stored at `entry_key`, and the part of it that has not expired."""
+        stored: dict[Any, tuple[int, Any]] = self._table.get(entry_key) or {}
         return stored, {key: item for key, item in stored.items() if not self._is_over(item[0], now_ms)}
 
-    def _prune(self, place: Any, alive: dict[Any, tuple[int, Any]]) -> None:
+    def _prune(self, entry_key: Any, alive: dict[Any, tuple[int, Any]]) -> None:
         if alive:
-            self._table.put(place, alive)
+            self._table.put(entry_key, alive)
         else:
-            self._table.remove(place)
+            self._table.remove(entry_key)
 
-    def _alive(self, place: Any) -> int | None:
-        stored, alive = self._entries(place, self._backend.now_ms())
+    def _alive(self, entry_key: Any) -> int | None:
+        stored, alive = self._entries(entry_key, self._backend.now_ms())
         if len(alive) < len(stored):
-            self._prune(place, alive)
+            self._prune(entry_key, alive)
         return min(used_ms for used_ms, _ in alive.values()) + self._ttl_ms if alive else None
 
 

@@ -2,7 +2,7 @@
 
 Writing is a generator that yields after about a millisecond of work. The thread that runs it releases the interpreter
 there, so that the task is not delayed. Within a file, the section of a key group is a sequence of pickles (number of
-the table, places, values); the section of a list item is one pickle. Every section has a checksum in its handle.
+the table, entry keys, values); the section of a list item is one pickle. Every section has a checksum in its handle.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from penstock.state.snapshot.storage import (
     read_section,
     whole_or_nothing,
 )
-from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places, Table
+from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Table
 
 _ROWS_AT_ONCE = 2_048
 _NO_STORE_READER = StoreReader()
@@ -60,10 +60,10 @@ def write_keyed(
     with whole_or_nothing(storage.create(name, shared=True)) as writer:
         for group in groups.numbers:
             start_of_group, crc = position, 0
-            for number, places, values in groups.of_group(group):
-                for start in range(0, len(places), PIECE_ENTRIES):
+            for number, entry_keys, values in groups.of_group(group):
+                for start in range(0, len(entry_keys), PIECE_ENTRIES):
                     stop = start + PIECE_ENTRIES
-                    data = pickle.dumps((number, places[start:stop], values[start:stop]), protocol=5)
+                    data = pickle.dumps((number, entry_keys[start:stop], values[start:stop]), protocol=5)
                     crc = zlib.crc32(data, crc)
                     whole = zlib.crc32(data, whole)
                     writer.write(data)
@@ -109,7 +109,7 @@ def _as_far_as_typed(write: Callable[[set[str]], Generator[None, None, T]]) -> G
 def _write_rows(create: Callable[[], ColumnWriter], groups: _ByGroup) -> Generator[None, None, KeyedFile | None]:
     writer: ColumnWriter | None = None
     of_rows: list[int] = []
-    places: list[Any] = []
+    entry_keys: list[Any] = []
     values: list[Any] = []
     try:
         for group in groups.numbers:
@@ -118,14 +118,14 @@ def _write_rows(create: Callable[[], ColumnWriter], groups: _ByGroup) -> Generat
             for _, of_piece, entries in groups.of_group(group):
                 newest.update(zip(of_piece, entries, strict=True))
                 yield
-            present = {place: value for place, value in newest.items() if value is not None}
+            present = {entry_key: value for entry_key, value in newest.items() if value is not None}
             of_rows += [group] * len(present)
-            places += present
+            entry_keys += present
             values += present.values()
-            while len(places) >= _ROWS_AT_ONCE or (places and group == groups.numbers[-1]):
+            while len(entry_keys) >= _ROWS_AT_ONCE or (entry_keys and group == groups.numbers[-1]):
                 writer = writer or create()
-                writer.write(of_rows[:_ROWS_AT_ONCE], places[:_ROWS_AT_ONCE], values[:_ROWS_AT_ONCE])
-                del of_rows[:_ROWS_AT_ONCE], places[:_ROWS_AT_ONCE], values[:_ROWS_AT_ONCE]
+                writer.write(of_rows[:_ROWS_AT_ONCE], entry_keys[:_ROWS_AT_ONCE], values[:_ROWS_AT_ONCE])
+                del of_rows[:_ROWS_AT_ONCE], entry_keys[:_ROWS_AT_ONCE], values[:_ROWS_AT_ONCE]
                 yield
         return writer.close() if writer is not None else None
     except BaseException:
@@ -149,12 +149,12 @@ class _ByGroup:
         self._gathered.pop(group, None)
 
     def of_group(self, group: int) -> Iterator[_Piece]:
-        """Number of a table, places, values."""
+        """Number of a table, entry keys, values."""
         yield from self._gathered.get(group, ())
         for number, table in self._asked:
             assert table.of_group is not None
-            for places, values in table.of_group(group):
-                yield number, places, values
+            for entry_keys, values in table.of_group(group):
+                yield number, entry_keys, values
 
 
 def _by_group(tables: list[FrozenTable], key_groups: KeyGroups) -> Generator[None, None, _ByGroup]:
@@ -163,21 +163,21 @@ def _by_group(tables: list[FrozenTable], key_groups: KeyGroups) -> Generator[Non
     for number, table in enumerate(tables):
         first = table.keyed_by_first
         if table.of_group is not None:
-            yield from table.prepare(lambda place, first=first: key_groups[place[0] if first else place])  # type: ignore[misc]
+            yield from table.prepare(lambda entry_key, first=first: key_groups[entry_key[0] if first else entry_key])  # type: ignore[misc]
             asked.append((number, table))
             continue
         gathered: dict[int, tuple[list[Any], list[Any]]] = {}
-        for places, values in table.pieces():
-            for place, value in zip(places, values, strict=True):
-                group = key_groups[place[0] if first else place]
+        for entry_keys, values in table.pieces():
+            for entry_key, value in zip(entry_keys, values, strict=True):
+                group = key_groups[entry_key[0] if first else entry_key]
                 lists = gathered.get(group)
                 if lists is None:
                     lists = gathered[group] = ([], [])
-                lists[0].append(place)
+                lists[0].append(entry_key)
                 lists[1].append(value)
             yield
-        for group, (places, values) in gathered.items():
-            by_group[group].append((number, places, values))
+        for group, (entry_keys, values) in gathered.items():
+            by_group[group].append((number, entry_keys, values))
     return _ByGroup(by_group, asked, key_groups.max_parallelism)
 
 
@@ -223,16 +223,16 @@ def _write_list_columns(storage: SnapshotStorage, name: str, one: NamedList) -> 
     """Write a list as a table: broadcast state by its keys, other lists by the index of the item."""
     assert one.schema is not None
     pairs = one.redistribution is Redistribution.BROADCAST
-    places = [key for key, _ in one.items] if pairs else list(range(len(one.items)))
+    entry_keys = [key for key, _ in one.items] if pairs else list(range(len(one.items)))
     values = [value for _, value in one.items] if pairs else one.items
     schema = element_schema(one.schema)
 
     def write(pickled: set[str]) -> Generator[None, None, KeyedFile]:
         writer = storage.create_columns(name, one.name, schema, False, pickled)
         try:
-            for start in range(0, len(places), _ROWS_AT_ONCE):
+            for start in range(0, len(entry_keys), _ROWS_AT_ONCE):
                 rows = slice(start, start + _ROWS_AT_ONCE)
-                writer.write([0] * len(places[rows]), places[rows], values[rows])
+                writer.write([0] * len(entry_keys[rows]), entry_keys[rows], values[rows])
                 yield
             return writer.close()
         except BaseException:
@@ -240,7 +240,7 @@ def _write_list_columns(storage: SnapshotStorage, name: str, one: NamedList) -> 
             raise
 
     file = yield from _as_far_as_typed(write)
-    sections = [Section(0, row, 1, 0) for row in range(len(places))]
+    sections = [Section(0, row, 1, 0) for row in range(len(entry_keys))]
     return ListInFile(one.name, one.redistribution, sections, str(one.schema), file)
 
 
@@ -256,8 +256,8 @@ def restore_keyed(
     Raises CheckpointError if a file is missing or damaged. Tables that are not in `tables` are skipped.
     """
     read = 0
-    for name, places, values, size in read_keyed(storage, chain, groups, tables, store_reader):
-        tables[name].restore(places, values)
+    for name, entry_keys, values, size in read_keyed(storage, chain, groups, tables, store_reader):
+        tables[name].restore(entry_keys, values)
         read += size
     return read
 
@@ -268,11 +268,11 @@ def read_keyed(
     groups: range,
     tables: Container[str],
     store_reader: StoreReader = _NO_STORE_READER,
-) -> Iterator[tuple[str, Places, Entries, int]]:
-    """What a chain of files holds of these `tables`, oldest first: table, places, values, size in bytes.
+) -> Iterator[tuple[str, EntryKeys, Entries, int]]:
+    """What a chain of files holds of these `tables`, oldest first: table, entry keys, values, size in bytes.
 
-    A later value replaces an earlier one of the same place; None is a tombstone. `store_reader`: for chains that start
-    with the files of a store. Raises CheckpointError if a file is missing or damaged.
+    A later value replaces an earlier one of the same entry key; None is a tombstone. `store_reader`: for chains that
+    start with the files of a store. Raises CheckpointError if a file is missing or damaged.
     """
     for file in chain:
         _check_units(file)
@@ -285,8 +285,8 @@ def read_keyed(
             continue
         if file.columns:
             if (name := file.tables[0].name) in tables:
-                for places, values, size in storage.read_columns(file, groups):
-                    yield name, places, values, size
+                for entry_keys, values, size in storage.read_columns(file, groups):
+                    yield name, entry_keys, values, size
             continue
         names = [
             table.name if table.name in tables and index >= last_full.get(table.name, 0) else None
@@ -298,9 +298,9 @@ def read_keyed(
             if section.group in groups:
                 stream = io.BytesIO(read_section(storage, file.path, section))
                 while (before := stream.tell()) < section.length:
-                    number, places, values = StateUnpickler(stream).load_complete()
+                    number, entry_keys, values = StateUnpickler(stream).load_complete()
                     if (table_name := names[number]) is not None:
-                        yield table_name, places, values, stream.tell() - before
+                        yield table_name, entry_keys, values, stream.tell() - before
 
 
 def _check_units(file: KeyedFile) -> None:
@@ -318,6 +318,6 @@ def read_items(storage: SnapshotStorage, path: str, part: ListInFile) -> list[An
         return [StateUnpickler(io.BytesIO(read_section(storage, path, item))).load_complete() for item in part.items]
     pairs = part.redistribution is Redistribution.BROADCAST
     rows: list[Any] = []
-    for places, values, _ in storage.read_columns(part.columns, range(1)):
-        rows += zip(places, values, strict=True) if pairs else values
+    for entry_keys, values, _ in storage.read_columns(part.columns, range(1)):
+        rows += zip(entry_keys, values, strict=True) if pairs else values
     return [rows[item.offset] for item in part.items]

@@ -10,7 +10,7 @@ from typing import Protocol
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.state.handles import KeyedFile, Section
 from penstock.state.schema import TableSchema
-from penstock.state.tables import Entries, Places
+from penstock.state.tables import Entries, EntryKeys
 
 
 class StateWriter(Protocol):
@@ -50,7 +50,7 @@ class NotTypedError(Exception):
 class ColumnWriter(Protocol):
     """A Parquet file of one table that is being written, by key group."""
 
-    def write(self, groups: list[int], places: Places, values: Entries) -> None:
+    def write(self, groups: list[int], entry_keys: EntryKeys, values: Entries) -> None:
         """Append rows. Raises NotTypedError if a value does not fit; the file must be aborted then."""
 
     def close(self) -> KeyedFile:
@@ -74,10 +74,10 @@ class SnapshotStorage(Protocol):
     ) -> ColumnWriter:
         """A new Parquet file, typed by `schema` or by the values themselves, except for the columns `pickled`.
 
-        `keyed_by_first`: places are tuples that start with the key.
+        `keyed_by_first`: entry keys are tuples that start with the key.
         """
 
-    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[Places, Entries, int]]:
+    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[EntryKeys, Entries, int]]:
         """The rows of these key groups, some at a time, and how many bytes were read for them."""
 
 

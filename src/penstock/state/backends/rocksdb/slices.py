@@ -26,19 +26,19 @@ class LayerOfSlices(MutableMapping[Place, Any]):
             of_slice = self._slices[start] = {}
         return of_slice
 
-    def __getitem__(self, place: Place) -> Any:
-        return self._slices[place[1]][place[0]]
+    def __getitem__(self, entry_key: Place) -> Any:
+        return self._slices[entry_key[1]][entry_key[0]]
 
-    def get(self, place: Place, default: Any = None) -> Any:
+    def get(self, entry_key: Place, default: Any = None) -> Any:
         """The value, or `default`."""
-        of_slice = self._slices.get(place[1])
-        return default if of_slice is None else of_slice.get(place[0], default)
+        of_slice = self._slices.get(entry_key[1])
+        return default if of_slice is None else of_slice.get(entry_key[0], default)
 
-    def __setitem__(self, place: Place, value: Any) -> None:
-        self.at(place[1])[place[0]] = value
+    def __setitem__(self, entry_key: Place, value: Any) -> None:
+        self.at(entry_key[1])[entry_key[0]] = value
 
-    def __delitem__(self, place: Place) -> None:
-        del self._slices[place[1]][place[0]]
+    def __delitem__(self, entry_key: Place) -> None:
+        del self._slices[entry_key[1]][entry_key[0]]
 
     def __iter__(self) -> Iterator[Place]:
         return ((key, start) for start, of_slice in self._slices.items() for key in of_slice)

@@ -23,7 +23,7 @@ from penstock.common.errors import CheckpointError
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import KeyedFile, Section, TableInFile
 from penstock.state.snapshot.storage import SnapshotStorage, read_section, whole_or_nothing
-from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Places
+from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable
 
 if TYPE_CHECKING:
     from penstock.state.backends.rocksdb.store import EmbeddedStore, LinkedFiles, Stores, StoreView
@@ -42,9 +42,9 @@ def group_prefix(table: bytes, group: int) -> bytes:
     return table + group.to_bytes(2, "big")
 
 
-def entry(place: Any, value: Any) -> bytes:
+def entry(entry_key: Any, value: Any) -> bytes:
     """An entry as the store holds it."""
-    return pickle.dumps((place, value), protocol=5)
+    return pickle.dumps((entry_key, value), protocol=5)
 
 
 class TableStore:
@@ -195,15 +195,15 @@ class StoreReader:
 
 def read_store_files(
     storage: SnapshotStorage, files: list[KeyedFile], groups: range, tables: Container[str], store_reader: StoreReader
-) -> Iterator[tuple[str, Places, Entries, int]]:
-    """The entries of these `tables` in a store's files: table, places, values, size in bytes."""
+) -> Iterator[tuple[str, EntryKeys, Entries, int]]:
+    """The entries of these `tables` in a store's files: table, entry keys, values, size in bytes."""
     view = store_reader.view(storage, files)
     for number, table in enumerate(files[0].tables):
         for group in groups if table.name in tables else ():
             entries = view.items(group_prefix(table_prefix(number), group))
             while piece := [data for _, data in itertools.islice(entries, PIECE_ENTRIES)]:
-                places, values = zip(*map(_complete, piece), strict=True)
-                yield table.name, list(places), list(values), sum(map(len, piece))
+                entry_keys, values = zip(*map(_complete, piece), strict=True)
+                yield table.name, list(entry_keys), list(values), sum(map(len, piece))
 
 
 def _complete(data: bytes) -> Any:

@@ -2,11 +2,11 @@
 
     current        changes since the last spill or freeze: the one dict that is written to
     frozen         layers that are being written to the store, oldest first; reads look here before the store
-    store          everything older: prefix of the table, key group, canonical bytes of the place -> place and value
+    store          everything older: prefix of the table, key group, canonical bytes of the entry key -> both
 
 When `current` grows large it becomes a frozen layer (a spill). The changes since the last freeze are the entries of
-`current` and those at places that were spilled since, whose values are read from a view of the store. If there are too
-many such places to remember, the next snapshot is full. A full checkpoint consists of the store's own files
+`current` and those that were spilled since, whose values are read from a view of the store. If there are too many
+spilled keys to remember, the next snapshot is full. A full checkpoint consists of the store's own files
 (`store_files.py`) and of what is in memory; a savepoint holds all entries, read from a view.
 """
 
@@ -22,7 +22,7 @@ from penstock.state.backends.rocksdb.store_files import TableStore, entry, group
 from penstock.state.key_groups import KeyGroups
 from penstock.state.keys import KeyTypeError, encode_key
 from penstock.state.layers import LayeredTable, unshared, visible
-from penstock.state.tables import PIECE_ENTRIES, Entries, FrozenTable, Layer, Places, pieces_of
+from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Layer, pieces_of
 
 _ABSENT: Any = object()
 _REMEMBERED_MAX = 1_000_000
@@ -56,32 +56,32 @@ class RocksDBTable(LayeredTable):
 
     # What operators and states call.
 
-    def older(self, place: Any) -> Any:
-        value = _in_layers(self._frozen, place)
+    def older(self, entry_key: Any) -> Any:
+        value = _in_layers(self._frozen, entry_key)
         # What comes from the store is a copy by itself.
-        return self._stored(self._table_store.store, place) if value is _ABSENT else unshared(value)
+        return self._stored(self._table_store.store, entry_key) if value is _ABSENT else unshared(value)
 
-    def _stored(self, store: EmbeddedStore | StoreView, place: Any) -> Any:
-        data = store.get(self._key(place))
+    def _stored(self, store: EmbeddedStore | StoreView, entry_key: Any) -> Any:
+        data = store.get(self._key(entry_key))
         return None if data is None else pickle.loads(data)[1]
 
-    def holds(self, place: Any) -> bool:
+    def holds(self, entry_key: Any) -> bool:
         """Whether there is a value. It is not decoded."""
-        value = _in_layers([*self._frozen, self.current], place)
-        return self._table_store.store.get(self._key(place)) is not None if value is _ABSENT else value is not None
+        value = _in_layers([*self._frozen, self.current], entry_key)
+        return self._table_store.store.get(self._key(entry_key)) is not None if value is _ABSENT else value is not None
 
-    def discard(self, place: Any) -> None:
+    def discard(self, entry_key: Any) -> None:
         # It may be in the store or in an earlier snapshot: only a tombstone says that it was removed.
-        self.current[place] = None
+        self.current[entry_key] = None
 
     def reader(self) -> Callable[[Any], Any]:
         return self.get
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         layers = [*self._frozen, self.current]
-        for place, value in _decoded(self._table_store.store.view().items(self._prefix)):
-            if not any(place in layer for layer in layers):
-                yield place, value
+        for entry_key, value in _decoded(self._table_store.store.view().items(self._prefix)):
+            if not any(entry_key in layer for layer in layers):
+                yield entry_key, value
         yield from visible(layers)
 
     def whole(self) -> dict[Any, Any]:
@@ -133,7 +133,7 @@ class RocksDBTable(LayeredTable):
     def _write(self, entries: Iterable[tuple[Any, Any]]) -> None:
         key = self._key
         self._table_store.store.write(
-            (key(place), None if value is None else entry(place, value)) for place, value in entries
+            (key(entry_key), None if value is None else entry(entry_key, value)) for entry_key, value in entries
         )
 
     # Snapshots.
@@ -166,23 +166,23 @@ class RocksDBTable(LayeredTable):
 
     def _changes(
         self, view: StoreView, changed: dict[Any, None], layers: list[Layer], newest: Layer
-    ) -> Iterator[tuple[Places, Entries]]:
-        places = itertools.chain((place for place in changed if place not in newest), newest)
-        return _pieces((place, self._at_freeze(view, layers, place)) for place in places)
+    ) -> Iterator[tuple[EntryKeys, Entries]]:
+        entry_keys = itertools.chain((entry_key for entry_key in changed if entry_key not in newest), newest)
+        return _pieces((entry_key, self._at_freeze(view, layers, entry_key)) for entry_key in entry_keys)
 
-    def _at_freeze(self, view: StoreView, layers: list[Layer], place: Any) -> Any:
-        value = _in_layers(layers, place)
-        return self._stored(view, place) if value is _ABSENT else value
+    def _at_freeze(self, view: StoreView, layers: list[Layer], entry_key: Any) -> Any:
+        value = _in_layers(layers, entry_key)
+        return self._stored(view, entry_key) if value is _ABSENT else value
 
-    def restore(self, places: Iterable[Any], values: Iterable[Any]) -> None:
-        self._write(zip(places, values, strict=True))
+    def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
+        self._write(zip(entry_keys, values, strict=True))
 
-    def _key(self, place: Any) -> bytes:
-        group = self._key_groups[place[0] if self._namespaced else place]
+    def _key(self, entry_key: Any) -> bytes:
+        group = self._key_groups[entry_key[0] if self._namespaced else entry_key]
         prefix = group_prefix(self._prefix, group)
         if not self._namespaced:
-            return prefix + encode_key(place)
-        return prefix + encode_key(place[0]) + _namespace_bytes(place[1])
+            return prefix + encode_key(entry_key)
+        return prefix + encode_key(entry_key[0]) + _namespace_bytes(entry_key[1])
 
 
 class _Whole:
@@ -198,31 +198,31 @@ class _Whole:
         """Sort the entries of the layers by key group, a few in each step."""
         done = 0
         for layer in self._layers:
-            for place, value in layer.items():
-                self._above.setdefault(group_of(place), {})[place] = value
+            for entry_key, value in layer.items():
+                self._above.setdefault(group_of(entry_key), {})[entry_key] = value
                 done += 1
                 if done % PIECE_ENTRIES == 0:
                     yield
         self._layers = []
 
-    def of_group(self, group: int) -> Iterator[tuple[Places, Entries]]:
+    def of_group(self, group: int) -> Iterator[tuple[EntryKeys, Entries]]:
         """The entries of one key group, at most PIECE_ENTRIES at a time."""
         above = self._above.get(group, {})
         stored = _decoded(self._view.items(group_prefix(self._prefix, group)))
-        yield from _pieces((place, value) for place, value in stored if place not in above)
-        yield from _pieces((place, value) for place, value in above.items() if value is not None)
+        yield from _pieces((entry_key, value) for entry_key, value in stored if entry_key not in above)
+        yield from _pieces((entry_key, value) for entry_key, value in above.items() if value is not None)
 
-    def pieces(self) -> Iterator[tuple[Places, Entries]]:
+    def pieces(self) -> Iterator[tuple[EntryKeys, Entries]]:
         """All entries, in no particular order, except that later ones replace earlier ones."""
         yield from _pieces(_decoded(self._view.items(self._prefix)))
         for layer in self._layers:
             yield list(layer), list(layer.values())
 
 
-def _in_layers(layers: Sequence[Layer], place: Any) -> Any:
-    """The value in the newest layer that has the place. None there is a tombstone; _ABSENT: no layer has it."""
+def _in_layers(layers: Sequence[Layer], entry_key: Any) -> Any:
+    """The value in the newest layer that has the entry key. None there is a tombstone; _ABSENT: no layer has it."""
     for layer in reversed(layers):
-        value = layer.get(place, _ABSENT)
+        value = layer.get(entry_key, _ABSENT)
         if value is not _ABSENT:
             return value
     return _ABSENT
@@ -234,17 +234,17 @@ def _decoded(entries: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]
         yield loads(data)
 
 
-def _pieces(entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Places, Entries]]:
-    places: Places = []
+def _pieces(entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[EntryKeys, Entries]]:
+    entry_keys: EntryKeys = []
     values: Entries = []
-    for place, value in entries:
-        places.append(place)
+    for entry_key, value in entries:
+        entry_keys.append(entry_key)
         values.append(value)
-        if len(places) == PIECE_ENTRIES:
-            yield places, values
-            places, values = [], []
-    if places:
-        yield places, values
+        if len(entry_keys) == PIECE_ENTRIES:
+            yield entry_keys, values
+            entry_keys, values = [], []
+    if entry_keys:
+        yield entry_keys, values
 
 
 def _namespace_bytes(namespace: Any) -> bytes:
