@@ -70,6 +70,8 @@ class SlotHost:
         self.attempt = attempt
         self.slot: Slot | None = None
         self.rows: deque[tuple[int, bytes]] = deque()
+        self._blocked_since_ms: int | None = None
+        """Since when rows wait to be sent."""
         self.discarding = False
         self.fresh = False
         self.is_frozen = False
@@ -135,6 +137,15 @@ class SlotHost:
             slot.handle(*self._answers.popleft())
         slot.step()
         self._send_effects()
+
+    def next_row(self) -> tuple[int, bytes]:
+        """A row gets out; with the last one the slot can go on."""
+        row = self.rows.popleft()
+        if not self.rows and self._blocked_since_ms is not None:
+            if self.slot is not None:
+                self.slot.back_pressured((self._clock.now_ms() - self._blocked_since_ms) * 1_000_000)
+            self._blocked_since_ms = None
+        return row
 
     def upload_at_ms(self) -> int | None:
         """Return when the next part of a snapshot can be written, or None."""
@@ -206,6 +217,8 @@ class SlotHost:
         slot = self._of_slot()
         for target, row in slot.outbox.take():
             if not self.discarding:
+                if self._blocked_since_ms is None:
+                    self._blocked_since_ms = self._clock.now_ms()
                 self.rows.append((target, row))
                 self._world.sent(self.id, row)
         for effect in slot.take_effects():

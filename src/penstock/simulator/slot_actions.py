@@ -54,7 +54,7 @@ class SlotActions:
 
     def write(self, slot: SlotId) -> None:
         """A slot gets a row out."""
-        index, row = self._hosts[slot].rows.popleft()
+        index, row = self._hosts[slot].next_row()
         target = SlotId(slot.level + 1, index)
         self._network.send(slot, target, row)
         self.touched(slot)

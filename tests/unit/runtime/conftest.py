@@ -23,6 +23,10 @@ class Rig:
     ) -> None:
         self.operator = operator
         self.now_ms = 0
+        self.blocked_ms = 0
+        """For how long the task could not emit so far."""
+        self.takes_ms = 0
+        """How long the operators behind this one take for a chunk."""
         self.log: list[Any] = []
         self.chunks: list[int] = []
         self.refuses = False
@@ -41,6 +45,7 @@ class Rig:
             self.counters,
             KeyGroups(128),
             deliver_result=lambda sink, values: self.results.append((sink, values)),
+            unblocked_ms=lambda: self.now_ms - self.blocked_ms,
         )
         operator.setup(self.context, self)
         operator.open()
@@ -50,6 +55,7 @@ class Rig:
     def emit(self, values: list[Any], timestamps: list[int] | None) -> bool:
         assert timestamps is None or len(timestamps) == len(values)
         self.chunks.append(len(values))
+        self.now_ms += self.takes_ms
         self.log.extend(zip(values, timestamps or [None] * len(values), strict=True))
         return not self.refuses
 

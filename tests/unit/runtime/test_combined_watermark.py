@@ -11,7 +11,7 @@ from penstock.runtime.time.combined_watermark import CombinedWatermark
 
 def test_the_slowest_input_decides() -> None:
     """A join would call records of its slower stream late, though they are in order."""
-    time = CombinedWatermark(2)
+    time = CombinedWatermark(range(2))
     assert not time.watermark(0, 10), "the other input has no watermark yet"
     assert time.watermark(1, 4)
     assert time.current == 4
@@ -22,7 +22,7 @@ def test_the_slowest_input_decides() -> None:
 
 def test_an_idle_input_is_not_waited_for() -> None:
     """A stream of rules in which nothing happens would hold up all windows of the stream that it is connected to."""
-    time = CombinedWatermark(2)
+    time = CombinedWatermark(range(2))
     time.watermark(0, 10)
     assert time.status(1, False)
     assert (time.current, time.active) == (10, True)
@@ -30,7 +30,7 @@ def test_an_idle_input_is_not_waited_for() -> None:
 
 def test_an_input_that_wakes_up_behind_the_others_holds_them_back_but_not_down() -> None:
     """Event time would move backwards, and windows that have fired would fire again."""
-    time = CombinedWatermark(2)
+    time = CombinedWatermark(range(2))
     time.watermark(0, 10)
     time.status(1, False)
     assert not time.status(1, True)
@@ -43,7 +43,7 @@ def test_an_input_that_wakes_up_behind_the_others_holds_them_back_but_not_down()
 
 def test_all_inputs_idle() -> None:
     """Operators after this one would wait for a stream in which nothing happens."""
-    time = CombinedWatermark(2)
+    time = CombinedWatermark(range(2))
     time.watermark(0, 10)
     time.watermark(1, 5)
     assert time.status(1, False)
@@ -55,7 +55,7 @@ def test_all_inputs_idle() -> None:
 
 def test_event_time_does_not_end_before_an_idle_input_has_ended() -> None:
     """All that an idle stream brings after the other one has ended would be late."""
-    time = CombinedWatermark(2)
+    time = CombinedWatermark(range(2))
     time.watermark(1, 5)
     time.status(1, False)
     assert not time.watermark(0, MAX_TIMESTAMP)
@@ -67,13 +67,39 @@ def test_event_time_does_not_end_before_an_idle_input_has_ended() -> None:
     assert time.current == MAX_TIMESTAMP
 
 
+def test_a_stream_that_is_added_holds_event_time_until_it_has_caught_up() -> None:
+    """Records of a split that is discovered late would all be dropped, though its watermarks are in order."""
+    time = CombinedWatermark(["a"])
+    time.watermark("a", 100)
+    time.add("b")
+    assert not time.watermark("a", 500)
+    assert not time.watermark("b", 50)
+    assert not time.watermark("b", 100)
+    assert time.watermark("b", 300)
+    assert time.current == 300
+
+
+def test_a_stream_that_is_over_is_not_waited_for() -> None:
+    """A finished split would hold back its source for ever."""
+    time = CombinedWatermark("ab")
+    time.watermark("a", 5)
+    time.watermark("b", 50)
+    assert time.remove("a")
+    assert time.current == 50
+    time.add("c")
+    assert not time.remove("b"), "the new one has no watermark yet"
+    assert time.watermark("c", 60)
+    assert not time.remove("c")
+    assert not time.active
+
+
 CHANGES = st.tuples(st.integers(0, 2), st.one_of(st.integers(0, 50), st.booleans()))
 
 
 @given(st.lists(CHANGES))
 def test_it_only_goes_forward_and_says_when(changes: list[tuple[int, int | bool]]) -> None:
     """Timers would fire twice or not at all: the operator is called only if it is reported that time has advanced."""
-    time = CombinedWatermark(3)
+    time = CombinedWatermark(range(3))
     watermarks, active = [MIN_TIMESTAMP] * 3, [True] * 3
     for index, change in changes:
         before, was_active = time.current, time.active

@@ -108,6 +108,53 @@ def test_splits_that_are_read_in_turn_hold_nothing_back_before_their_turn(rig) -
     assert one.tick(600) == [("watermark", 1989)]
 
 
+def test_a_split_that_is_added_behind_the_others_is_waited_for(rig) -> None:
+    """All records of a partition that is discovered late would be dropped as late."""
+    one = Reading(rig, BY_VALUE, "a")
+    one.reads(records("a", 100))
+    assert one.tick(200) == [("watermark", 89)]
+    one.rig.operator.add_splits([Split("b")])
+    one.reads(records("a", 500))
+    assert one.tick(400) == []
+    one.reads(records("b", 120))
+    assert one.tick(600) == [("watermark", 109)]
+
+
+def test_a_split_that_wakes_up_behind_the_others_is_waited_for(rig) -> None:
+    """The records with which it wakes up would be dropped as late."""
+    one = Reading(rig, BY_VALUE.with_idleness(Duration.of_millis(500)), "a", "b")
+    one.reads(records("a", 100), records("b", 100))
+    one.tick(200)
+    one.rig.now_ms = 550
+    one.reads(records("a", 200))
+    assert one.tick(600) == [("watermark", 189)], "b is idle"
+    one.reads(records("b", 150), records("a", 900))
+    assert one.tick(800) == [], "b is at 139, behind what has been emitted"
+    one.reads(records("b", 400))
+    assert one.tick(1000) == [("watermark", 389)]
+
+
+def test_time_in_which_a_source_could_not_emit_is_no_idleness(rig) -> None:
+    """Behind a slow sink all partitions would count as idle, and event time would run ahead of their records."""
+    one = Reading(rig, BY_VALUE.with_idleness(Duration.of_millis(500)), "a", "b")
+    one.reads(records("a", 1000), records("b", 100))
+    one.rig.blocked_ms = 60_000
+    assert one.tick(60_200) == [("watermark", 89)]
+    one.reads(records("a", 1000))
+    assert one.tick(60_400) == []
+    assert one.tick(60_600) == [("watermark", 989)], "b has been quiet for 600 ms"
+
+
+def test_a_chunk_that_takes_long_is_no_idleness(rig) -> None:
+    """A split whose records a slow function of the same chain works on for a minute would count as idle."""
+    one = Reading(rig, BY_VALUE.with_idleness(Duration.of_millis(500)), "a")
+    one.reads(records("a", 900))
+    one.tick(200)
+    one.rig.takes_ms = 60_000
+    one.reads(records("a", 1000))
+    assert one.tick(60_300) == [("watermark", 989)]
+
+
 def test_watermarks_come_at_the_interval_and_only_if_they_moved(rig) -> None:
     """The network would be full of watermarks that say nothing."""
     one = Reading(rig, BY_VALUE, "a")

@@ -94,32 +94,6 @@ def test_a_status_twice_is_one() -> None:
     assert play("active@0 idle@0 idle@0 idle@1 idle@1 active@1 active@1") == "idle active"
 
 
-def test_channels_that_come_and_go() -> None:
-    """A finished split would hold back its source for ever; a new one would move event time backwards."""
-    one = Play(1)
-    assert one("5@0") == "5"
-    one.valve.add("new")
-    assert one("8@0") == "8"
-    one.valve.watermark("new", 9)
-    assert one("10@0 20@0") == "9"
-    one.log.clear()
-    one.valve.remove(0)
-    assert one.log == []
-    one.valve.watermark("new", 30)
-    assert one.log == ["30"]
-    one.valve.status("new", False)
-    one.valve.add("later")
-    assert one.log == ["30", "idle", "active"]
-
-
-def test_the_slowest_split_is_finished() -> None:
-    """Its last watermark would be the source's for ever."""
-    one = Play(2)
-    assert one("5@0 50@1") == "5"
-    one.valve.remove(0)
-    assert one.log == ["5", "50"]
-
-
 class Reference:
     """Flink's StatusWatermarkValve in plain words, without its heap."""
 

@@ -48,5 +48,5 @@ class OperatorInput:
 
 def inputs_of(operator: Operator, *processes: Process) -> list[OperatorInput]:
     """An input for each of `processes`, in order; they share one event time."""
-    combined = CombinedWatermark(len(processes))
+    combined = CombinedWatermark(range(len(processes)))
     return [OperatorInput(operator, index, process, combined) for index, process in enumerate(processes)]

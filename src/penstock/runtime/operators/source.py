@@ -11,8 +11,8 @@ from penstock.common.errors import SourceError
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin
 from penstock.runtime.operators.operator import Input, Timestamps, Values, positions_taken
+from penstock.runtime.time.combined_watermark import CombinedWatermark
 from penstock.runtime.time.event_time import EventTime
-from penstock.runtime.time.watermarks import WatermarkValve
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
 
@@ -39,10 +39,8 @@ class SourceOperator(EventTimeOrigin):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._times: dict[str, EventTime] = {_NO_SPLIT: EventTime(self._strategy, context.now_ms)}
-        self._valve = WatermarkValve(
-            [_NO_SPLIT], self.announce_watermark, self.announce_status, maximum_when_idle=False
-        )
+        self._times: dict[str, EventTime] = {_NO_SPLIT: EventTime(self._strategy, context.unblocked_ms)}
+        self._combined = CombinedWatermark([_NO_SPLIT])
         self._split: str | None = None
         self._split_finished = False
         self._next_ms = context.now_ms() + self._interval_ms
@@ -140,11 +138,11 @@ class SourceOperator(EventTimeOrigin):
         """Event time of a split. From the first call on, the watermark waits for this split."""
         times = self._times.get(split_id)
         if times is None:
-            times = self._times[split_id] = EventTime(self._strategy, self.context.now_ms)
-            self._valve.add(split_id)
+            times = self._times[split_id] = EventTime(self._strategy, self.context.unblocked_ms)
+            self._combined.add(split_id)
             if _NO_SPLIT in self._times:
-                del self._times[_NO_SPLIT]
-                self._valve.remove(_NO_SPLIT)
+                self._remove(_NO_SPLIT)
+            self.announce_status(self._combined.active)
         return times
 
     def _stamped(self, records: Records) -> Iterator[tuple[Values, Timestamps]]:
@@ -166,12 +164,12 @@ class SourceOperator(EventTimeOrigin):
             return
         self._times[self._split].periodic()
         self._apply(self._split)
-        del self._times[self._split]
         self._split_finished = False
-        if not self._times:
-            self._times[_NO_SPLIT] = EventTime(self._strategy, self.context.now_ms)
-            self._valve.add(_NO_SPLIT)
-        self._valve.remove(self._split)
+        if len(self._times) == 1:
+            self._times[_NO_SPLIT] = EventTime(self._strategy, self.context.unblocked_ms)
+            self._combined.add(_NO_SPLIT)
+        self._remove(self._split)
+        self.announce_status(self._combined.active)
 
     def wake_at_ms(self) -> int | None:
         # An interval of 0 means that no watermark is generated for the passing of time alone.
@@ -188,11 +186,19 @@ class SourceOperator(EventTimeOrigin):
         return self.hand_on_or_pause()
 
     def _apply(self, split: str) -> None:
-        times = self._times[split]
-        self._valve.status(split, times.active)
+        times, combined = self._times[split], self._combined
         watermark = times.take()
+        advanced = combined.status(split, times.active)
         if watermark is not None:
-            self._valve.watermark(split, watermark)
+            advanced = combined.watermark(split, watermark) or advanced
+        self.announce_status(combined.active)
+        if advanced:
+            self.announce_watermark(combined.current)
+
+    def _remove(self, split: str) -> None:
+        del self._times[split]
+        if self._combined.remove(split):
+            self.announce_watermark(self._combined.current)
 
 
 class ReaderOfSubtask:

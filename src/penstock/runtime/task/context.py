@@ -72,7 +72,10 @@ class OperatorContext:
         request_split: Callable[[], None] = lambda: None,
         deliver_result: Callable[[int, list[Any]], None] | None = None,
         stores: Stores | None = None,
+        unblocked_ms: Callable[[], int] | None = None,
     ) -> None:
+        self.unblocked_ms = unblocked_ms or now_ms
+        """A clock in milliseconds that stands still while the task can't emit; only differences have a meaning."""
         self.stores = stores
         """Key-value stores for keyed state; None: keyed state is on the heap."""
         self.info = info

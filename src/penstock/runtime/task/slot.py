@@ -88,6 +88,16 @@ class Slot:
         """When to call `step` though nothing has arrived (ms); None: not before something arrives."""
         return min((at for task in self.tasks.values() if (at := task.wake_at_ms()) is not None), default=None)
 
+    def back_pressured(self, ns: int) -> None:
+        """The host could not send rows for `ns` nanoseconds, and so made no step."""
+        for task in self.tasks.values():
+            task.counters.back_pressured_ns += ns
+
+    def was_idle(self, ns: int) -> None:
+        """The host waited for rows, or for the time to call `step`, for `ns` nanoseconds."""
+        for task in self.tasks.values():
+            task.counters.idle_ns += ns
+
     def take_effects(self) -> list[Effect]:
         """Effects of all tasks. In batched mode results travel as rows, so none are among them."""
         effects = [effect for task in self.tasks.values() for effect in task.take_effects()]

@@ -98,6 +98,7 @@ class Task:
             self.edges,
             key_groups,
             environment,
+            self.counters,
             lambda: self.ask(RequestSplit(*self.id)),
             lambda sink, values: self.ask(Result(*self.id, sink, Opaque(values), self._checkpoints.last)),
         )

@@ -40,24 +40,31 @@ def wired_chain(
     edges: list[OutputEdge],
     key_groups: KeyGroups,
     environment: Environment,
+    task_counters: TaskCounters,
     request_split: Callable[[], None],
     deliver_result: Callable[[int, list[Any]], None],
 ) -> Chain:
     """The operators of a subtask, set up and connected with each other and with `edges`; not opened."""
     chain = Chain(vertex.nodes)
     contexts = []
+    now_ms = environment.now_ms
+
+    def unblocked_ms() -> int:
+        return now_ms() - task_counters.back_pressured_ns // 1_000_000
+
     for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
         context = OperatorContext(
             info,
             node.operator.name,
             node.uid,
-            environment.now_ms,
+            now_ms,
             environment.budget,
             counters,
             key_groups,
             request_split,
             deliver_result,
             environment.stores,
+            unblocked_ms,
         )
         node.operator.setup(context, outlet)
         contexts.append(context)

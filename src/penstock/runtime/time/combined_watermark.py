@@ -1,48 +1,80 @@
-"""Event time of an operator with several inputs: the minimum over its active inputs, which only goes forward.
+"""Event time over several streams: the minimum over those that are active, which only goes forward.
 
-Each input has a valve of its own over its channels (`time/watermarks.py`); this combines what the valves give. Source:
-Flink's CombinedWatermarkStatus, as AbstractStreamOperator uses it. When all inputs are idle, event time stays where it
-is. Two rules differ from Flink's:
+The inputs of an operator, each with a valve of its own over its channels (`time/watermarks.py`), and the splits of a
+source are combined so. Source: Flink's CombinedWatermarkStatus, as AbstractStreamOperator and
+WatermarkOutputMultiplexer use it. A stream that is added, or that becomes active again, holds event time until it has
+caught up. When all are idle, event time stays where it is. Two rules differ from Flink's:
 
-* An input that becomes active again changes nothing until its next watermark. In Flink the operator may emit a
+* A stream that becomes active again changes nothing until its next watermark. In Flink the operator may emit a
   watermark at that moment, before it reports that it is active, and receivers ignore watermarks of an idle channel.
-* The last watermark is reached only when every input has sent it, idle ones included, as in the valve.
+* The last watermark is reached only when every stream has sent it, idle ones included, as in the valve.
 """
 
 from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 
 class CombinedWatermark:
-    """Watermarks and statuses by index of the input; `current` and `active` are those of the operator."""
+    """Watermarks and statuses of `streams`, by their names; `current` and `active` are those of all together."""
 
-    __slots__ = ("_active", "_watermarks", "active", "current")
+    __slots__ = ("_active", "_lowest", "_watermarks", "active", "current")
 
-    def __init__(self, inputs: int) -> None:
-        self._watermarks = [MIN_TIMESTAMP] * inputs
-        self._active = [True] * inputs
+    def __init__(self, streams: Iterable[Hashable]) -> None:
+        self._watermarks = dict.fromkeys(streams, MIN_TIMESTAMP)
+        self._active = set(self._watermarks)
+        self._lowest = MIN_TIMESTAMP
+        """No active stream is behind this."""
         self.current = MIN_TIMESTAMP
         self.active = True
 
-    def watermark(self, index: int, timestamp: int) -> bool:
-        """Input `index` reached `timestamp` (ms). True: `current` has advanced."""
-        self._watermarks[index] = max(self._watermarks[index], timestamp)
+    def add(self, stream: Hashable) -> None:
+        """One more stream, which is active and has no watermark yet."""
+        self._watermarks[stream] = MIN_TIMESTAMP
+        self._active.add(stream)
+        self._lowest = MIN_TIMESTAMP
+        self.active = True
+
+    def remove(self, stream: Hashable) -> bool:
+        """A stream is over, and no longer waited for. True: `current` has advanced."""
+        del self._watermarks[stream]
+        self._active.discard(stream)
+        self.active = bool(self._active)
         return self._advance()
 
-    def status(self, index: int, active: bool) -> bool:
-        """Input `index` became idle or active. True: `current` has advanced; then `active` is the same as before."""
-        self._active[index] = active
-        self.active = any(self._active)
-        return False if active else self._advance()
+    def watermark(self, stream: Hashable, timestamp: int) -> bool:
+        """A stream reached `timestamp` (ms). True: `current` has advanced."""
+        before = self._watermarks[stream]
+        if timestamp <= before:
+            return False
+        self._watermarks[stream] = timestamp
+        if before > self._lowest and timestamp < MAX_TIMESTAMP:
+            # Another stream holds event time: a source must not look at its thousand splits for each chunk of one.
+            return False
+        return self._advance()
+
+    def status(self, stream: Hashable, active: bool) -> bool:
+        """A stream became idle or active. True: `current` has advanced; then `active` is the same as before."""
+        if active == (stream in self._active):
+            return False
+        if active:
+            self._active.add(stream)
+            self._lowest = min(self._lowest, self._watermarks[stream])
+            self.active = True
+            return False
+        self._active.discard(stream)
+        self.active = bool(self._active)
+        return self._advance()
 
     def _advance(self) -> bool:
         watermarks = self._watermarks
-        lowest = min(
-            (watermark for watermark, active in zip(watermarks, self._active, strict=True) if active),
-            default=MIN_TIMESTAMP,
-        )
-        if lowest <= self.current or (lowest == MAX_TIMESTAMP and min(watermarks) < MAX_TIMESTAMP):
+        lowest = self._lowest = min((watermarks[stream] for stream in self._active), default=MAX_TIMESTAMP)
+        if not self._active or lowest <= self.current:
+            return False
+        if lowest == MAX_TIMESTAMP and min(watermarks.values()) < MAX_TIMESTAMP:
+            # Those that are active have ended, but an idle one may still wake up: event time is not over.
             return False
         self.current = lowest
         return True

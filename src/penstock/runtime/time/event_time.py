@@ -1,7 +1,8 @@
 """The origin of event time: timestamps assigned to records, watermarks generated, idleness detected. One per split.
 
 Source: Flink docs, "Generating Watermarks". An idle split is one without a record for the strategy's idle timeout; the
-next record makes it active again.
+next record makes it active again. Time in which the task could not emit does not count (FLINK-35886), nor does the time
+that operators after it in the chain take for a chunk: a source that is not polled is not quiet.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, Wa
 class EventTime(WatermarkOutput):
     """Applies a WatermarkStrategy to one sequence of records; what it generates is read by `take`."""
 
-    def __init__(self, strategy: WatermarkStrategy, now_ms: Callable[[], int]) -> None:
+    def __init__(self, strategy: WatermarkStrategy, unblocked_ms: Callable[[], int]) -> None:
         self._generator = strategy.create_generator()
         self._assign = strategy.timestamp_assigner
         self._idle_timeout_ms = strategy.idle_timeout_ms
-        self._now_ms = now_ms
-        self._last_record_ms = now_ms()
+        self._unblocked_ms = unblocked_ms
+        self._last_record_ms = unblocked_ms()
         self._watermark = MIN_TIMESTAMP
         self._taken = MIN_TIMESTAMP
         self.active = True
@@ -56,12 +57,13 @@ class EventTime(WatermarkOutput):
     def pieces(self, values: list[Any], timestamps: list[int] | None) -> Iterator[tuple[list[Any], list[int] | None]]:
         """The chunk, cut wherever the generator emitted a watermark: each piece goes before `take` of that moment."""
         generator = self._generator
-        self._last_record_ms = self._now_ms()
+        self._last_record_ms = self._unblocked_ms()
         self.active = True
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
         if not generator.punctuated:
             generator.on_chunk(values, known, self)
             yield values, timestamps
+            self._last_record_ms = self._unblocked_ms()
             return
         start = 0
         for index, (value, timestamp) in enumerate(zip(values, known, strict=True)):
@@ -71,10 +73,11 @@ class EventTime(WatermarkOutput):
                 start = index + 1
         if start < len(values):
             yield values[start:], None if timestamps is None else timestamps[start:]
+        self._last_record_ms = self._unblocked_ms()
 
     def periodic(self) -> None:
         """The auto-watermark interval is over: call the generator, or mark the split idle."""
-        if self._idle_timeout_ms is not None and self._now_ms() - self._last_record_ms >= self._idle_timeout_ms:
+        if self._idle_timeout_ms is not None and self._unblocked_ms() - self._last_record_ms >= self._idle_timeout_ms:
             self.active = False
         elif self.active:
             self._generator.on_periodic_emit(self)

@@ -3,8 +3,8 @@
 An idle channel is left out. When it becomes active again it counts only once its watermark has caught up with what was
 already passed on, or event time would have to move backwards. When the last active channel turns idle, the highest
 watermark of all is passed on, then the idleness. Source: Flink docs, "Generating Watermarks", Dealing With Idle
-Sources; the rules on re-activation are those of Flink's StatusWatermarkValve. Between the splits of a source
-(`maximum_when_idle` False) the minimum stays what it was when all are idle, as in Flink's WatermarkOutputMultiplexer.
+Sources; the rules on re-activation are those of Flink's StatusWatermarkValve. Inputs of an operator and splits of a
+source are combined by other rules (`time/combined_watermark.py`).
 
 One rule is our own: the last watermark is passed on only when every channel has sent it, an idle one too. In Flink an
 idle channel beside one that has ended lets it through, and all that the idle one brings later is late.
@@ -27,34 +27,19 @@ class _ChannelTime:
 
 
 class WatermarkValve:
-    """Watermarks and statuses of channels in, those of the input (or source) out, by the two callbacks."""
+    """Watermarks and statuses of channels in, those of the input out, by the two callbacks."""
 
     def __init__(
         self,
         channels: Iterable[Hashable],
         on_watermark: Callable[[int], None],
         on_status: Callable[[bool], None],
-        maximum_when_idle: bool = True,
     ) -> None:
         self._channels = {channel: _ChannelTime() for channel in channels}
         self._on_watermark = on_watermark
         self._on_status = on_status
-        self._maximum_when_idle = maximum_when_idle
         self._active = True
         self.current = MIN_TIMESTAMP
-
-    def add(self, channel: Hashable) -> None:
-        """One more channel; it has seen no watermark yet, so it counts once it caught up with what was passed on."""
-        time = self._channels[channel] = _ChannelTime()
-        time.caught_up = self.current == MIN_TIMESTAMP
-        if not self._active:
-            self._set_active(True)
-
-    def remove(self, channel: Hashable) -> None:
-        """The channel is gone (a finished split) and is no longer waited for."""
-        time = self._channels.pop(channel)
-        if self._channels:
-            self._left_out(time)
 
     def watermark(self, channel: Hashable, timestamp: int) -> None:
         """A watermark arrived. One on an idle channel, or behind an earlier one, changes nothing."""
@@ -80,13 +65,13 @@ class WatermarkValve:
             self._left_out(time)
 
     def _left_out(self, gone: _ChannelTime) -> None:
-        # As in Flink: among splits the minimum is taken again in any case, among channels only if it may have changed.
+        # As in Flink: the minimum is taken again only if it may have changed.
         waited_for = gone.watermark == self.current
         if any(time.active for time in self._channels.values()):
-            if waited_for or not self._maximum_when_idle:
+            if waited_for:
                 self._pass_on_minimum()
             return
-        if self._maximum_when_idle and waited_for:
+        if waited_for:
             self._pass_on(max((time.watermark for time in self._channels.values()), default=self.current))
         self._set_active(False)
 

@@ -266,8 +266,8 @@ class SlotHost:
         assert self._waiting is not None
         (what, since_ns), self._waiting = self._waiting, None
         ns = time.monotonic_ns() - since_ns
-        for task in self._slot.tasks.values() if self._slot is not None else ():
-            setattr(task.counters, what, getattr(task.counters, what) + ns)
+        if self._slot is not None:
+            (self._slot.was_idle if what == "idle_ns" else self._slot.back_pressured)(ns)
 
 
 def _now_ms() -> int:
