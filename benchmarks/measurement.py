@@ -60,7 +60,7 @@ class Measured:
         self.arrivals = arrivals
         self.vertices = vertices
         begin_ms, end_ms = arrivals.begin * 1000, arrivals.end * 1000
-        self.checkpoints = sum(begin_ms <= report.triggered_ms < end_ms for report in checkpoints)
+        self.checkpoints = sum(begin_ms <= r.triggered_ms < end_ms and r.is_completed for r in checkpoints)
 
     def latency(self) -> dict[str, float]:
         """Return rate and ages of the records."""

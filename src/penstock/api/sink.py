@@ -82,6 +82,9 @@ class SinkWriter(ABC, Generic[T]):
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Checkpoint `checkpoint_id` is complete: no restart restores an earlier one."""
 
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Checkpoint `checkpoint_id` failed: what was prepared for it is committed with the next that completes."""
+
     def close(self) -> None:
         """Release what is open. Called once, also after a failure: what was not committed must not become visible."""
 

@@ -129,6 +129,9 @@ class SourceReader(ABC, Generic[T]):
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Checkpoint `checkpoint_id` is complete: what was read before it is not read again."""
 
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Checkpoint `checkpoint_id` failed: the next one that completes covers what it would have."""
+
     def close(self) -> None:
         """Release what is open. Called once, also after a failure."""
 

@@ -45,11 +45,17 @@ from penstock.checkpoint.retention import Retention
 from penstock.checkpoint.schedule import CheckpointSchedule, CheckpointSettings
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
+from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, ControlEvent, TriggerCheckpoint
 from penstock.state.handles import SubtaskState, files_of
 
 _HISTORY = 100
+_OF_TASK = {
+    DeclineReason.STATE: CheckpointFailureReason.DECLINED,
+    DeclineReason.ALIGNMENT_LIMIT: CheckpointFailureReason.DECLINED_ALIGNMENT_LIMIT,
+    DeclineReason.NEWER: CheckpointFailureReason.DECLINED_SUBSUMED,
+}
 
 StorageEnded = Callable[[str, int], None]
 """Called with the error of a storage operation, empty if it succeeded, and the time in milliseconds."""
@@ -70,7 +76,7 @@ class CheckpointCoordinator:
         self.schedule = CheckpointSchedule(settings)
         self.retention = Retention(settings.retained)
         self.history: deque[CheckpointReport] = deque(maxlen=_HISTORY)
-        """The newest completed checkpoints, oldest first, also those that are not retained any more."""
+        """The newest checkpoints that completed or failed, oldest first, also those that are not retained any more."""
         self.committed_id = 0
         """The newest checkpoint whose output has been handed out to be committed."""
         self.stopped = False
@@ -116,7 +122,7 @@ class CheckpointCoordinator:
         self._tolerance.reset()
         self.schedule.attempt_began(now_ms)
 
-    def attempt_ended(self) -> None:
+    def attempt_ended(self, now_ms: int) -> None:
         """Its tasks are gone: pending checkpoints are aborted, and what sinks prepared since is discarded.
 
         Must not be called while a manifest is being stored: see `is_storing`.
@@ -129,7 +135,11 @@ class CheckpointCoordinator:
             prepared += pending.take_prepared()
         waiting = [*(pending.request for pending in self._pending.values()), *self._requests]
         for pending in self._pending.values():
-            self._delete_savepoint(pending)
+            if pending.savepoint:
+                self._delete_savepoint(pending)
+            else:
+                reason = CheckpointFailureReason.ATTEMPT_ENDED
+                self.history.append(CheckpointReport.failed(pending, reason, "", now_ms))
         self._pending.clear()
         self._requests.clear()
         self._savepoint_ids.clear()
@@ -265,11 +275,11 @@ class CheckpointCoordinator:
         pending.acknowledge(task, state, prepared)
         self._store_next(now_ms)
 
-    def declined(self, task: SubtaskId, checkpoint_id: int, reason: str, now_ms: int) -> None:
+    def declined(self, task: SubtaskId, checkpoint_id: int, reason: DeclineReason, detail: str, now_ms: int) -> None:
         """A task cannot take part."""
         name = next(vertex.name for vertex in self._vertices if vertex.id == task[0])
-        detail = f"{name} ({task[1] + 1}) declined: {reason}"
-        self.abort(checkpoint_id, CheckpointFailureReason.DECLINED, detail, now_ms)
+        detail = f"{name} ({task[1] + 1}) declined: {detail or 'a newer checkpoint reached it first'}"
+        self.abort(checkpoint_id, _OF_TASK[reason], detail, now_ms)
 
     def abort(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str, now_ms: int) -> None:
         """Abort a checkpoint, if it is under way and its manifest is not being stored yet."""
@@ -363,7 +373,7 @@ class CheckpointCoordinator:
         del self._pending[pending.checkpoint_id]
         self._tolerance.reset()
         subsumed = self.retention.add(manifest)
-        self.history.append(CheckpointReport(manifest))
+        self.history.append(CheckpointReport.completed(manifest))
         self.schedule.completed(now_ms)
         self._commit(pending)
         for older_manifest in subsumed:
@@ -393,13 +403,13 @@ class CheckpointCoordinator:
         if pending.savepoint:
             self._delete_savepoint(pending)
         else:
+            self.history.append(CheckpointReport.failed(pending, reason, detail, now_ms))
             self.error = self.error or self._tolerance.failed(pending.checkpoint_id, reason, detail)
         pending.request.then(reason.error(detail))
         self._begin_requested(now_ms)
 
     def _delete_savepoint(self, pending: PendingCheckpoint) -> None:
-        if pending.savepoint:
-            self._storage(DeleteSavepoint(self._operation(), pending.savepoint))
+        self._storage(DeleteSavepoint(self._operation(), pending.savepoint))
 
     # Effects.
 

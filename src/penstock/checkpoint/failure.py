@@ -20,6 +20,11 @@ class CheckpointFailureReason(enum.Enum):
     """`execution.checkpointing.timeout` passed before all tasks had acknowledged."""
     DECLINED = ("{detail}", True)
     """A task could not take its part: its state could not be written."""
+    DECLINED_ALIGNMENT_LIMIT = ("{detail}", False)
+    """A task would have had to set aside more than it may. The state is sound, and the job only slow: that is no reason
+    to restart it."""
+    DECLINED_SUBSUMED = ("{detail}", False)
+    """A task saw the barrier of a newer checkpoint first."""
     MANIFEST_NOT_STORED = ("its manifest could not be written: {detail}", True)
     """All tasks acknowledged, but the storage refused the manifest."""
     SUBSUMED = ("checkpoint {detail} was complete before it", False)
@@ -27,7 +32,7 @@ class CheckpointFailureReason(enum.Enum):
     ATTEMPT_ENDED = ("the job ended, or failed, before the snapshot was complete", False)
     """The tasks that had to acknowledge are gone."""
     CANCELLED = ("{detail}", False)
-    """An operator of the job aborted it on purpose."""
+    """It was aborted on purpose."""
 
     def __init__(self, sentence: str, counts: bool) -> None:
         self.sentence = sentence

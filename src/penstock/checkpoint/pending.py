@@ -48,6 +48,8 @@ class PendingCheckpoint:
         self.request = request
         self._enumerators = enumerators
         self._missing = set(tasks)
+        self.of_tasks = len(self._missing)
+        """How many tasks have to acknowledge it."""
         self._states: dict[SubtaskId, SubtaskState] = {}
         self._prepared: list[Committables] = []
         self.named: list[Numbered] | None = None
@@ -62,6 +64,11 @@ class PendingCheckpoint:
     def is_acknowledged(self) -> bool:
         """Whether all tasks have taken their part."""
         return not self._missing
+
+    @property
+    def acknowledged(self) -> int:
+        """How many tasks have."""
+        return self.of_tasks - len(self._missing)
 
     @property
     def is_being_stored(self) -> bool:

@@ -1,21 +1,73 @@
-"""Figures of a completed checkpoint, for people."""
+"""Figures of a checkpoint that has completed or failed, for people."""
 
 from __future__ import annotations
 
-from penstock.checkpoint.manifest import Manifest
+import dataclasses
+
+from penstock.checkpoint.failure import CheckpointFailureReason
+from penstock.checkpoint.manifest import Manifest, SubtaskReport
+from penstock.checkpoint.pending import PendingCheckpoint
 
 
+@dataclasses.dataclass(frozen=True)
 class CheckpointReport:
-    """Times in milliseconds, sizes in bytes. Alignment, sync and async are those of the slowest subtask."""
+    """Times in milliseconds, sizes in bytes. Times but for the duration are those of the slowest subtask.
 
-    def __init__(self, manifest: Manifest) -> None:
+    Source: Flink docs, "Monitoring Checkpointing".
+    """
+
+    checkpoint_id: int
+    triggered_ms: int
+    duration_ms: int
+    """Until it was complete, or aborted."""
+    acknowledged: int
+    """How many subtasks had taken their part."""
+    of_subtasks: int
+    failure: str = ""
+    """Why it was aborted; empty if it completed."""
+    start_delay_ms: float = 0
+    """From the trigger to the first barrier."""
+    alignment_ms: float = 0
+    sync_ms: float = 0
+    async_ms: float = 0
+    written_bytes: int = 0
+    total_bytes: int = 0
+    subtasks: list[SubtaskReport] = dataclasses.field(default_factory=list)
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the job can be restored from it."""
+        return not self.failure
+
+    @staticmethod
+    def completed(manifest: Manifest) -> CheckpointReport:
+        """Of a checkpoint whose manifest is stored."""
         figures = [report.figures for report in manifest.subtasks]
-        self.checkpoint_id = manifest.checkpoint_id
-        self.triggered_ms = manifest.triggered_ms
-        self.duration_ms = manifest.completed_ms - manifest.triggered_ms
-        self.alignment_ms = max(one.alignment_ms for one in figures)
-        self.sync_ms = max(one.sync_ms for one in figures)
-        self.async_ms = max(one.async_ms for one in figures)
-        self.written_bytes = sum(one.written for one in figures)
-        self.total_bytes = sum(one.total for one in figures)
-        self.subtasks = manifest.subtasks
+        return CheckpointReport(
+            manifest.checkpoint_id,
+            manifest.triggered_ms,
+            manifest.completed_ms - manifest.triggered_ms,
+            len(figures),
+            len(figures),
+            start_delay_ms=max(one.start_delay_ms for one in figures),
+            alignment_ms=max(one.alignment_ms for one in figures),
+            sync_ms=max(one.sync_ms for one in figures),
+            async_ms=max(one.async_ms for one in figures),
+            written_bytes=sum(one.written for one in figures),
+            total_bytes=sum(one.total for one in figures),
+            subtasks=manifest.subtasks,
+        )
+
+    @staticmethod
+    def failed(
+        pending: PendingCheckpoint, reason: CheckpointFailureReason, detail: object, now_ms: int
+    ) -> CheckpointReport:
+        """Of a checkpoint that was aborted."""
+        return CheckpointReport(
+            pending.checkpoint_id,
+            pending.triggered_ms,
+            now_ms - pending.triggered_ms,
+            pending.acknowledged,
+            pending.of_tasks,
+            str(reason.error(detail)),
+        )

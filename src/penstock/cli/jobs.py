@@ -85,26 +85,35 @@ def checkpoints(job: Job) -> None:
 
     def show() -> str:
         reports = json.loads(_ask(job, "checkpoints"))
-        return "\n".join(_table(reports)) if reports else "no checkpoint has completed yet"
+        return "\n".join(_table(reports)) if reports else "no checkpoint has completed or failed yet"
 
     tell(show)
 
 
 def _table(reports: list[dict[str, Any]]) -> list[str]:
-    lines = ["   id  triggered  duration  alignment   sync     async    written      total"]
+    lines = ["   id  triggered  duration  start delay  alignment   sync     async    written      total"]
     for report in reports:
         at = datetime.fromtimestamp(report["triggered_ms"] / 1000).strftime("%H:%M:%S")
+        start = f"{report['checkpoint_id']:5}   {at} {report['duration_ms']:6} ms"
+        if report["failure"]:
+            done = f"{report['acknowledged']} of {report['of_subtasks']} subtasks"
+            lines.append(f"{start}  failed ({done} had acknowledged): {report['failure']}")
+            continue
         lines.append(
-            f"{report['checkpoint_id']:5}   {at} {report['duration_ms']:6} ms {report['alignment_ms']:7.1f} ms "
+            f"{start} {report['start_delay_ms']:9.0f} ms {report['alignment_ms']:7.1f} ms "
             f"{report['sync_ms']:5.1f} ms {report['async_ms']:6.0f} ms {as_size(report['written_bytes']):>9} "
             f"{as_size(report['total_bytes']):>10}"
         )
-    newest = reports[-1]
+    completed = [report for report in reports if not report["failure"]]
+    if not completed:
+        return lines
+    newest = completed[-1]
     lines.append(f"\nsubtasks of checkpoint {newest['checkpoint_id']}:")
     for one in newest["subtasks"]:
         figures = one["figures"]
         lines.append(
-            f"                          {figures['alignment_ms']:7.1f} ms {figures['sync_ms']:5.1f} ms "
+            f"                         {figures['start_delay_ms']:9.0f} ms {figures['alignment_ms']:7.1f} ms "
+            f"{figures['sync_ms']:5.1f} ms "
             f"{figures['async_ms']:6.0f} ms {as_size(figures['written']):>9} {as_size(figures['total']):>10}  "
             f"{one['vertex']} ({one['subtask'] + 1}){' ended' * one['ended']}"
         )

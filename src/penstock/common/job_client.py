@@ -29,7 +29,7 @@ class JobRun(Protocol):
 
     @property
     def checkpoints(self) -> list[Any]:
-        """Return its CheckpointReports, oldest first."""
+        """Return its CheckpointReports, oldest first, those of failed checkpoints included."""
 
     def cancel(self) -> None:
         """Request cancellation."""

@@ -361,7 +361,7 @@ class JobMaster:
                 self._graph.name,
                 attempt.error,
             )
-        self.coordinator.attempt_ended()
+        self.coordinator.attempt_ended(self.now_ms)
         if attempt.status is JobStatus.FAILED and self.coordinator.stopped:
             # What the savepoint names with which the job stops is committed: a restart would write it a second time.
             _log.warning("job '%s' stopped with a savepoint, but its end failed: %s", self._graph.name, attempt.error)

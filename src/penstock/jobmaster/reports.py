@@ -80,7 +80,8 @@ class SlotReports:
         )
 
     def _declined(self, slot: SlotId, report: Decline) -> None:
-        self._job.coordinator.declined(_task(report), report.checkpoint_id, report.reason, self._job.now_ms)
+        coordinator, now_ms = self._job.coordinator, self._job.now_ms
+        coordinator.declined(_task(report), report.checkpoint_id, report.reason, report.detail, now_ms)
 
 
 def _task(report: DataEnded | Finished | Acknowledge | Decline) -> SubtaskId:

@@ -114,6 +114,8 @@ class SnapshotFigures(msgspec.Struct, frozen=True):
     set_aside: int = 0
     written: int = 0
     total: int = 0
+    start_delay_ms: float = 0
+    """From the trigger to the first barrier, or to the snapshot of a source."""
 
 
 class SubtaskState(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.storage_operations import carry_out
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.task.events import TriggerCheckpoint
 from penstock.simulator.storage import MemoryStorage
 from penstock.state.handles import KeyedFile, OperatorState, SubtaskState
@@ -96,7 +97,7 @@ class Job:
         return self.does()
 
     def declines(self, task: tuple[int, int], checkpoint_id: int, reason: str) -> Job:
-        self.coordinator.declined(task, checkpoint_id, reason, self.now_ms)
+        self.coordinator.declined(task, checkpoint_id, DeclineReason.STATE, reason, self.now_ms)
         return self.does()
 
     def aborts(self, checkpoint_id: int) -> Job:
@@ -104,7 +105,7 @@ class Job:
         return self.does()
 
     def ends_attempt(self) -> Job:
-        self.coordinator.attempt_ended()
+        self.coordinator.attempt_ended(self.now_ms)
         return self.does()
 
     def triggered(self) -> list[int]:

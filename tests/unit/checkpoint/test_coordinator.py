@@ -8,6 +8,7 @@ from tests.unit.checkpoint.coordinated_job import COUNT, SINK, SOURCE, Job
 from penstock.checkpoint.manifest import unpacked
 from penstock.checkpoint.pending import CheckpointRequest
 from penstock.common.errors import CheckpointError
+from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete
 from penstock.state.handles import SnapshotFigures, SubtaskState
 
@@ -123,6 +124,38 @@ def test_too_many_failures_in_a_row_fail_the_job() -> None:
     job.declines((COUNT, 0), job.triggers(), "disk full")
     assert "count (1) declined: disk full" in str(job.coordinator.error)
     assert "tolerable-failed-checkpoints (1)" in str(job.coordinator.error)
+
+
+@pytest.mark.parametrize("reason", [DeclineReason.ALIGNMENT_LIMIT, DeclineReason.NEWER])
+def test_a_task_that_is_only_slow_does_not_fail_the_job(reason: DeclineReason) -> None:
+    """A job under back pressure would be restarted again and again, and never catch up."""
+    job = Job(failures_tolerated=0)
+    for _ in range(5):
+        job.coordinator.declined((COUNT, 0), job.triggers(), reason, "300 bytes were set aside", job.now_ms)
+    assert job.coordinator.error is None
+    assert ["count (1) declined: 300 bytes" in report.failure for report in job.coordinator.history] == [True] * 5
+
+
+def test_failed_checkpoints_are_in_the_history() -> None:
+    """Checkpoints that fail now and then would go unnoticed until none completes any more."""
+    job = Job(timeout_ms=300)
+    declined = job.triggers()
+    job.acknowledge(declined, (COUNT, 0))
+    job.now_ms += 20
+    job.declines((COUNT, 1), declined, "the disk is full")
+    late = job.triggers()
+    job.now_ms += 300
+    job.coordinator.tick(job.now_ms, may_begin=False)
+    subsumed, newer = job.triggers(), job.triggers()
+    job.acknowledge(newer)
+    left = job.triggers()
+    job.coordinator.attempt_ended(job.now_ms)
+    history = job.coordinator.history
+    assert [report.checkpoint_id for report in history] == [declined, late, subsumed, newer, left]
+    assert [report.is_completed for report in history] == [False, False, False, True, False]
+    assert (history[0].acknowledged, history[0].of_subtasks, history[0].duration_ms) == (1, 4, 20)
+    words = ["count (2) declined: the disk is full", "longer than 300 ms", f"{newer} was complete before", "", "ended"]
+    assert all(word in report.failure for word, report in zip(words, history, strict=True))
 
 
 def test_an_attempt_that_ends_takes_its_checkpoints_with_it() -> None:

@@ -22,7 +22,7 @@ class Play:
             range(channels),
             lambda channel, item: self.log.append(f"end@{channel}" if isinstance(item, EndOfInput) else item),
             lambda barrier: self.log.append(f"snapshot{barrier.checkpoint_id}"),
-            lambda n, _: self.log.append(f"decline{n}"),
+            lambda n, *_: self.log.append(f"decline{n}"),
         )
 
     def __call__(self, play: str) -> str:

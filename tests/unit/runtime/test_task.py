@@ -11,6 +11,8 @@ from penstock.api.source import END_OF_INPUT, Nothing, Records
 from penstock.common import WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
+from penstock.datastream.functions import MapFunction
+from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.network.elements import (
     CheckpointBarrier,
     EndOfData,
@@ -30,6 +32,7 @@ from penstock.runtime.task.events import (
     Acknowledge,
     AssignSplits,
     Cancel,
+    CheckpointComplete,
     Close,
     DataEnded,
     Decline,
@@ -192,6 +195,39 @@ def test_how_long_an_alignment_took_is_told() -> None:
     assert acknowledge.state.figures.alignment_ms == 0, "not from the one that was aborted"
 
 
+def test_how_long_a_barrier_was_on_its_way_is_told() -> None:
+    """Records before the barrier that take long would look like slow storage, or like nothing at all."""
+    host = Host(mapping())
+    host.now_ms = 1_000
+    host.sends(0, CheckpointBarrier(1, 400)).works()
+    host.now_ms = 5_000
+    host.sends(1, CheckpointBarrier(1, 400)).works()
+    (acknowledge,) = host.asks()
+    assert acknowledge.state.figures.start_delay_ms == 600, "until the first barrier; the rest is alignment"
+    host.sends(0, CheckpointBarrier(2, 9_000)).sends(1, CheckpointBarrier(2, 9_000)).works()
+    (acknowledge,) = host.asks()
+    assert acknowledge.state.figures.start_delay_ms == 0, "the clock of the driver is ahead"
+
+
+def test_functions_are_notified_of_aborted_checkpoints_once() -> None:
+    """What a function holds for a checkpoint would be held for ever."""
+    notified: list[int] = []
+
+    class Listening(MapFunction):
+        def map(self, value):
+            return value
+
+        def notify_checkpoint_aborted(self, checkpoint_id):
+            notified.append(checkpoint_id)
+
+    host = Host(mapping(Listening()))
+    for checkpoint_id in (5, 4, 5):
+        host.handle(AbortCheckpoint(checkpoint_id))
+    host.handle(CheckpointComplete(6))
+    host.handle(AbortCheckpoint(3))
+    assert notified == [5, 4]
+
+
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 def test_no_buffer_timeout_and_none_at_all(timeout_ms: int) -> None:
     """A record of a quiet stream would wait where nothing is to wait, or leave where only full buffers are to."""
@@ -265,7 +301,7 @@ def test_what_is_set_aside_has_an_end() -> None:
         host.sends(0, [n])
     assert host.flushed() == [*range(30)], "the job goes on"
     (decline,) = host.asks()
-    assert type(decline) is Decline and "set aside" in decline.reason
+    assert type(decline) is Decline and decline.reason is DeclineReason.ALIGNMENT_LIMIT
     host.sends(1, CheckpointBarrier(1, 0), [100]).works()
     assert host.flushed() == [100]
     assert not host.asks()

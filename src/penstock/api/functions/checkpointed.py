@@ -52,8 +52,14 @@ class CheckpointedFunction(ABC):
 
 
 class CheckpointListener(ABC):
-    """Is notified of completed checkpoints."""
+    """Is notified of completed and of aborted checkpoints."""
 
     @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Checkpoint `checkpoint_id` is complete: records before it are not reprocessed. The call is not guaranteed."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Checkpoint `checkpoint_id` failed: the next one that completes covers what it would have. Not guaranteed.
+
+        The call may come before this subtask has taken its snapshot, or after.
+        """

@@ -26,16 +26,15 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfInput
 from penstock.runtime.network.set_aside import AlignmentLimits, SetAside, Spilled, SpillFile, Whole
-
-NEWER = "a newer checkpoint started"
 
 
 class ExactlyOnceAlignment:
     """Items of channels in; the same items out by `deliver`, with `snapshot` called at the right point between them.
 
-    A channel may be any hashable object. `decline` gets a checkpoint that can't be taken, and why.
+    A channel may be any hashable object. `decline` gets a checkpoint that can't be taken, why, and details.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class ExactlyOnceAlignment:
         channels: Iterable[Hashable],
         deliver: Callable[[Any, Any], None],
         snapshot: Callable[[CheckpointBarrier], None],
-        decline: Callable[[int, str], None],
+        decline: Callable[[int, DeclineReason, str], None],
         limits: AlignmentLimits | None = None,
         open_spill: Callable[[], SpillFile] | None = None,
     ) -> None:
@@ -111,8 +110,8 @@ class ExactlyOnceAlignment:
         if self._aside.is_too_large:
             assert self.current is not None
             n = self.current.checkpoint_id
-            limit = self._aside.bytes_max
-            self._decline(n, f"{self._aside.bytes} bytes were set aside in its alignment, the limit is {limit} bytes")
+            detail = f"{self._aside.bytes} bytes were set aside, the limit is {self._aside.bytes_max} bytes"
+            self._decline(n, DeclineReason.ALIGNMENT_LIMIT, detail)
             self._end_alignment(n)
 
     def _drain(self) -> None:
@@ -138,7 +137,7 @@ class ExactlyOnceAlignment:
         if self.current is not None and n > self.current.checkpoint_id:
             # What was set aside arrived earlier, so it goes first. It may hold a barrier that starts a newer alignment
             # than this one, so this barrier goes through the table again after it.
-            self._decline(self.current.checkpoint_id, NEWER)
+            self._decline(self.current.checkpoint_id, DeclineReason.NEWER, "")
             self._replaying.appendleft((channel, barrier))
             self._end_alignment(self.current.checkpoint_id)
             return
@@ -169,7 +168,7 @@ class AtLeastOnceAlignment(ExactlyOnceAlignment):
         channels: Iterable[Hashable],
         deliver: Callable[[Any, Any], None],
         snapshot: Callable[[CheckpointBarrier], None],
-        decline: Callable[[int, str], None],
+        decline: Callable[[int, DeclineReason, str], None],
         limits: AlignmentLimits | None = None,
         open_spill: Callable[[], SpillFile] | None = None,
     ) -> None:
@@ -200,7 +199,7 @@ class AtLeastOnceAlignment(ExactlyOnceAlignment):
             # A snapshot for a newer checkpoint may have removed it in this loop.
             if n in self._pending and self._live <= self._pending[n][1]:
                 for older in [m for m in self._pending if m < n]:
-                    self._decline(older, NEWER)
+                    self._decline(older, DeclineReason.NEWER, "")
                     del self._pending[older]
                 barrier, _ = self._pending.pop(n)
                 self._snapshot(barrier)

@@ -58,6 +58,10 @@ class UserFunction:
         """Call the user's `notify_checkpoint_complete`, if there is one."""
         self._call_if_there(context, "notify_checkpoint_complete", lambda: checkpoint_id)
 
+    def checkpoint_aborted(self, context: OperatorContext, checkpoint_id: int) -> None:
+        """Call the user's `notify_checkpoint_aborted`, if there is one."""
+        self._call_if_there(context, "notify_checkpoint_aborted", lambda: checkpoint_id)
+
     def _call_if_there(self, context: OperatorContext, method: str, argument: Callable[[], Any]) -> None:
         call = None if self.is_plain else getattr(self.instance, method, None)
         if call is not None:

@@ -146,6 +146,11 @@ class Operator:
         for function in self.context.functions:
             function.checkpoint_complete(self.context, checkpoint_id)
 
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Checkpoint `checkpoint_id` was aborted."""
+        for function in self.context.functions:
+            function.checkpoint_aborted(self.context, checkpoint_id)
+
     def compact(self) -> bool:
         """Compact a few entries of layers that snapshots have frozen. False: there is nothing left to compact."""
         return False

@@ -296,7 +296,7 @@ class InKeyContext:
 
     def __getattr__(self, name: str) -> Any:
         # Further methods of the function: it may keep operator state, or be notified of checkpoints.
-        if name in ("initialize_state", "snapshot_state", "notify_checkpoint_complete"):
+        if name in ("initialize_state", "snapshot_state", "notify_checkpoint_complete", "notify_checkpoint_aborted"):
             return getattr(self.function.instance, name)
         raise AttributeError(name)
 

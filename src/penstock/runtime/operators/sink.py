@@ -100,6 +100,11 @@ class SinkOperator(Operator):
         with self._errors_named("notify_checkpoint_complete"):
             self.writer.notify_checkpoint_complete(checkpoint_id)
 
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        assert self.writer is not None
+        with self._errors_named("notify_checkpoint_aborted"):
+            self.writer.notify_checkpoint_aborted(checkpoint_id)
+
     def close(self) -> None:
         if self.writer is not None:
             with self._errors_named("close"):

@@ -74,6 +74,10 @@ class SourceOperator(EventTimeOrigin):
         with self._errors_named("reader.notify_checkpoint_complete"):
             self.reader.notify_checkpoint_complete(checkpoint_id)
 
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        with self._errors_named("reader.notify_checkpoint_aborted"):
+            self.reader.notify_checkpoint_aborted(checkpoint_id)
+
     def close(self) -> None:
         if hasattr(self, "reader"):
             with self._errors_named("reader.close"):

@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.network.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
 from penstock.runtime.network.elements import CheckpointBarrier
@@ -75,10 +76,14 @@ class TaskCheckpoints:
         self._work = work
         self._ask = ask
         self._clock = environment.clock
+        self._now_ms = environment.now_ms
         self._aligning_since_ns: int | None = None
+        self._first_barrier_ms: int | None = None
         self._last_triggered = 0
         self._last_completed = 0
         self._last_aborted = 0
+        self._aborted: set[int] = set()
+        """Aborted since the last one that completed: the event may arrive twice, operators are notified once."""
 
     def receive(self, channel: InputChannel, buffer: bytes) -> None:
         """A buffer arrived: it is delivered now, or waits for the barriers of other channels."""
@@ -101,7 +106,7 @@ class TaskCheckpoints:
         self._last_triggered = event.checkpoint_id
         barrier = CheckpointBarrier(event.checkpoint_id, event.timestamp_ms, event.options)
         # Queued, not taken at once: records that the source has read already belong before the barrier.
-        self._work.append(partial(self._take, barrier, 0, 0))
+        self._work.append(partial(self._take, barrier, None))
 
     def abort(self, event: AbortCheckpoint) -> None:
         """The coordinator aborted a checkpoint; its barriers may still be in transit."""
@@ -112,11 +117,15 @@ class TaskCheckpoints:
         if self.stopped_by == checkpoint_id:
             self.stopped_by = None
         if self.alignment.current is None:
-            self._aligning_since_ns = None
+            self._aligning_since_ns = self._first_barrier_ms = None
+        if checkpoint_id > self._last_completed and checkpoint_id not in self._aborted:
+            self._aborted.add(checkpoint_id)
+            for operator in self._chain.operators:
+                operator.checkpoint_aborted(checkpoint_id)
 
-    def decline(self, checkpoint_id: int, reason: str) -> None:
+    def decline(self, checkpoint_id: int, reason: DeclineReason, detail: str = "") -> None:
         """Decline a checkpoint: this subtask has no snapshot for it."""
-        self._ask(Decline(*self._subtask, checkpoint_id, reason))
+        self._ask(Decline(*self._subtask, checkpoint_id, reason, detail))
 
     def written(self, event: SnapshotWritten, ended: bool) -> None:
         """The host has written a snapshot. `ended`: the data of the task has ended."""
@@ -124,7 +133,7 @@ class TaskCheckpoints:
         written = self.snapshots.written(event.checkpoint_id, event.state, event.took_ms)
         # An increment whose predecessor failed could not be restored.
         if written is None:
-            self.decline(event.checkpoint_id, "an earlier part of its state could not be written")
+            self.decline(event.checkpoint_id, DeclineReason.STATE, "an earlier part of its state could not be written")
             return
         state, commits = written
         state = msgspec.structs.replace(state, ended=ended)
@@ -134,13 +143,14 @@ class TaskCheckpoints:
         """The host could not write a snapshot."""
         self.compacting = True
         self.snapshots.failed(event.checkpoint_id)
-        self.decline(event.checkpoint_id, event.reason)
+        self.decline(event.checkpoint_id, DeclineReason.STATE, event.reason)
 
     def complete(self, event: CheckpointComplete) -> None:
         """A checkpoint is complete. The event may arrive twice; operators are notified once, in order."""
         if event.checkpoint_id <= self._last_completed:
             return
         self._last_completed = event.checkpoint_id
+        self._aborted = {n for n in self._aborted if n > event.checkpoint_id}
         for operator in self._chain.operators:
             operator.checkpoint_complete(event.checkpoint_id)
 
@@ -151,14 +161,20 @@ class TaskCheckpoints:
     def _note_alignment(self) -> None:
         if self._aligning_since_ns is None:
             self._aligning_since_ns = self._clock()
+            self._first_barrier_ms = self._now_ms()
 
     def _aligned(self, barrier: CheckpointBarrier) -> None:
         since_ns, self._aligning_since_ns = self._aligning_since_ns, None
+        arrived_ms, self._first_barrier_ms = self._first_barrier_ms, None
         aligned_ns = self._clock() - since_ns if since_ns is not None else 0
-        self._work.append(partial(self._take, barrier, aligned_ns, self.alignment.set_aside))
+        delay_ms = _delay_ms(barrier, self._now_ms() if arrived_ms is None else arrived_ms)
+        figures = SnapshotFigures(aligned_ns / 1e6, set_aside=self.alignment.set_aside, start_delay_ms=delay_ms)
+        self._work.append(partial(self._take, barrier, figures))
 
-    def _take(self, barrier: CheckpointBarrier, aligned_ns: int, set_aside_bytes: int) -> None:
+    def _take(self, barrier: CheckpointBarrier, figures: SnapshotFigures | None) -> None:
         started_ns = self._clock()
+        if figures is None:
+            figures = SnapshotFigures(start_delay_ms=_delay_ms(barrier, self._now_ms()))
         # What operators send in `prepare` belongs before the barrier; what they freeze must not change after it.
         self.snapshots.prepare(barrier.checkpoint_id)
         self.last = barrier.checkpoint_id
@@ -172,5 +188,10 @@ class TaskCheckpoints:
             self.stopped_by = barrier.checkpoint_id
         snapshot = self.snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, options.full, options.savepoint)
         took_ms = (self._clock() - started_ns) / 1e6
-        snapshot.figures = SnapshotFigures(aligned_ns / 1e6, took_ms, set_aside=set_aside_bytes)
+        snapshot.figures = msgspec.structs.replace(figures, sync_ms=took_ms)
         self._ask(WriteSnapshot(*self._subtask, snapshot))
+
+
+def _delay_ms(barrier: CheckpointBarrier, now_ms: int) -> int:
+    """From the trigger to now. Two machines' clocks may differ, so it could be negative."""
+    return max(0, now_ms - barrier.timestamp_ms)

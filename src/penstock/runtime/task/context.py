@@ -56,6 +56,9 @@ class CheckpointedFunction(Protocol):
     def checkpoint_complete(self, context: OperatorContext, checkpoint_id: int) -> None:
         """A checkpoint is complete."""
 
+    def checkpoint_aborted(self, context: OperatorContext, checkpoint_id: int) -> None:
+        """A checkpoint was aborted."""
+
 
 class OperatorContext:
     """What an operator is given by `setup`: its subtask, the time, its budget, its counters, its operator state."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.snapshot import TaskSnapshot
 from penstock.state.handles import SubtaskState
@@ -128,7 +129,8 @@ class Decline(Effect, frozen=True, gc=False):
     """This subtask cannot take part in a checkpoint."""
 
     checkpoint_id: int
-    reason: str
+    reason: DeclineReason
+    detail: str = ""
 
 
 class Finished(Effect, frozen=True, gc=False):

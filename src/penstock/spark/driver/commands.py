@@ -40,7 +40,7 @@ def answer_command(
     if command.verb == "status":
         send(Answer(True, job.status.name))
     elif command.verb == "checkpoints":
-        send(Answer(True, msgspec.json.encode([vars(report) for report in job.checkpoint_reports()]).decode()))
+        send(Answer(True, msgspec.json.encode(job.checkpoint_reports()).decode()))
     elif command.verb == "cancel":
         job.cancel()
         send(Answer(True, ""))

@@ -110,7 +110,7 @@ class JobMasterHost:
         return self._fault or self._master.error
 
     def checkpoint_reports(self) -> list[CheckpointReport]:
-        """The newest completed checkpoints, oldest first."""
+        """The newest checkpoints that completed or failed, oldest first."""
         return list(self._master.coordinator.history)
 
     def cancel(self) -> None:
