@@ -18,6 +18,7 @@ from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.enumerators import SplitEnumerators
 from penstock.jobmaster.events import CancelRequested
 from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.restarts import RestartDecision
 from penstock.jobmaster.results.held_back import HeldBack, HeldBackResults
 from penstock.runtime.network import output
 from penstock.runtime.network.alignment import AtLeastOnceAlignment
@@ -219,6 +220,11 @@ def no_time_limit_at_the_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CheckpointCoordinator, "tick", never)
 
 
+def no_fall_back(patch: pytest.MonkeyPatch) -> None:
+    """A job whose newest checkpoint is damaged is restored from it again and again."""
+    patch.setattr(RestartDecision, "falls_back", lambda self, attempt: False)
+
+
 def deployed_before_the_splits_are_known(patch: pytest.MonkeyPatch) -> None:
     """Tasks run, and a checkpoint is taken, while a source still looks for its splits."""
     patch.setattr(SplitEnumerators, "is_starting", False)
@@ -320,7 +326,7 @@ FAULTS = [
     commits_not_repeated, late_acknowledgements_dropped, no_time_limit_at_the_end, back_behind_the_stop,
     changes_lost_to_a_savepoint, open_doors, each_trigger_counts, savepoints_not_aligned,
     nothing_restored_in_at_least_once,
-    deployed_before_the_splits_are_known,
+    deployed_before_the_splits_are_known, no_fall_back,
     silence_is_not_noticed, slots_may_take_for_ever, cancel_forgotten_between_attempts, no_wait_for_the_storage,
     tasks_of_a_failed_attempt_never_abandoned, aborted_while_it_is_stored, no_last_checkpoint,
     a_store_that_goes_on, what_is_in_memory_left_out,
@@ -342,6 +348,9 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     only_the_first_layer: {**OFTEN, "crash_rate": 0.5, "growth_max": 1_000.0, "rescale_rate": 0.0},
     a_store_that_goes_on: {**OFTEN, "cached_entries": 0, "crash_rate": 0.5, "upload_ms_max": 1_000},
     what_is_in_memory_left_out: {**OFTEN, "cached_entries": 5, "crash_rate": 0.5},
+    no_fall_back: {
+        **OFTEN, "exactly_once": False, "crash_at_steps": (300,), "crash_rate": 0.5, "retained": 5, "damage_rate": 1.0,
+    },
     timers_left_out: {**OFTEN, "crash_at_steps": (300,), "crash_rate": 0.5},
     savepoints_not_aligned: {**OFTEN, "exactly_once": False, "savepoint_at_steps": (90, 150, 240, 330)},
     silence_is_not_noticed: {**OFTEN, "freeze_at_steps": (200,), "driver_crash_rate": 0.0},

@@ -1,7 +1,7 @@
 """The checkpoint coordinator: when a checkpoint begins, who has acknowledged, and when it completes or is aborted.
 
-    trigger        sources are told, the enumerators' state is taken in the same moment: what they assign from here on
-                   comes behind the barrier
+    trigger        all sources receive TriggerCheckpoint, and the state of the enumerators is taken in the same moment:
+                   what they assign from here on comes behind the barrier
     acknowledged   by all tasks: the manifest is stored
     stored         sinks commit, older checkpoints are subsumed, files that nothing refers to are deleted
     aborted        declined, expired, not storable or subsumed: the job goes on, and what sinks prepared is committed
@@ -38,7 +38,7 @@ from penstock.checkpoint.effects import (
     StoreManifest,
 )
 from penstock.checkpoint.failure import CheckpointFailureReason, FailureTolerance
-from penstock.checkpoint.manifest import Manifest, packed, unpacked
+from penstock.checkpoint.manifest import Manifest, unpacked
 from penstock.checkpoint.pending import CheckpointRequest, JobIdentity, PendingCheckpoint
 from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.retention import Retention
@@ -57,6 +57,8 @@ _OF_TASK = {
     DeclineReason.NEWER: CheckpointFailureReason.DECLINED_SUBSUMED,
 }
 
+EnumeratorStates = Callable[[], dict[str, str] | None]
+"""Takes the states of the split enumerators, packed, by state id. None: one has failed, and the attempt with it."""
 StorageEnded = Callable[[str, int], None]
 """Called with the error of a storage operation, empty if it succeeded, and the time in milliseconds."""
 
@@ -68,7 +70,6 @@ class CheckpointCoordinator:
         self,
         job_id: str,
         job_name: str,
-        vertices: Sequence[CheckpointVertex],
         settings: CheckpointSettings,
         emit: Callable[[CheckpointEffect], None],
     ) -> None:
@@ -86,12 +87,13 @@ class CheckpointCoordinator:
         """Set when more checkpoints in a row have failed than are tolerated."""
         self._job_id = job_id
         self._job_name = job_name
-        self._vertices = vertices
+        self._vertices: Sequence[CheckpointVertex] = ()
+        """Of the present attempt; the next one may have others."""
+        self._tasks: list[SubtaskId] = []
+        self._sources: list[SubtaskId] = []
         self._emit = emit
         self._ledger = CommitLedger()
         self._tolerance = FailureTolerance(settings.failures_tolerated)
-        self._tasks = [SubtaskId(v.id, subtask) for v in vertices for subtask in range(v.parallelism)]
-        self._sources = [SubtaskId(v.id, subtask) for v in vertices if v.is_source for subtask in range(v.parallelism)]
         self._pending: dict[int, PendingCheckpoint] = {}
         self._requests: deque[CheckpointRequest] = deque()
         self._savepoint_ids: set[int] = set()
@@ -104,7 +106,7 @@ class CheckpointCoordinator:
         """What to do when a storage operation has ended, by its number."""
         self._attempt = 0
         self._running = False
-        self._enumerator_states: Callable[[], dict[str, Any]] = dict
+        self._enumerator_states: EnumeratorStates = dict
 
     # The life of attempts.
 
@@ -114,9 +116,14 @@ class CheckpointCoordinator:
         if manifest.job_id == self._job_id and not manifest.savepoint:
             self.retention.adopt(manifest)
 
-    def attempt_began(self, attempt: int, enumerator_states: Callable[[], dict[str, Any]], now_ms: int) -> None:
-        """All tasks of an attempt are running. `enumerator_states` takes the state of its split enumerators."""
+    def attempt_began(
+        self, attempt: int, vertices: Sequence[CheckpointVertex], enumerator_states: EnumeratorStates, now_ms: int
+    ) -> None:
+        """All tasks of an attempt are running: those of `vertices`."""
         self._attempt = attempt
+        self._vertices = vertices
+        self._tasks = [SubtaskId(v.id, subtask) for v in vertices for subtask in range(v.parallelism)]
+        self._sources = [SubtaskId(v.id, subtask) for v in vertices if v.is_source for subtask in range(v.parallelism)]
         self._enumerator_states = enumerator_states
         self._running = True
         self._tolerance.reset()
@@ -153,10 +160,10 @@ class CheckpointCoordinator:
         self.retention.attempt_ended()
         self.retain_only(self.retention.completed)
 
-    def commit_again(self, manifest: Manifest) -> None:
-        """The job is restored from this checkpoint: perhaps not all of its commits were done. They are idempotent."""
+    def commit_again(self, manifest: Manifest, vertices: Sequence[CheckpointVertex]) -> None:
+        """`vertices` are restored from this checkpoint: perhaps not all its commits were done. They are idempotent."""
         self._ledger.forget_open()
-        sinks = {state_id: sink for vertex in self._vertices for sink, state_id in vertex.sinks.items()}
+        sinks = {state_id: sink for vertex in vertices for sink, state_id in vertex.sinks.items()}
         for state_id, packed_commits in manifest.commits.items():
             if state_id in sinks:
                 for packed_commit in packed_commits:
@@ -229,13 +236,16 @@ class CheckpointCoordinator:
         self._requests.append(request)
         self._begin_requested(now_ms)
 
-    def trigger(self, now_ms: int, request: CheckpointRequest | None = None) -> int:
-        """Begin a checkpoint now. Returns its number."""
+    def trigger(self, now_ms: int, request: CheckpointRequest | None = None) -> int | None:
+        """Begin a checkpoint now. Returns its number, or None if the state of an enumerator can't be taken."""
         assert self._running, "no attempt is running"
         request = request or CheckpointRequest()
+        states = self._enumerator_states()
+        if states is None:
+            request.then(CheckpointFailureReason.TRIGGER_FAILED.error())
+            return None
         self._last_id += 1
         checkpoint_id = self._last_id
-        states = {state_id: packed(state) for state_id, state in self._enumerator_states().items()}
         self._pending[checkpoint_id] = PendingCheckpoint(checkpoint_id, now_ms, states, self._tasks, request)
         if request.options.savepoint:
             self._savepoint_ids.add(checkpoint_id)

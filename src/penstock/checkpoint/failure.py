@@ -16,6 +16,8 @@ from penstock.common.errors import CheckpointError
 class CheckpointFailureReason(enum.Enum):
     """A reason: its sentence, and whether it counts against the tolerance."""
 
+    TRIGGER_FAILED = ("the state of a split enumerator could not be taken", False)
+    """A user's enumerator raised an error: the attempt fails with it."""
     EXPIRED = ("it took longer than {detail}", True)
     """`execution.checkpointing.timeout` passed before all tasks had acknowledged."""
     DECLINED = ("{detail}", True)

@@ -62,6 +62,6 @@ class Retention:
         self.completed.clear()
 
     def attempt_ended(self) -> None:
-        """No task builds on its chain any more; a new attempt names its files anew."""
+        """No task builds on its chain any more; a new attempt reports its files again."""
         self._chains.clear()
         self._known = set().union(*(manifest.files() for manifest in self.completed))

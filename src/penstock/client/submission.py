@@ -102,12 +102,7 @@ def submit(
     if place.temporary:
         host.after_storage = lambda: shutil.rmtree(place.directory, ignore_errors=True)
     registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
-    try:
-        host.start()
-    except BaseException:
-        host.on_end()
-        server.stop()
-        raise
+    host.start()
     return JobClient(job_id, _PipelinedRun(host))
 
 

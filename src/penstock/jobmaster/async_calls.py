@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.common.errors import JobError
 from penstock.jobmaster.effects import CallAsync
 from penstock.jobmaster.events import CallEnded
 
@@ -10,5 +11,8 @@ def make_call(effect: CallAsync) -> CallEnded:
     """Make the call. What it raises goes to its enumerator's handler."""
     try:
         return CallEnded(effect.attempt, effect.number, effect.call())
+    except SystemExit as error:
+        # It would end this thread, and nothing else would know.
+        return CallEnded(effect.attempt, effect.number, error=JobError(f"a split enumerator called sys.exit: {error}"))
     except Exception as error:
         return CallEnded(effect.attempt, effect.number, error=error)

@@ -18,11 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from penstock.checkpoint.restore import Restored
 from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.enumerators import MakeCall, SplitEnumerators
+from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
+from penstock.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
+from penstock.jobmaster.enumerators import SplitEnumerators
 from penstock.jobmaster.results.held_back import HeldBackResults
 from penstock.plan.job_graph import JobGraph
+from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId, SubtaskId
 from penstock.runtime.task.events import Cancel, Close, ControlEvent, Drain
 
@@ -34,19 +38,15 @@ _ENDS = {
 
 
 class Attempt:
-    """`send(vertex, subtask, event)` reaches a task. `enumerator_states`: those of the checkpoint it starts from."""
+    """`emit` takes its effects, in order."""
 
-    def __init__(
-        self,
-        number: int,
-        graph: JobGraph,
-        enumerator_states: dict[int, Any],
-        send: Callable[[int, int, ControlEvent], None],
-        make_call: MakeCall,
-        now_ms: int,
-    ) -> None:
+    def __init__(self, number: int, graph: JobGraph, emit: Callable[[JobEffect], None], now_ms: int) -> None:
         self.number = number
         self.graph = graph
+        self.vertices = checkpoint_vertices(graph)
+        self.sources = source_state_ids(graph)
+        self.restored: Restored = {}
+        """What its tasks are restored from."""
         self.status = JobStatus.CREATED
         self.error: BaseException | None = None
         self.deployed_ms: int | None = None
@@ -57,13 +57,13 @@ class Attempt:
         """Whether the end of its data has come, or it stops: no periodic checkpoint begins any more."""
         self.results = HeldBackResults()
         self.slots = slots_of(graph)
-        self._send = send
+        self._emit = emit
         self._slot_of = {task: slot for slot, tasks in self.slots.items() for task in tasks}
         self._registered: set[SlotId] = set()
         self._heard_ms: dict[SlotId, int] = {}
         self._data_ended: set[SubtaskId] = set()
         self._finished: set[SubtaskId] = set()
-        self.enumerators = SplitEnumerators(graph, enumerator_states, send, make_call, now_ms)
+        self.enumerators = SplitEnumerators(graph, self.send, self._call, now_ms)
 
     @property
     def is_over(self) -> bool:
@@ -85,12 +85,25 @@ class Attempt:
         """Slots of tasks that are not closed."""
         return sorted({self._slot_of[task] for task in self._slot_of.keys() - self._finished})
 
+    def send(self, vertex: int, subtask: int, event: ControlEvent) -> None:
+        """Send an event to a task."""
+        slot = SlotId(self.graph.vertices[vertex].level, subtask)
+        self._emit(SendToSlot(slot, ToTask(self.number, vertex, event)))
+
+    def _call(self, number: int, call: Callable[[], Any]) -> None:
+        self._emit(CallAsync(self.number, number, call))
+
     # Slots.
+
+    def deploy_if_started(self, now_ms: int) -> None:
+        """Deploy its tasks, once, when what its enumerators have called to start has ended."""
+        if self.deployed_ms is None and self.status is JobStatus.CREATED and not self.enumerators.is_starting:
+            self.deployed_ms = now_ms
+            self._emit(Deploy(self.number, self.graph, self.restored))
 
     def heard(self, slot: SlotId, now_ms: int) -> None:
         """A slot said something."""
         self._heard_ms[slot] = now_ms
-        self.enumerators.now_ms = now_ms
 
     def registered(self, slot: SlotId) -> None:
         """The tasks of a slot are open. A slot that registers twice was started again by Spark: its state is lost."""
@@ -149,7 +162,7 @@ class Attempt:
         """Let all sources end here."""
         for vertex in self.graph.sources:
             for subtask in range(vertex.parallelism):
-                self._send(vertex.id, subtask, Drain())
+                self.send(vertex.id, subtask, Drain())
 
     def cancel(self) -> None:
         """Stop all tasks at once."""
@@ -184,7 +197,7 @@ class Attempt:
     def _send_to(self, tasks: Iterable[SubtaskId], event: ControlEvent) -> None:
         for vertex, subtask in sorted(tasks):
             if (vertex, subtask) not in self._finished:
-                self._send(vertex, subtask, event)
+                self.send(vertex, subtask, event)
 
 
 def slots_of(graph: JobGraph) -> dict[SlotId, list[SubtaskId]]:

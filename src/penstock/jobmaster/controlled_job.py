@@ -26,5 +26,5 @@ class ControlledJob(Protocol):
     def fail(self, error: BaseException, slot: SlotId | None = None) -> None:
         """The attempt fails; `slot`: the one that failed."""
 
-    def guarded(self, do: Callable[[], object]) -> None:
-        """Call what may run users' code: an error there is a failure of the job."""
+    def guarded(self, do: Callable[[], object]) -> bool:
+        """Call what may run users' code: an error there fails the attempt. True: there was none."""

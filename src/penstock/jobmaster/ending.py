@@ -1,4 +1,4 @@
-"""How a job ends by itself: the last checkpoint, a stop with a savepoint, a drain.
+"""The regular end of a job: the last checkpoint, a stop with a savepoint, a drain.
 
     data has ended   one more checkpoint commits what is left; when its commits are done all tasks are closed
     stop             sources emit nothing after the savepoint's barrier; when it is stored all tasks are closed
@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from penstock.checkpoint.pending import CheckpointRequest, Outcome
 from penstock.common.errors import CheckpointError, JobError
+from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import JobEffect, Reply
 from penstock.jobmaster.events import SavepointRequested
@@ -76,7 +77,7 @@ class JobEnding:
             if not isinstance(outcome, CheckpointError):
                 # Not before the commits are done: as long as tasks are there, a commit that fails is done again.
                 self._job.coordinator.when_committed(attempt.close)
-            elif attempt is self._job.attempt and attempt.status.name == "RUNNING":
+            elif attempt is self._job.attempt and attempt.status is JobStatus.RUNNING:
                 self._last_checkpoint()
 
         self._job.coordinator.request(CheckpointRequest(done), self._job.now_ms)

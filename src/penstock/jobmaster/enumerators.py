@@ -26,13 +26,13 @@ Handler = Callable[[Any, Exception | None], None]
 
 
 class SplitEnumerators:
-    """By source vertex. `states`: of the checkpoint that this attempt is restored from."""
+    """By source vertex."""
 
-    def __init__(
-        self, graph: JobGraph, states: dict[int, Any], send: SendToTask, make_call: MakeCall, now_ms: int
-    ) -> None:
+    def __init__(self, graph: JobGraph, send: SendToTask, make_call: MakeCall, now_ms: int) -> None:
         self.now_ms = now_ms
-        """Processing time; kept up to date by the attempt."""
+        """Processing time; kept up to date by the job master."""
+        self._sources = graph.sources
+        self._send = send
         self._discover_at_ms: dict[int, int] = {}
         self._make_call = make_call
         self._calls = itertools.count(1)
@@ -41,17 +41,20 @@ class SplitEnumerators:
         self._first_calls: set[int] = set()
         """Calls made by `start` that have not ended."""
         self._enumerators: dict[int, SplitEnumerator] = {}
-        for vertex in graph.sources:
+
+    def start(self, states: dict[int, Any]) -> None:
+        """Create and start them. `states`: of the checkpoint that the attempt is restored from, by vertex.
+
+        Raises SourceError where there is nothing to read.
+        """
+        for vertex in self._sources:
             source: Source[Any] = vertex.source
-            context = _EnumeratorContext(self, vertex.id, vertex.parallelism, send)
+            context = _EnumeratorContext(self, vertex.id, vertex.parallelism, self._send)
             self._enumerators[vertex.id] = (
                 source.restore_enumerator(context, states[vertex.id])
                 if vertex.id in states
                 else source.create_enumerator(context)
             )
-
-    def start(self) -> None:
-        """Start them. Raises SourceError where there is nothing to read."""
         for enumerator in self._enumerators.values():
             enumerator.start()
         self._first_calls = set(self._handlers)
@@ -131,7 +134,8 @@ class _EnumeratorContext:
         return self._enumerators.now_ms
 
     def assign_split(self, split: Any, subtask: int) -> None:
-        self._send(self._vertex, subtask, AssignSplits(Opaque([split])))
+        # Pickled here, where an error is the enumerator's; the thread that sends the message can't tell whose it is.
+        self._send(self._vertex, subtask, AssignSplits(Opaque.pickled([split])))
 
     def signal_no_more_splits(self, subtask: int) -> None:
         self._send(self._vertex, subtask, NoMoreSplits())

@@ -22,24 +22,19 @@ from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import CheckpointEffect, SendToTask
-from penstock.checkpoint.manifest import Manifest
+from penstock.checkpoint.manifest import Manifest, packed
 from penstock.checkpoint.pending import CheckpointRequest
-from penstock.checkpoint.restore import Restored
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
-from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
 from penstock.jobmaster.effects import (
-    CallAsync,
     CloseResults,
     Deliver,
-    Deploy,
     Finish,
     JobEffect,
     Reply,
     RestartResults,
-    SendToSlot,
     StopAttempt,
 )
 from penstock.jobmaster.ending import JobEnding
@@ -65,10 +60,10 @@ from penstock.jobmaster.restarts import RestartDecision, RestartStrategy
 from penstock.jobmaster.settings import JobSettings
 from penstock.jobmaster.supervision import Supervision
 from penstock.plan.job_graph import JobGraph
-from penstock.rpc.messages import ToTask
+from penstock.rpc.messages import Heartbeat
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SlotId
-from penstock.runtime.task.events import ControlEvent
+from penstock.runtime.task.events import Result
 from penstock.runtime.task.journal import Journal
 
 _log = logging.getLogger(__name__)
@@ -89,10 +84,10 @@ _BEFORE_THE_END = {
 
 
 class JobMaster:
-    """Of one job.
+    """Controls one job through all its attempts.
 
-    `origin`: the checkpoint or savepoint that the job starts from. `claimed`: the directory of a run whose place it
-    takes, deleted when the job has a checkpoint of its own. `held_back`: sinks whose results wait for a checkpoint.
+    `origin`: the checkpoint or savepoint that the job starts from. `claimed`: the directory of a run that it replaces,
+    deleted when the job has a checkpoint of its own. `held_back`: sinks whose results wait for a checkpoint.
     """
 
     def __init__(
@@ -109,18 +104,15 @@ class JobMaster:
         self.journal = Journal()
         self.now_ms = now_ms
         self.settings = settings
-        self._graph = graph
+        self.graph = graph
+        """The plan of the next attempt."""
         self._restarts = RestartDecision(restarts, settings)
         self._claimed = claimed
         self._effects: list[JobEffect] = []
-        vertices = checkpoint_vertices(graph)
-        self._sources = source_state_ids(graph)
-        self.coordinator = CheckpointCoordinator(
-            job_id, graph.name, vertices, settings.checkpoints, self._of_coordinator
-        )
+        self.coordinator = CheckpointCoordinator(job_id, graph.name, settings.checkpoints, self._of_coordinator)
         if origin is not None:
             self.coordinator.start_from(origin)
-        self._recovery = Recovery(self.coordinator, vertices, self._sources, origin, settings.allow_non_restored_state)
+        self._recovery = Recovery(self.coordinator, origin, settings.allow_non_restored_state)
         self._supervision = Supervision(settings)
         self._ending = JobEnding(self, self._emit)
         self._reports = SlotReports(self, self._emit, held_back, self._attempt_runs, self._ending.data_ended)
@@ -130,8 +122,6 @@ class JobMaster:
         """Whether StopAttempt was emitted for the present attempt."""
         self._is_gone = False
         """Whether the tasks of the present attempt are gone."""
-        self._restored: Restored = {}
-        """What the present attempt is restored from."""
         self._restart_at_ms: int | None = None
         self._end: tuple[JobStatus, BaseException | None] | None = None
         self._results_closed = False
@@ -152,7 +142,7 @@ class JobMaster:
         self.now_ms = max(self.now_ms, now_ms)
         self.attempt.enumerators.now_ms = self.now_ms
         if not self.finished:
-            if not isinstance(event, Tick):
+            if _is_noted(event):
                 self.journal.note(self.now_ms, event)
             _HANDLERS[type(event)](self, event)
             self._go_on()
@@ -187,48 +177,27 @@ class JobMaster:
         """Why the job ended, if it did not succeed."""
         return self._end[1] if self._end is not None else None
 
-    @property
-    def graph(self) -> JobGraph:
-        """The plan of the next attempt."""
-        return self._graph
-
     # Attempts.
 
     def _new_attempt(self) -> Attempt:
-        number, graph = self._attempts, self._graph
         self._attempts += 1
-
-        def send(vertex: int, subtask: int, event: ControlEvent) -> None:
-            self._send(number, vertex, subtask, event)
-
-        def make_call(call_number: int, call: Callable[[], Any]) -> None:
-            self._emit(CallAsync(number, call_number, call))
-
-        return Attempt(number, graph, self._recovery.enumerator_states(), send, make_call, self.now_ms)
+        return Attempt(self._attempts - 1, self.graph, self._emit, self.now_ms)
 
     def _begin(self, attempt: Attempt) -> None:
-        self._restored = self._recovery.restore()
-        attempt.enumerators.start()
-        self._deploy_if_started()
-
-    def _deploy_if_started(self) -> None:
-        attempt = self.attempt
-        if attempt.deployed_ms is None and attempt.status is JobStatus.CREATED and not attempt.enumerators.is_starting:
-            attempt.deployed_ms = self.now_ms
-            self._emit(Deploy(attempt.number, attempt.graph, self._restored))
+        states = self._recovery.enumerator_states(attempt.sources)
+        attempt.restored = self._recovery.restore(attempt.vertices)
+        attempt.enumerators.start(states)
+        attempt.deploy_if_started(self.now_ms)
 
     def _restart(self) -> None:
         self._restart_at_ms = None
         self._supervision.attempt_begins()
         self._stops = self._is_gone = False
+        self.abandoned = []
         self._emit(RestartResults(self._attempts))
-        try:
-            self.attempt = self._new_attempt()
-            self._begin(self.attempt)
-        except Exception as error:
-            # A split enumerator, or the assignment of state: the attempt fails before it is deployed.
-            self.attempt.error = error
-            self.attempt.status = JobStatus.FAILED
+        self.attempt = self._new_attempt()
+        # What fails here, a split enumerator or the assignment of state, fails the attempt before it is deployed.
+        self.guarded(lambda: self._begin(self.attempt))
 
     def fail(self, error: BaseException, slot: SlotId | None = None) -> None:
         """The attempt fails; `slot`: the one that failed. Its tasks have a grace period to close in."""
@@ -247,12 +216,13 @@ class JobMaster:
 
     def _attempt_runs(self) -> None:
         self._restarts.attempt_runs()
-        self.coordinator.attempt_began(self.attempt.number, self._enumerator_states, self.now_ms)
+        attempt = self.attempt
+        self.coordinator.attempt_began(attempt.number, attempt.vertices, self._enumerator_states, self.now_ms)
 
     def _call_ended(self, event: CallEnded) -> None:
         if self._lets_in(event.attempt) and self.attempt.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.guarded(lambda: self.attempt.enumerators.call_ended(event.number, event.value, event.error))
-            self._deploy_if_started()
+            self.attempt.deploy_if_started(self.now_ms)
 
     def _storage_ended(self, event: StorageEnded) -> None:
         before = self.coordinator.committed_id
@@ -277,9 +247,10 @@ class JobMaster:
             self.fail(event.error)
 
     def _cancel_requested(self, event: CancelRequested) -> None:
-        self._supervision.cancelled(self.now_ms)
-        self._is_cancelled = True
-        self.attempt.cancel()
+        if not self._is_cancelled:
+            self._is_cancelled = True
+            self._supervision.cancelled(self.now_ms)
+            self.attempt.cancel()
 
     def _savepoint_requested(self, event: SavepointRequested) -> None:
         self._ending.requested(event)
@@ -357,30 +328,32 @@ class JobMaster:
         self._ending.attempt_ended()
         if self._restarts.falls_back(attempt) and self.coordinator.retention.drop_latest():
             _log.warning(
-                "job '%s' falls back to the checkpoint before, so what has been committed since comes again: %s",
-                self._graph.name,
+                "job '%s' falls back to the previous checkpoint; output committed since will be written again: %s",
+                self.graph.name,
                 attempt.error,
             )
         self.coordinator.attempt_ended(self.now_ms)
         if attempt.status is JobStatus.FAILED and self.coordinator.stopped:
             # What the savepoint names with which the job stops is committed: a restart would write it a second time.
-            _log.warning("job '%s' stopped with a savepoint, but its end failed: %s", self._graph.name, attempt.error)
+            _log.warning("job '%s' stopped with a savepoint, but its end failed: %s", self.graph.name, attempt.error)
             self._end_with(JobStatus.FINISHED, None)
             return
-        delay_ms = None
-        if attempt.status is JobStatus.FAILED and not self._is_cancelled:
-            delay_ms = self._restarts.delay_ms(attempt, self.now_ms)
+        if attempt.status is JobStatus.FAILED and self._is_cancelled:
+            # As in Flink: a job that is cancelled while it fails is cancelled.
+            self._end_with(JobStatus.CANCELED, None)
+            return
+        delay_ms = self._restarts.delay_ms(attempt, self.now_ms) if attempt.status is JobStatus.FAILED else None
         if delay_ms is None:
             self._end_with(attempt.status, attempt.error)
             return
-        _log.warning("job '%s' failed and restarts in %d ms: %s", self._graph.name, delay_ms, attempt.error)
+        _log.warning("job '%s' failed and restarts in %d ms: %s", self.graph.name, delay_ms, attempt.error)
         self._restart_at_ms = self.now_ms + delay_ms
 
     def _end_with(self, status: JobStatus, error: BaseException | None) -> None:
         if status is JobStatus.CANCELED:
             killed = ", ".join(f"level {level} slot {slot}" for level, slot in self.abandoned)
             reason = f": workers that did not stop in time were killed ({killed})" if killed else ""
-            error = JobCancelledError(f"the job '{self._graph.name}' was cancelled{reason}")
+            error = JobCancelledError(f"the job '{self.graph.name}' was cancelled{reason}")
         elif status is JobStatus.FAILED:
             error = error or JobError("the job failed")
         self._end = (status, error)
@@ -393,27 +366,32 @@ class JobMaster:
 
     # Effects.
 
-    def _enumerator_states(self) -> dict[str, Any]:
-        return {self._sources[vertex]: state for vertex, state in self.attempt.enumerators.states().items()}
+    def _enumerator_states(self) -> dict[str, str] | None:
+        states: dict[str, str] = {}
+        sources = self.attempt.sources
 
-    def guarded(self, do: Callable[[], object]) -> None:
-        """Call what may run users' code: an error there is a failure of the job, not of its job master."""
+        def take() -> None:
+            of_vertices = self.attempt.enumerators.states()
+            states.update((sources[vertex], packed(state)) for vertex, state in of_vertices.items())
+
+        return states if self.guarded(take) else None
+
+    def guarded(self, do: Callable[[], object]) -> bool:
+        """Call what may run users' code: an error there fails the attempt, not the job master. True: there was none."""
         try:
             do()
         except AssertionError:
             raise
         except Exception as error:
             self.fail(error)
+            return False
+        return True
 
     def _of_coordinator(self, effect: CheckpointEffect) -> None:
         if isinstance(effect, SendToTask):
-            self._send(self.attempt.number, effect.vertex, effect.subtask, effect.event)
+            self.attempt.send(effect.vertex, effect.subtask, effect.event)
         else:
             self._emit(effect)
-
-    def _send(self, attempt: int, vertex: int, subtask: int, event: ControlEvent) -> None:
-        slot = SlotId(self._graph.vertices[vertex].level, subtask)
-        self._emit(SendToSlot(slot, ToTask(attempt, vertex, event)))
 
     def _emit(self, effect: JobEffect) -> None:
         self._effects.append(effect)
@@ -421,6 +399,13 @@ class JobMaster:
     def _take_effects(self) -> list[JobEffect]:
         effects, self._effects = self._effects, []
         return effects
+
+
+def _is_noted(event: JobEvent) -> bool:
+    """Whether an event belongs in the journal: heartbeats and results would displace all others."""
+    return not isinstance(event, Tick | Reported) or (
+        isinstance(event, Reported) and not isinstance(event.message.report, Heartbeat | Result)
+    )
 
 
 _HANDLERS: dict[type[JobEvent], Callable[[JobMaster, Any], None]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
@@ -11,22 +12,15 @@ from penstock.checkpoint.vertex import CheckpointVertex
 
 
 class Recovery:
-    """The newest checkpoint of the job's own, else `origin`, else nothing.
-
-    `sources`: the state id of the source of each vertex that has one.
-    """
+    """The newest checkpoint of the job's own, else `origin`, else nothing."""
 
     def __init__(
         self,
         coordinator: CheckpointCoordinator,
-        vertices: list[CheckpointVertex],
-        sources: dict[int, str],
         origin: Manifest | None,
         allow_non_restored: bool,
     ) -> None:
         self._coordinator = coordinator
-        self._vertices = vertices
-        self._sources = sources
         self._origin = origin
         self._allow_non_restored = allow_non_restored
 
@@ -35,19 +29,22 @@ class Recovery:
         """What the next attempt starts from; None: from the beginning."""
         return self._coordinator.retention.latest or self._origin
 
-    def enumerator_states(self) -> dict[int, Any]:
-        """What split enumerators need to go on, by vertex."""
+    def enumerator_states(self, sources: dict[int, str]) -> dict[int, Any]:
+        """What split enumerators need to go on, by vertex. `sources`: the state id of each vertex that is a source."""
         manifest = self.manifest
         if manifest is None:
             return {}
         by_id = enumerator_states(manifest)
-        return {vertex: by_id[state_id] for vertex, state_id in self._sources.items() if state_id in by_id}
+        return {vertex: by_id[state_id] for vertex, state_id in sources.items() if state_id in by_id}
 
-    def restore(self) -> Restored:
-        """What the tasks are restored from; commits what the manifest names once more. Raises CheckpointError."""
+    def restore(self, vertices: Sequence[CheckpointVertex]) -> Restored:
+        """What the tasks of `vertices` are restored from; commits what the manifest names once more.
+
+        Raises CheckpointError.
+        """
         manifest = self.manifest
         if manifest is None:
             return {}
-        self._coordinator.commit_again(manifest)
+        self._coordinator.commit_again(manifest, vertices)
         own = manifest is not self._origin
-        return assign(manifest, self._vertices, own=own, allow_non_restored=self._allow_non_restored)
+        return assign(manifest, vertices, own=own, allow_non_restored=self._allow_non_restored)

@@ -19,15 +19,18 @@ class Fault(NamedTuple):
 
 
 class Supervision:
-    """Of one attempt after the other. Heartbeats come from threads of their own: back pressure is no silence."""
+    """Watches the deadlines of the current attempt.
+
+    Heartbeats come from threads of their own: back pressure is no silence.
+    """
 
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
         self._close_by_ms: int | None = None
-        """When tasks that were told to close are abandoned."""
+        """When tasks that should have closed are abandoned."""
 
     def attempt_begins(self) -> None:
-        """No task of the new attempt has been told to close."""
+        """No task of the new attempt was requested to close."""
         self._close_by_ms = None
 
     def failed(self, now_ms: int) -> None:
@@ -38,7 +41,9 @@ class Supervision:
     def cancelled(self, now_ms: int) -> None:
         """The user cancelled the job."""
         timeout_ms = self._settings.cancellation_timeout_ms
-        self._close_by_ms = now_ms + timeout_ms if timeout_ms else None
+        if self._close_by_ms is None and timeout_ms:
+            # Tasks of an attempt that has failed have their deadline already.
+            self._close_by_ms = now_ms + timeout_ms
 
     def fault(self, attempt: Attempt, now_ms: int) -> Fault | None:
         """What is wrong with the attempt now."""

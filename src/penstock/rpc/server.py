@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ from zmq.auth.thread import ThreadAuthenticator
 from penstock.rpc.keys import ControlAddress, make_keys
 from penstock.rpc.messages import FromJobMaster, ToJobMaster, decode_to_job_master, encoder
 
+_log = logging.getLogger(__name__)
 _TICK_MS = 50
 _LAST_ANSWERS_MS = 200
 
@@ -98,10 +100,10 @@ class ControlServer:
                     with self._lock:
                         calls, self._calls = self._calls, []
                     for call in calls:
-                        call()
+                        _guarded(call)
                 if self._socket in ready:
-                    self._receive()
-                self._on_tick()
+                    _guarded(self._receive)
+                _guarded(self._on_tick)
         finally:
             self._close()
 
@@ -122,6 +124,14 @@ class ControlServer:
         self._inbox.close()
         self._authenticator.stop()
         self._context.term()
+
+
+def _guarded(call: Callable[[], object]) -> None:
+    """No error may end the thread: the job would hang, and could not even be cancelled."""
+    try:
+        call()
+    except Exception:
+        _log.exception("an event of a job could not be handled")
 
 
 class _OnlyClient:

@@ -73,6 +73,8 @@ class Circumstances:
     """Probability that Spark has too few slots for a restart."""
     slot_never_starts_rate: float = 0.0
     """Probability that a slot of a restarted job never registers."""
+    damage_rate: float = 0.0
+    """Probability that a restarted job finds its newest checkpoint damaged; output committed since is written again."""
     drain_rate: float = 0.0
     """Probability that a job that is stopped with a savepoint is drained."""
     restart_strategy: int = 0
@@ -143,6 +145,7 @@ class Circumstances:
             restart_strategy=random.randrange(3),
             cached_entries=random.choice([None, None, 0, 1, 5]),
             alignment_limits=AlignmentLimits(random.choice([0, 200, 1 << 20]), random.choice([1 << 20, 1 << 20, 500])),
+            damage_rate=random.choice([0.0, 0.3]) if fails and not exactly_once else 0.0,
         )
 
     def budget(self, clock: Clock) -> Budget:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.common.errors import NotEnoughSlotsError, TaskLostError, UserFunctionError
+from penstock.common.errors import DamagedCheckpointError, NotEnoughSlotsError, TaskLostError, UserFunctionError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.effects import Deploy
 from penstock.jobmaster.events import Reported, Tick
@@ -167,6 +167,8 @@ class Simulation:
             checkpointing=circumstances.checkpointing,
             restore=effect.restored,
         )
+        if effect.attempt and self._fate.chance(circumstances.damage_rate):
+            self.storage.damage()
         self._cuts_before = self.cuts
         edges = {id: edge for level in levels for id, edge in level.edges.items()}
         self._tasks = TaskChecks()
@@ -266,6 +268,9 @@ class Simulation:
         user_restarts, self.user.restarts = self.user.restarts, False
         if status is JobStatus.CANCELED:
             return user_restarts
+        assert not isinstance(error, DamagedCheckpointError), (
+            f"the job could fall back to an earlier checkpoint: {error}"
+        )
         assert not user_restarts, f"the job was cancelled while it waited for its restart, and is {status.name}"
         return status is JobStatus.FAILED and self.circumstances.checkpointing and not _is_the_programs(error)
 

@@ -34,6 +34,8 @@ class MemoryStorage(ColumnFiles):
         self._failure_rate = failure_rate
         self._published = published
         self._touched = touched
+        self._damaged: str | None = None
+        """A file that has changed on its disk."""
 
     def create(self, name: str, shared: bool) -> MemoryWriter:
         """A new file."""
@@ -42,7 +44,7 @@ class MemoryStorage(ColumnFiles):
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """A part of a file."""
-        if path not in self.files:
+        if path not in self.files or path == self._damaged:
             raise FileNotFoundError(path)
         return self.files[path][offset : offset + length]
 
@@ -60,6 +62,7 @@ class MemoryStorage(ColumnFiles):
         missing = manifest.files() - self.files.keys()
         assert not missing, f"checkpoint {manifest.checkpoint_id} refers to files that do not exist: {missing}"
         self.manifests[manifest.checkpoint_id] = encode(manifest)
+        self._damaged = None
         self._published(manifest)
         self._touched()
         return str(manifest.checkpoint_id)
@@ -93,6 +96,7 @@ class MemoryStorage(ColumnFiles):
 
         If it has one, the files of earlier jobs are removed: it must not need them.
         """
+        self._damaged = None
         latest = self.latest()
         stays = SAVEPOINTS if latest is not None else "/"
         kept = {path: data for path, data in self.files.items() if path.startswith(stays)}
@@ -100,6 +104,16 @@ class MemoryStorage(ColumnFiles):
         self.files = {**kept, **own}
         self.manifests.clear()
         return located(latest, directory) if latest is not None else None
+
+    def damage(self) -> None:
+        """Damage a file of the newest checkpoint that an earlier one does not need, if there are such.
+
+        It is whole again when the job has fallen back and completed another checkpoint.
+        """
+        files = [decode(data, str(number)).files() for number, data in sorted(self.manifests.items())]
+        if len(files) > 1:
+            own = files.pop().difference(*files)
+            self._damaged = self._random.choice(sorted(own)) if own else None
 
     def fail(self) -> None:
         """Let every write fail from now on."""

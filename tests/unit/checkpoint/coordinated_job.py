@@ -7,6 +7,7 @@ from random import Random
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import Commit, SendToTask, StorageEffect
 from penstock.checkpoint.failure import CheckpointFailureReason
+from penstock.checkpoint.manifest import packed
 from penstock.checkpoint.pending import CheckpointRequest
 from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.storage_operations import carry_out
@@ -19,6 +20,12 @@ from penstock.state.handles import KeyedFile, OperatorState, SubtaskState
 
 SOURCE, COUNT = 0, 1
 SINK = 7
+
+
+VERTICES = [
+    CheckpointVertex(SOURCE, "source", 2, 128, [("s", "source")], True),
+    CheckpointVertex(COUNT, "count", 2, 128, [("c", "count"), ("w", "sink")], False, {SINK: "w"}),
+]
 
 
 class Job:
@@ -39,14 +46,10 @@ class Job:
         self.coordinator = CheckpointCoordinator(
             "job",
             "a job",
-            [
-                CheckpointVertex(SOURCE, "source", 2, 128, [("s", "source")], True),
-                CheckpointVertex(COUNT, "count", 2, 128, [("c", "count"), ("w", "sink")], False, {SINK: "w"}),
-            ],
             CheckpointSettings(**{"failures_tolerated": 100, **settings}),
             self.effects.append,
         )
-        self.coordinator.attempt_began(0, lambda: {"s": ["split"]}, self.now_ms)
+        self.coordinator.attempt_began(0, VERTICES, lambda: {"s": packed(["split"])}, self.now_ms)
 
     def does(self) -> Job:
         """Carry out what the coordinator asks, and what follows from that."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.checkpoint.coordinated_job import COUNT, SINK, SOURCE, Job
+from tests.unit.checkpoint.coordinated_job import COUNT, SINK, SOURCE, VERTICES, Job
 
 from penstock.checkpoint.manifest import unpacked
 from penstock.checkpoint.pending import CheckpointRequest
@@ -167,7 +167,7 @@ def test_an_attempt_that_ends_takes_its_checkpoints_with_it() -> None:
     last = job.coordinator.trigger(job.now_ms, CheckpointRequest(answers.append))
     job.ends_attempt()
     assert isinstance(answers[0], CheckpointError) and len(answers) == 1
-    job.coordinator.attempt_began(1, dict, job.now_ms)
+    job.coordinator.attempt_began(1, VERTICES, dict, job.now_ms)
     again = job.triggers()
     assert again > last
     job.acknowledge(again, commits=[(SINK, ["b"])])
@@ -223,7 +223,7 @@ def test_a_commit_is_in_every_manifest_until_it_is_done() -> None:
     assert held == [["a"], ["a"], ["b"], ["b"]]
 
     again = Job()
-    again.coordinator.commit_again(job.storage.latest())
+    again.coordinator.commit_again(job.storage.latest(), VERTICES)
     again.does()
     assert [values for _, _, values in again.committed] == held
     again.acknowledge(again.triggers(), commits=[(SINK, ["c"])])

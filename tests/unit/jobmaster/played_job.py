@@ -51,11 +51,11 @@ SETTINGS = JobSettings(
 )
 
 
-def plan() -> JobGraph:
+def plan(parallelism: int = 1) -> JobGraph:
     plans = PlanExecutor()
     environment = StreamExecutionEnvironment(executor=plans)
     environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
-    environment.set_parallelism(1)
+    environment.set_parallelism(parallelism)
     environment.from_collection([1, 2, 3]).key_by(lambda n: n % 2).reduce(lambda a, b: a + b).print()
     environment.execute("job")
     return plans.graphs[0]
@@ -106,9 +106,9 @@ class Job:
     def store(self, error: str = "") -> None:
         self.handle(StorageEnded(self.operations.pop(0).operation, error))
 
-    def report(self, level: int, report: Any, attempt: int | None = None) -> list[JobEffect]:
+    def report(self, level: int, report: Any, attempt: int | None = None, index: int = 0) -> list[JobEffect]:
         number = self.master.attempt.number if attempt is None else attempt
-        return self.handle(Reported(FromSlot(number, level, 0, report)))
+        return self.handle(Reported(FromSlot(number, level, index, report)))
 
     def of_tasks(self, make: Any) -> list[JobEffect]:
         """Each task reports something."""

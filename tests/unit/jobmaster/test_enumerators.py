@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.jobmaster.played_job import Job, sent
+from tests.unit.jobmaster.played_job import Job, delivered, sent
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SourceReader, SplitEnumerator
 from penstock.client.plan_executor import PlanExecutor
 from penstock.common import WatermarkStrategy
-from penstock.common.errors import SourceError, TaskLostError
+from penstock.common.errors import CheckpointError, SourceError, TaskLostError
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_status import JobStatus
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.jobmaster.async_calls import make_call
-from penstock.jobmaster.effects import CallAsync, Deploy, Finish, JobEffect
-from penstock.jobmaster.events import CancelRequested
+from penstock.jobmaster.effects import CallAsync, Deploy, Finish, JobEffect, Reply
+from penstock.jobmaster.events import CancelRequested, SavepointRequested
 from penstock.plan.job_graph import JobGraph
-from penstock.runtime.task.events import AssignSplits, RequestSplit
+from penstock.runtime.task.events import AssignSplits, RequestSplit, Result
+from penstock.runtime.task.opaque import Opaque
 
 INTERVAL_MS = 5_000
 
@@ -28,7 +30,7 @@ INTERVAL_MS = 5_000
 class Listed(SharedSplitEnumerator):
     """Looks for its splits when it starts, and again every five seconds."""
 
-    def __init__(self, context: EnumeratorContext, look: Callable[[], list[str]], restored: bool = False) -> None:
+    def __init__(self, context: EnumeratorContext, look: Callable[[], list[Any]], restored: bool = False) -> None:
         super().__init__(context, more_to_come=True, restored=restored)
         self.context = context
         self.look = look
@@ -51,7 +53,7 @@ class Listed(SharedSplitEnumerator):
 
 
 class Listing(Source[int]):
-    def __init__(self, look: Callable[[], list[str]]) -> None:
+    def __init__(self, look: Callable[[], list[Any]]) -> None:
         self.look = look
 
     def get_boundedness(self) -> Boundedness:
@@ -67,7 +69,7 @@ class Listing(Source[int]):
         raise NotImplementedError
 
 
-def plan_of(look: Callable[[], list[str]]) -> JobGraph:
+def plan_of(look: Callable[[], list[Any]]) -> JobGraph:
     plans = PlanExecutor()
     environment = StreamExecutionEnvironment(executor=plans)
     environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
@@ -131,7 +133,7 @@ def test_nothing_to_read_fails_the_first_attempt_for_good() -> None:
 
 def test_nothing_to_read_after_a_restart_is_tried_again() -> None:
     """A store that is away for a moment would end a job that has run for a year."""
-    stores: list[Callable[[], list[str]]] = [lambda: ["a"], away, lambda: ["a"]]
+    stores: list[Callable[[], list[Any]]] = [lambda: ["a"], away, lambda: ["a"]]
     job = Job(graph=plan_of(lambda: stores.pop(0)()))
     job.handle(make_call(call_of(job.effects)))
     job.runs().fails(TaskLostError("a worker"))
@@ -166,3 +168,52 @@ def test_an_answer_after_the_end_changes_nothing(end: CancelRequested | None) ->
         job.handle(make_call(CallAsync(0, call.number, away)))
     assert job.finish is not None
     assert not job.handle(make_call(call))
+
+
+def failing_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Listed) -> list[Any]:
+        raise SourceError("no snapshot of these splits")
+
+    monkeypatch.setattr(Listed, "snapshot_state", fail)
+
+
+def test_a_savepoint_is_answered_though_an_enumerator_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its user would wait for ever."""
+    job = Job(graph=plan_of(lambda: ["a"]))
+    job.handle(make_call(call_of(job.effects)))
+    job.runs()
+    failing_snapshot(monkeypatch)
+    effects = job.handle(SavepointRequested(1, "/sp"))
+    assert [type(effect.error) for effect in effects if isinstance(effect, Reply)] == [CheckpointError]
+    assert "no snapshot" in str(job.master.attempt.error)
+
+
+def test_results_of_a_checkpoint_are_delivered_though_the_next_one_can_not_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A job that is restored from that checkpoint would never send them again."""
+    job = Job(graph=plan_of(lambda: ["a"]))
+    job.handle(make_call(call_of(job.effects)))
+    job.runs()
+    job.report(0, Result(0, 0, job.sink, Opaque(["collected"]), 0))
+    checkpoint = job.begins_checkpoint()
+    job.handle(SavepointRequested(1, "/sp"))
+    failing_snapshot(monkeypatch)
+    assert delivered(job.acknowledges(checkpoint)) == ["collected"]
+    assert "no snapshot" in str(job.master.attempt.error)
+
+
+def test_a_split_that_can_not_be_pickled_fails_the_job() -> None:
+    """The thread that sends it would end with the error, and the job would hang."""
+    job = Job(graph=plan_of(lambda: [lambda: None]))
+    job.handle(make_call(call_of(job.effects)))
+    job.runs()
+    assert AssignSplits not in sent(job.report(0, RequestSplit(0, 0)))
+    assert "pickle" in str(job.master.attempt.error)
+
+
+def test_a_call_that_ends_its_thread_fails_the_job() -> None:
+    """The job would wait for its splits for ever."""
+    job = Job(graph=plan_of(lambda: sys.exit(3)), attempts=0)
+    job.handle(make_call(call_of(job.effects)))
+    assert job.finish is not None and "sys.exit" in str(job.finish.error)

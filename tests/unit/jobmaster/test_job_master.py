@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.unit.jobmaster.played_job import SETTINGS, Job, sent
+from tests.unit.jobmaster.played_job import SETTINGS, Job, plan, sent
 
 from penstock.checkpoint.effects import (
     Commit,
@@ -23,6 +23,7 @@ from penstock.common.errors import (
 )
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.effects import (
+    Deploy,
     Finish,
     JobEffect,
     Reply,
@@ -37,6 +38,7 @@ from penstock.jobmaster.events import (
 from penstock.jobmaster.settings import JobSettings
 from penstock.rpc.messages import Heartbeat, Register, SlotFailed
 from penstock.runtime.task.events import (
+    Acknowledge,
     Cancel,
     CheckpointComplete,
     Close,
@@ -161,6 +163,63 @@ def test_tasks_of_a_failed_attempt_have_time_to_close() -> None:
     assert sent(effects) == {Cancel} and not any(isinstance(effect, StopAttempt) for effect in effects)
     assert any(isinstance(effect, StopAttempt) for effect in job.waits(SETTINGS.failure_grace_ms))
     assert job.master.status is JobStatus.RESTARTING
+
+
+def test_a_cancelled_job_that_fails_meanwhile_is_cancelled_in_time() -> None:
+    """A worker that hangs would hold the job for as long as a user cancels it again, and it would end as failed."""
+    job = Job().runs()
+    job.master.fail(TaskLostError("a worker"))
+    assert job.master.status is JobStatus.FAILING
+    for _ in range(5):
+        job.handle(CancelRequested())
+        job.waits(SETTINGS.failure_grace_ms // 5 + 1)
+    assert job.finish == Finish(JobStatus.CANCELED, job.master.error)
+
+
+def test_cancelling_again_postpones_nothing() -> None:
+    """Workers would never be killed while a user is impatient."""
+    job = Job().runs()
+    for _ in range(4):
+        job.handle(CancelRequested())
+        job.waits(SETTINGS.cancellation_timeout_ms // 4 + 1)
+    assert job.finish is not None and "killed" in str(job.finish.error)
+
+
+def test_workers_killed_in_an_earlier_attempt_are_not_reported_again() -> None:
+    """A user would look for a hanging function that has long been mended."""
+    job = Job().runs()
+    job.master.fail(TaskLostError("a worker"))
+    job.waits(SETTINGS.failure_grace_ms)
+    job.restarts().runs().handle(CancelRequested())
+    job.of_tasks(lambda v: Finished(v, 0, True))
+    assert job.finish is not None and "killed" not in str(job.finish.error)
+
+
+def test_the_next_attempt_may_have_another_graph() -> None:
+    """A job could not be rescaled without starting it again."""
+    job = Job().runs()
+    job.takes_checkpoint("before")
+    job.master.graph = job.graph = plan(parallelism=2)
+    job.fails(TaskLostError("a worker"))
+    job.restarts()
+    assert next(effect for effect in reversed(job.effects) if isinstance(effect, Deploy)).graph is job.graph
+    for vertex in job.graph.vertices:
+        for index in range(vertex.parallelism):
+            job.report(vertex.level, Register("host", 1), index=index)
+    assert job.master.status is JobStatus.RUNNING
+    number = job.begins_checkpoint()
+    for vertex in job.graph.vertices:
+        for index in range(vertex.parallelism):
+            job.report(vertex.level, Acknowledge(vertex.id, index, number), index=index)
+    assert job.completed[-1] == number
+
+
+def test_heartbeats_and_results_do_not_displace_what_led_to_an_error() -> None:
+    """The journal in an error of the job master's own would show nothing but heartbeats."""
+    job = Job().runs()
+    for _ in range(300):
+        job.report(0, Heartbeat([]))
+    assert "Register" in str(job.master.journal) and "Heartbeat" not in str(job.master.journal)
 
 
 # Savepoints.

@@ -190,6 +190,21 @@ def test_an_attempt_that_can_not_begin_says_why(monkeypatch: pytest.MonkeyPatch)
     assert job.completed == [1, 2] and job.master.status is JobStatus.RESTARTING
 
 
+def test_damage_found_by_an_enumerator_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job would be restored from the damaged checkpoint again and again."""
+    job = Job().runs()
+    for _ in range(2):
+        job.takes_checkpoint()
+    job.fails(TaskLostError("a worker"))
+
+    def damaged(*_: Any) -> None:
+        raise DamagedCheckpointError("the enumerator's state is damaged")
+
+    monkeypatch.setattr(type(job.graph.sources[0].source), "restore_enumerator", damaged)
+    job.waits(100)
+    assert job.completed == [1]
+
+
 def test_an_enumerator_that_fails_fails_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that raises would stop the job master's thread; one that can't be closed would stop the restart."""
     enumerator = type(plan().sources[0].source.create_enumerator(_Nobody()))

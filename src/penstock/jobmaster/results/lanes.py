@@ -66,7 +66,7 @@ class ResultLanes:
     def _deliver(self, attempt: int, restarts: int, call: Callable[[], None]) -> None:
         try:
             call()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._failed(error, restarts)
             self._post(DeliveryFailed(attempt, error))
 
@@ -80,7 +80,7 @@ class ResultLanes:
         def commit() -> None:
             try:
                 (sink.commit_again if effect.again else sink.commit)(effect.subtask, effect.committables)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._failed(error, restarts)
                 self._post(CommitEnded(effect.operation, error))
             else:
@@ -95,7 +95,7 @@ class ResultLanes:
             return
 
         def abort() -> None:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception, SystemExit):
                 sink.abort(effect.subtask, effect.committables)
 
         self._lanes[effect.sink].put(abort)
@@ -159,7 +159,10 @@ class _Lane:
         self._pool.submit(self._run)
 
     def _run(self) -> None:
-        """Run one call; the next one is queued behind those of other lanes, so that no lane occupies the pool."""
+        """Run one call; the next one is queued behind those of other lanes, so that no lane occupies the pool.
+
+        Calls catch what users' code raises, SystemExit included: a call that raised would end its lane.
+        """
         with self._lock:
             call = self._calls.popleft()
         call()

@@ -1,4 +1,4 @@
-"""The last control events of a task, printed with internal errors."""
+"""The last control events of a task or a job master, printed with internal errors."""
 
 from __future__ import annotations
 

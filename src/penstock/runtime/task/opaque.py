@@ -23,6 +23,13 @@ class Opaque:
         self._data = None
 
     @classmethod
+    def pickled(cls, value: Any) -> Opaque:
+        """Hold a value and its pickled form as of now. Raises what the value's pickling raises."""
+        opaque = cls(value)
+        opaque._data = opaque.to_bytes()
+        return opaque
+
+    @classmethod
     def from_bytes(cls, data: bytes) -> Opaque:
         """Hold the pickled form, as received."""
         opaque = cls.__new__(cls)

@@ -90,7 +90,12 @@ class JobMasterHost:
 
     def start(self) -> None:
         """Begin the job. Raises SourceError or CheckpointError if it can't begin; `over` is set at its end."""
-        effects = self._master.start()
+        try:
+            effects = self._master.start()
+        except BaseException:
+            self._master.attempt.enumerators.close()
+            self._finish(Finish(JobStatus.FAILED, None))
+            raise
         self._server.start(self._on_message, lambda: self._handle(Tick()))
         self._server.call_soon(lambda: self._carry_out(effects))
 
@@ -127,7 +132,8 @@ class JobMasterHost:
         def request() -> None:
             try:
                 path = self._new_savepoint(directory)
-            except PenstockError as error:
+            except Exception as error:
+                # Also what a file system's own library raises: it must not end the storage's thread.
                 answer.set_exception(error)
                 return
             number = next(self._request_numbers)
@@ -135,11 +141,9 @@ class JobMasterHost:
             if not self.post(SavepointRequested(number, path, stop, drain)):
                 self._answer(Reply(number, error=JobError("the job has ended")))
 
-        if self.over.is_set():
+        # A place that nothing opens is reported before any task writes; to look may take as long as the store does.
+        if not self._storage.call(request):
             answer.set_exception(JobError("the job has ended"))
-        else:
-            # A place that nothing opens is reported before any task writes; to look may take as long as the store does.
-            self._storage.call(request)
         return answer
 
     # The control server's thread.
@@ -163,10 +167,9 @@ class JobMasterHost:
 
     def _handle(self, event: JobEvent) -> None:
         try:
-            effects = self._master.handle(event, _now_ms())
+            self._carry_out(self._master.handle(event, _now_ms()))
         except Exception as error:
-            effects = self._after_fault(_with_journal(error, self._master))
-        self._carry_out(effects)
+            self._carry_out(self._after_fault(_with_journal(error, self._master)))
 
     def _after_fault(self, error: Exception) -> list[JobEffect]:
         """A fault of the job master's own: the job fails with it. If not even that works it ends here."""
@@ -178,11 +181,18 @@ class JobMasterHost:
             return [StopAttempt(self._master.attempt.number), CloseResults(error), Finish(JobStatus.FAILED, error)]
 
     def _carry_out(self, effects: list[JobEffect]) -> None:
+        first_error: Exception | None = None
         for effect in effects:
-            if isinstance(effect, StorageEffect):
-                self._storage.carry_out(effect)
-            else:
-                _CARRY_OUT[type(effect)](self, effect)
+            try:
+                if isinstance(effect, StorageEffect):
+                    self._storage.carry_out(effect)
+                else:
+                    _CARRY_OUT[type(effect)](self, effect)
+            except Exception as error:
+                # The others are carried out all the same: the job master waits for the answers to them.
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error
 
     def _call(self, effect: CallAsync) -> None:
         # A daemon thread for each: a listing that hangs for ever holds up neither another one nor the program's end.
@@ -212,18 +222,18 @@ class JobMasterHost:
 
     def _finish(self, effect: Finish) -> None:
         self.on_end()
-        for number in list(self._requests):
-            self._answer(Reply(number, error=JobError("the job has ended")))
         # From here on a request is refused by the thread that makes it: see `post`.
         self._server.stop()
         self._queries.end()
 
         def released() -> None:
+            # Requests are made on this thread, and no further one comes.
+            for number in list(self._requests):
+                self._answer(Reply(number, error=JobError("the job has ended")))
             self.after_storage()
             self.over.set()
 
-        self._storage.call(released)
-        self._storage.end()
+        self._storage.end(released)
 
 
 _CARRY_OUT: dict[type, Callable[[JobMasterHost, Any], None]] = {

@@ -75,7 +75,7 @@ class QueryThread:
                     continue
                 failure = query.failure()
             except Exception:
-                self._failed(TaskLostError("Spark's JVM went away"))
+                self._failed(TaskLostError("the connection to Spark's JVM was lost"))
                 return
             if failure is None:
                 self._failed(JobError("Spark's query was stopped from outside"))

@@ -18,18 +18,26 @@ class StorageThread:
         self._storage = storage
         self._post = post
         self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._ended = False
         threading.Thread(target=self._serve, name="penstock-storage", daemon=True).start()
 
     def carry_out(self, effect: StorageEffect) -> None:
         """Carry an operation out after those before it."""
         self._waiting.put(lambda: self._carry_out(effect))
 
-    def call(self, call: Callable[[], None]) -> None:
-        """Make a call that may take as long as the store does. It must not raise."""
-        self._waiting.put(call)
+    def call(self, call: Callable[[], None]) -> bool:
+        """Make a call that may take as long as the store does. It must not raise. False: after `end`, not made."""
+        with self._lock:
+            if not self._ended:
+                self._waiting.put(call)
+            return not self._ended
 
-    def end(self) -> None:
-        """Nothing more comes."""
+    def end(self, last: Callable[[], None]) -> None:
+        """Make one more call; nothing comes after it."""
+        with self._lock:
+            self._ended = True
+        self._waiting.put(last)
         self._waiting.put(None)
 
     def _carry_out(self, effect: StorageEffect) -> None:
