@@ -276,7 +276,8 @@ def test_messages_survive_their_encoding() -> None:
     report = TaskReport(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, [operator], 13)
     reports = [
         Heartbeat([report]), Register("host", 1), SlotFailed("JobError", "text"), RequestSplit(1, 2),
-        Result(1, 2, 3, Opaque([{"any": object}]), 4), DataEnded(1, 2), Decline(1, 2, 3, DeclineReason.NEWER, "why"), Finished(1, 2, True),
+        Result(1, 2, 3, Opaque([{"any": object}]), 4), DataEnded(1, 2),
+        Decline(1, 2, 3, DeclineReason.NEWER, "why"), Finished(1, 2, True),
         Acknowledge(1, 2, 3, commits=Opaque([(7, ["file"])])),
     ]  # fmt: skip
     for one in reports:
