@@ -108,7 +108,8 @@ class SourceReader(ABC, Generic[T]):
     def poll(self, max_records: int) -> Records | Nothing | EndOfInput:
         """At most `max_records` records of one split, or `Nothing` if there are none now, or END_OF_INPUT.
 
-        Bounded work only: return what is available, or `Nothing` with the time of the next poll.
+        Bounded work only: return what is available, or `Nothing` with the time of the next poll. The records are handed
+        over: the reader must not change them afterwards.
         """
 
     @abstractmethod

@@ -63,6 +63,7 @@ def submit(
     settings: dict[str, Any] = {
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
+        "reuses_objects": configuration.get(options.OBJECT_REUSE),
     }
     run: _BatchedRun | _PipelinedRun
     if graph.batched:

@@ -9,7 +9,9 @@ lies below DIRECTORY, a path that any machine can have.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import shutil
 import uuid
@@ -323,6 +325,19 @@ def graph_of(name: str, directory: Path) -> Any:
     build(env, directory, small=name.endswith("rocksdb"))
     env.execute("everything")
     return plans.graphs[0]
+
+
+@contextlib.contextmanager
+def working_directory() -> Iterator[Path]:
+    """DIRECTORY with its input, for one test on this machine at a time: snapshots name it, so it has no other path."""
+    with DIRECTORY.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(DIRECTORY, ignore_errors=True)
+        lay_input(DIRECTORY)
+        try:
+            yield DIRECTORY
+        finally:
+            shutil.rmtree(DIRECTORY, ignore_errors=True)
 
 
 def lay_input(directory: Path) -> None:

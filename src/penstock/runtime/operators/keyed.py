@@ -151,7 +151,7 @@ class KeyedOperator(Operator):
             if self._fired is not None:
                 timestamp, results = self._fired
                 for result in results:
-                    outputs.append(result)
+                    outputs.append(self.own(result))
                     if times is not None:
                         times.append(timestamp)
                     if len(outputs) >= limit:

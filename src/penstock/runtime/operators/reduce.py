@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.copies import ATOMS
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
@@ -53,7 +54,7 @@ class ReduceOperator(KeyedOperator):
         rest = iter(values)
         reduced: Values = []
         try:
-            _reduce_chunk(keys, rest, self._table, self.function.call, reduced.append)
+            _reduce_chunk(keys, rest, self._table, self.function.call, reduced.append, self.own)
         except Exception as error:
             position = positions_taken(values, rest)
             raise self.context.user_error(error, self.function.method, values[position], keys[position]) from error
@@ -64,14 +65,14 @@ class ReduceOperator(KeyedOperator):
         return True
 
     def forget_key_group(self) -> bool:
-        values = [value for _, value in self._table.items()]
+        values = [self.own(value) for _, value in self._table.items()]
         go_on = self.output.emit(values, None if self._latest is None else [self._latest] * len(values))
         self._latest = None
         return super().forget_key_group() and go_on
 
 
-def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any, append: Any) -> None:
-    layer, older = table.current, table.older
+def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any, append: Any, own: Any) -> None:
+    layer, older, atoms = table.current, table.older, ATOMS
     get = layer.get
     for key, value in zip(keys, values):  # noqa: B905
         before = get(key)
@@ -80,7 +81,13 @@ def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any
         if before is not None:
             value = reduce(before, value)
         layer[key] = value
-        append(value)
+        # What is emitted is not what is kept: the function may change one of its arguments and return it.
+        append(
+            value
+            if type(value) in atoms
+            or (type(value) is tuple and len(value) == 2 and type(value[0]) in atoms and type(value[1]) in atoms)
+            else own(value)
+        )
 
 
 class CombineOperator(Operator):
@@ -126,7 +133,7 @@ class CombineOperator(Operator):
 
     def finish(self) -> bool:
         self._settle_totals()
-        values = list(self._table.values())
+        values = list(map(self.own, self._table.values()))
         self._table.clear()
         return self.output.emit(values, None if self._latest is None else [self._latest] * len(values))
 

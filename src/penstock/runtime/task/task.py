@@ -99,6 +99,7 @@ class Task:
             key_groups,
             environment,
             self.counters,
+            level.reuses_objects,
             lambda: self.ask(RequestSplit(*self.id)),
             lambda sink, values: self.ask(Result(*self.id, sink, Opaque(values), self._checkpoints.last)),
         )

@@ -79,6 +79,8 @@ class LevelSpec:
     exactly_once: bool = True
     checkpointing: bool = False
     latency_interval_ms: int = 0
+    reuses_objects: bool = False
+    """Whether operators of a chain pass values on as they are: `pipeline.object-reuse`."""
     stored_state: StoredState | None = None
     """None: keyed state is on the heap."""
     alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)

@@ -41,6 +41,7 @@ def wired_chain(
     key_groups: KeyGroups,
     environment: Environment,
     task_counters: TaskCounters,
+    reuses_objects: bool,
     request_split: Callable[[], None],
     deliver_result: Callable[[int, list[Any]], None],
 ) -> Chain:
@@ -69,6 +70,8 @@ def wired_chain(
         node.operator.setup(context, outlet)
         contexts.append(context)
     chain.connect({edge.info.id: edge for edge in edges})
+    if reuses_objects:
+        chain.reuse_objects()
     for context, outlet in zip(contexts, chain.outlets, strict=True):
         for edge in outlet.edges:
             edge.operator = context
