@@ -32,7 +32,9 @@ class JobEnding:
     def requested(self, request: SavepointRequested) -> None:
         """The user asks for a savepoint, and perhaps for the job to stop with it."""
         if not self._job.attempt.takes_checkpoints or self._draining is not None:
-            error = JobError("the job is not running, or is about to end: there is nothing to save")
+            status = self._job.attempt.status
+            why = "is about to end" if status is JobStatus.RUNNING else f"is {status.name}, not RUNNING"
+            error = JobError(f"the job {why}: no savepoint can be taken now")
             self._emit(Reply(request.request, error=error))
         elif request.drain:
             self._draining = request
