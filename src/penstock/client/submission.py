@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.checkpoint.storage import DirectoryStorage
+from penstock.client.settings_check import check_settings
 from penstock.client.start_point import CheckpointPlace, checkpoint_place, new_savepoint, start_point
 from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common import options
@@ -59,6 +60,7 @@ def submit(
     given: SparkSession | None,
 ) -> JobClient:
     """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
+    check_settings(configuration)
     job_id = JobID.generate()
     settings: dict[str, Any] = {
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
