@@ -31,6 +31,7 @@ from penstock.api.windows.assigner import no_timestamp
 from penstock.api.windows.assigners import AlignedWindows
 from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.copies import ATOMS
 from penstock.common.errors import ProgramError
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.windows.contents import Contents
@@ -297,7 +298,8 @@ class SlicedWindowOperator(WindowingOperator):
                 raise self.context.user_error(error, self.contents.method, key=key, timestamp=timestamp) from error
             if not chunk:
                 return
-            self.results += chunk
+            # What is emitted is not what is kept: a result may be the accumulator itself, and a late record changes it.
+            self.results += chunk if ATOMS.issuperset(map(type, chunk)) else map(self.own, chunk)
             self.result_times += [timestamp] * len(chunk)
             if self.is_full():
                 yield
