@@ -76,9 +76,9 @@ class Attempt:
         return self.status is JobStatus.RUNNING and not self.is_closing
 
     @property
-    def missing(self) -> list[SlotId]:
-        """Slots that have not registered."""
-        return sorted(self.slots.keys() - self._registered)
+    def unheard(self) -> list[SlotId]:
+        """Slots that have neither registered nor sent a heartbeat: as far as is known, nothing runs there."""
+        return sorted(self.slots.keys() - self._registered - self._heard_ms.keys())
 
     @property
     def unfinished(self) -> list[SlotId]:
@@ -118,8 +118,8 @@ class Attempt:
             self._send_to(self.slots[slot], Cancel())
 
     def silent(self, now_ms: int, timeout_ms: int) -> SlotId | None:
-        """A slot that has sent no heartbeat for `timeout_ms` while the job runs."""
-        if self.status is JobStatus.RUNNING:
+        """A slot that sent heartbeats and has sent none for `timeout_ms`, while it restores its state or runs."""
+        if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             for slot, heard_ms in self._heard_ms.items():
                 if now_ms - heard_ms > timeout_ms:
                     return slot
@@ -127,7 +127,7 @@ class Attempt:
 
     def next_silence_ms(self, timeout_ms: int) -> int | None:
         """When the slot that was heard of longest ago counts as lost."""
-        if self.status is not JobStatus.RUNNING or not self._heard_ms:
+        if self.status not in (JobStatus.CREATED, JobStatus.RUNNING) or not self._heard_ms:
             return None
         return min(self._heard_ms.values()) + timeout_ms + 1
 

@@ -54,18 +54,18 @@ class Supervision:
             return Fault(TaskLostError(text), silent)
         registers_by_ms = self._registers_by_ms(attempt)
         if registers_by_ms is not None and now_ms >= registers_by_ms:
-            missing = ", ".join(f"level {level} slot {slot}" for level, slot in attempt.missing)
+            missing = ", ".join(f"level {level} slot {slot}" for level, slot in attempt.unheard)
             return Fault(
                 TaskLostError(
-                    f"after {self._settings.registration_timeout_ms // 1000} s these slots have not registered: "
+                    f"after {self._settings.registration_timeout_ms // 1000} s nothing was heard of these slots: "
                     f"{missing}. Does Spark have {len(attempt.slots)} free slots, and do executors reach the driver?"
                 )
             )
         return None
 
     def _registers_by_ms(self, attempt: Attempt) -> int | None:
-        """When slots that have not registered count as lost."""
-        if attempt.status is not JobStatus.CREATED or attempt.deployed_ms is None:
+        """When slots of which nothing was heard count as lost. A restore may take as long as heartbeats come."""
+        if attempt.status is not JobStatus.CREATED or attempt.deployed_ms is None or not attempt.unheard:
             return None
         return attempt.deployed_ms + self._settings.registration_timeout_ms + 1
 

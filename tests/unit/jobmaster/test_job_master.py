@@ -137,7 +137,28 @@ def test_slots_that_never_register() -> None:
     job = Job()
     job.waits(SETTINGS.registration_timeout_ms + 1)
     assert isinstance(job.master.attempt.error, TaskLostError)
-    assert "have not registered: level 0 slot 0" in str(job.master.attempt.error)
+    assert "nothing was heard of these slots: level 0 slot 0" in str(job.master.attempt.error)
+
+
+def test_a_restore_takes_as_long_as_it_needs() -> None:
+    """A job with large state would be restarted in the middle of its restore, again and again."""
+    job = Job()
+    for _ in range(20):
+        for vertex in job.graph.vertices:
+            job.report(vertex.level, Heartbeat([]))
+        job.waits(SETTINGS.heartbeat_timeout_ms // 2)
+    assert job.now_ms > 2 * SETTINGS.registration_timeout_ms
+    assert job.master.status is JobStatus.CREATED
+    job.runs()
+
+
+def test_a_slot_that_falls_silent_while_it_restores_is_lost() -> None:
+    """A worker that hangs in its restore would be waited for for ever."""
+    job = Job()
+    for vertex in job.graph.vertices:
+        job.report(vertex.level, Heartbeat([]))
+    job.waits(SETTINGS.heartbeat_timeout_ms + 1)
+    assert "no heartbeat" in str(job.master.attempt.error)
 
 
 def test_a_silent_slot_is_lost() -> None:
