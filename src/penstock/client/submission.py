@@ -37,6 +37,7 @@ from penstock.rpc.messages import TaskReport
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.spark.driver.batched_job import run_batched
+from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.query_thread import Start
@@ -72,12 +73,27 @@ def submit(
         run = _BatchedRun(graph, takers, configuration, job_id)
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
-        spark = _session(graph, configuration, python_files, given)
-        run.start(spark, payloads)
+        run.start(_session(job_id, graph, configuration, python_files, given), payloads)
         return JobClient(job_id, run)
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     pack(graph.levels(str(job_id), **settings), None, 0)
-    spark = _session(graph, configuration, python_files, given)
+    spark = _session(job_id, graph, configuration, python_files, given)
+    try:
+        run = _pipelined_run(job_id, graph, takers, configuration, settings, spark)
+    except BaseException:
+        HELD.release(str(job_id))
+        raise
+    return JobClient(job_id, run)
+
+
+def _pipelined_run(
+    job_id: JobID,
+    graph: JobGraph,
+    takers: dict[int, ResultSink],
+    configuration: Configuration,
+    settings: dict[str, Any],
+    spark: SparkSession,
+) -> _PipelinedRun:
     place = checkpoint_place(str(job_id), configuration, session_is_local(spark))
     start = start_point(graph, configuration)
     master = JobMaster(
@@ -101,12 +117,17 @@ def submit(
         configuration.get(options.SHOW_SPARK_STACK),
     )
     registry = JobRegistry()
-    host.on_end = lambda: registry.remove(str(job_id))
+
+    def ended() -> None:
+        registry.remove(str(job_id))
+        HELD.release(str(job_id))
+
+    host.on_end = ended
     if place.temporary:
         host.after_storage = lambda: shutil.rmtree(place.directory, ignore_errors=True)
     registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
     host.start()
-    return JobClient(job_id, _PipelinedRun(host))
+    return _PipelinedRun(host)
 
 
 def _query_starter(
@@ -138,9 +159,12 @@ def _query_starter(
 
 
 def _session(
-    graph: JobGraph, configuration: Configuration, python_files: list[str], given: SparkSession | None
+    job_id: JobID, graph: JobGraph, configuration: Configuration, python_files: list[str], given: SparkSession | None
 ) -> SparkSession:
-    spark = session_for(graph.slots, not graph.batched, configuration, given)
+    """The session for a job, whose slots are held from now on. Raises what `session_for` raises."""
+    with HELD.lock:
+        spark = session_for(graph.slots, not graph.batched, configuration, given)
+        HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
     for path in python_files:
         spark.sparkContext.addPyFile(path)
     return spark
@@ -184,6 +208,7 @@ class _BatchedRun:
         self._graph = graph
         self._takers = takers
         self._show_stack = configuration.get(options.SHOW_SPARK_STACK)
+        self._job_id = str(job_id)
         self._group = f"penstock-{job_id}"
         self.metrics = JobMetrics(graph)
         self.checkpoints: list[Any] = []
@@ -232,6 +257,7 @@ class _BatchedRun:
         except Exception as error:
             self._fail(error)
         finally:
+            HELD.release(self._job_id)
             self._over.set()
 
     def _fail(self, error: Exception) -> None:
