@@ -306,11 +306,9 @@ class CheckpointCoordinator:
             then(error, now_ms)
             self._store_next(now_ms)
 
-    def committed(self, operation: int) -> bool:
-        """A commit is done. False: it was handed out before the last restore, and does not count any more."""
-        counts = self._ledger.is_open(operation)
+    def committed(self, operation: int) -> None:
+        """A commit is done. One that was handed out before the last restore changes nothing."""
         self._ledger.done(operation)
-        return counts
 
     def commit_counts(self, operation: int) -> bool:
         """Whether a commit that failed is one of the present attempt."""

@@ -251,19 +251,19 @@ class Task:
     def _close(self, event: Close) -> None:
         # A checkpoint may have been triggered just before. The job has ended, so its snapshot would be discarded.
         self._work.clear()
-        self._finish(cancelled=False)
+        self._finish()
 
     def _cancel(self, event: Cancel) -> None:
         self._work.clear()
         for operator in self.chain.operators:
             operator.paused = False
-        self._finish(cancelled=True)
+        self._finish()
 
-    def _finish(self, cancelled: bool) -> None:
+    def _finish(self) -> None:
         self.state = TaskState.FINISHED
         self._checkpoints.alignment.close()
         self.chain.close()
-        self.ask(Finished(*self.id, cancelled))
+        self.ask(Finished(*self.id))
 
     # Work items, in the order in which they were queued.
 

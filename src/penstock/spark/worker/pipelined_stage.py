@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -143,7 +142,7 @@ class SlotHost:
         if self._level.restore:
             slot.restore(self._storage)
         slot.open()
-        self._report(Register(platform.node(), os.getpid()))
+        self._report(Register())
         return False
 
     def _work(self) -> bool:
