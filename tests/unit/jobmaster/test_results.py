@@ -80,9 +80,8 @@ def test_what_was_committed_is_not_removed_when_another_sink_fails() -> None:
     assert committer.calls == [("commit", ["a"]), ("abort", [])]
 
 
-def test_a_store_that_is_away_for_a_moment_is_asked_again(monkeypatch) -> None:
+def test_a_store_that_is_away_for_a_moment_is_asked_again() -> None:
     """A part of the results would be published, and the rest removed."""
-    monkeypatch.setattr("penstock.jobmaster.results.result_sinks._COMMIT_PAUSES_S", (0, 0))
 
     class Away(Recording):
         times = 2
@@ -93,7 +92,7 @@ def test_a_store_that_is_away_for_a_moment_is_asked_again(monkeypatch) -> None:
                 raise OSError("slow down")
 
     committer = Away()
-    taker = CommittedResults(committer)
+    taker = CommittedResults(committer, retry_pauses_s=(0, 0))
     taker.take(0, ["a"])
     taker.succeeded()
     assert committer.calls == [("commit", ["a"])] * 3
