@@ -16,11 +16,12 @@ import msgspec
 from penstock.checkpoint.manifest import VERSION, Manifest, OperatorPart, SubtaskPart, unpacked
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
+from penstock.runtime.ids import SubtaskId
 from penstock.state.handles import KeyedFile, ListInFile, Redistribution, RestoredOperator, Section
 from penstock.state.key_groups import key_group_range
 
-Restored = dict[tuple[int, int], dict[str, RestoredOperator]]
-"""(vertex, subtask) -> state id -> what its operator restores"""
+Restored = dict[SubtaskId, dict[str, RestoredOperator]]
+"""subtask -> state id -> what its operator restores"""
 
 
 def assign(
@@ -53,7 +54,7 @@ def assign(
                     f"set_max_parallelism({part.max_parallelism})"
                 )
             for subtask, operator in enumerate(_of_operator(part, vertex, own)):
-                restored.setdefault((vertex.id, subtask), {})[state_id] = operator
+                restored.setdefault(SubtaskId(vertex.id, subtask), {})[state_id] = operator
     _check_sinks(manifest, vertices, allow_non_restored)
     lost = [part for part in manifest.operators if part.state_id not in found]
     if lost and not allow_non_restored:

@@ -24,7 +24,7 @@ from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.backends import stored_state_of
+from penstock.jobmaster.backends import rocksdb_settings
 from penstock.jobmaster.effects import Deploy
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.metrics import JobMetrics
@@ -54,7 +54,7 @@ _HEARTBEAT_MOST_MS = 500
 
 def submit(
     graph: JobGraph,
-    takers: dict[int, ResultSink],
+    result_sinks: dict[int, ResultSink],
     configuration: Configuration,
     python_files: list[str],
     given: SparkSession | None,
@@ -69,7 +69,7 @@ def submit(
     }
     run: _BatchedRun | _PipelinedRun
     if graph.batched:
-        run = _BatchedRun(graph, takers, configuration, job_id)
+        run = _BatchedRun(graph, result_sinks, configuration, job_id)
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
         spark = _session(graph, configuration, python_files, given)
@@ -88,13 +88,13 @@ def submit(
         _now_ms(),
         start.origin,
         start.claimed,
-        frozenset(id for id, sink in takers.items() if sink.exactly_once),
+        frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
     )
     server = ControlServer(control_host(spark))
     host = JobMasterHost(
         master,
         server,
-        takers,
+        result_sinks,
         DirectoryStorage(place.directory),
         _query_starter(spark, str(job_id), configuration, server, place, settings),
         lambda base: new_savepoint(str(job_id), base, configuration),
@@ -123,7 +123,7 @@ def _query_starter(
         **settings,
         "exactly_once": get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE,
         "checkpointing": get(options.CHECKPOINT_INTERVAL) is not None,
-        "stored_state": stored_state_of(configuration),
+        "rocksdb_settings": rocksdb_settings(configuration),
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
     }
 
@@ -179,10 +179,10 @@ class _BatchedRun:
     """A batched job: one Spark job in a thread."""
 
     def __init__(
-        self, graph: JobGraph, takers: dict[int, ResultSink], configuration: Configuration, job_id: JobID
+        self, graph: JobGraph, result_sinks: dict[int, ResultSink], configuration: Configuration, job_id: JobID
     ) -> None:
         self._graph = graph
-        self._takers = takers
+        self._result_sinks = result_sinks
         self._show_stack = configuration.get(options.SHOW_SPARK_STACK)
         self._group = f"penstock-{job_id}"
         self.metrics = JobMetrics(graph)
@@ -224,10 +224,10 @@ class _BatchedRun:
             for sink, subtask, values in results:
                 if sink == COUNTERS_SINK:
                     self.metrics.update(_decode_reports(values[0]))
-                elif sink in self._takers:
-                    self._takers[sink].take(subtask, values)
-            for taker in self._takers.values():
-                taker.succeeded()
+                elif sink in self._result_sinks:
+                    self._result_sinks[sink].take(subtask, values)
+            for result_sink in self._result_sinks.values():
+                result_sink.succeeded()
             self.status = JobStatus.FINISHED
         except Exception as error:
             self._fail(error)
@@ -241,8 +241,8 @@ class _BatchedRun:
         else:
             self._error = from_spark(error, self._show_stack)
             self.status = JobStatus.FAILED
-        for taker in self._takers.values():
-            taker.failed(self._error)
+        for result_sink in self._result_sinks.values():
+            result_sink.failed(self._error)
 
 
 def _now_ms() -> int:

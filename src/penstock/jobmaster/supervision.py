@@ -50,7 +50,7 @@ class Supervision:
         timeout_ms = self._settings.heartbeat_timeout_ms
         silent = attempt.silent(now_ms, timeout_ms)
         if silent is not None:
-            text = f"no heartbeat from level {silent.level} slot {silent.slot} for {timeout_ms} ms"
+            text = f"no heartbeat from level {silent.level} slot {silent.index} for {timeout_ms} ms"
             return Fault(TaskLostError(text), silent)
         registers_by_ms = self._registers_by_ms(attempt)
         if registers_by_ms is not None and now_ms >= registers_by_ms:

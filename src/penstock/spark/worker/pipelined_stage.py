@@ -130,10 +130,10 @@ class SlotHost:
 
     def _open(self) -> bool:
         stores = None
-        if self._level.stored_state is not None:
+        if self._level.rocksdb_settings is not None:
             from penstock.spark.worker.rocksdb import rocksdb_stores
 
-            stores = rocksdb_stores(self._level.stored_state)
+            stores = rocksdb_stores(self._level.rocksdb_settings)
         environment = Environment(
             _now_ms, time.monotonic_ns, run=str(os.getpid()), stores=stores, open_spill=TemporarySpill
         )

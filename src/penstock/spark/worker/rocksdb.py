@@ -19,7 +19,7 @@ from typing import Any
 
 from rocksdict import BlockBasedOptions, Cache, Checkpoint, Options, Rdict, WriteBatch, WriteOptions
 
-from penstock.runtime.task.vertex import StoredState
+from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.state.backends.rocksdb.store import Stores
 
 _NAME = "penstock-rocksdb-"
@@ -152,7 +152,7 @@ class RocksStore:
         shutil.rmtree(self._path, ignore_errors=True)
 
 
-def rocksdb_stores(settings: StoredState) -> Stores:
+def rocksdb_stores(settings: RocksDBSettings) -> Stores:
     """Stores for the tasks of a slot. Removes the databases of workers of this machine that were killed."""
     directory = settings.directory or tempfile.gettempdir()
     Path(directory).mkdir(parents=True, exist_ok=True)
