@@ -8,9 +8,8 @@ A committable goes through these stages:
     open       that manifest is stored, and the host has been asked to commit
     done       the host has committed it
 
-Every manifest names the open commits as well, until they are done: after a failure of the
-driver they are committed again. Commits
-must be idempotent. Source: Flink docs, "Data Sinks", two-phase commit.
+Every manifest names the open commits as well, until they are done: after a failure of the driver they are committed
+again. Commits must be idempotent. Source: Flink docs, "Data Sinks", two-phase commit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The checkpoint coordinator: when a checkpoint begins, who has acknowledged, and when it completes or is aborted.
 
-    trigger        all sources receive TriggerCheckpoint, and the state of the enumerators is taken in the same moment:
+    trigger        all sources receive TriggerCheckpoint, and the state of the enumerators is taken at the same time:
                    what they assign from here on comes behind the barrier
     acknowledged   by all tasks: the manifest is stored
     stored         sinks commit, older checkpoints are subsumed, files that nothing refers to are deleted
@@ -12,7 +12,7 @@ nothing is committed with it unless the job stops there.
 
 A state machine without I/O: time is handed in, everything asked of the world is an effect (effects.py). Manifests are
 stored one after the other. A checkpoint whose manifest is on its way is neither complete nor can it be aborted: only
-the storage's answer tells which one it is, and a job that went on without it could commit the same output twice.
+the storage's answer shows which one it is, and a job that went on without it could commit the same output twice.
 
 Source: Flink docs, "Checkpointing"; State Management paper, 3.2.
 """

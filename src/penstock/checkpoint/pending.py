@@ -18,14 +18,14 @@ Outcome = Manifest | CheckpointError
 
 
 class CheckpointRequest(NamedTuple):
-    """A checkpoint that someone waits for. `then` is called once, with its outcome."""
+    """A checkpoint that was requested. `then` is called once, with its outcome."""
 
     then: Callable[[Outcome], None] = lambda outcome: None
     options: CheckpointOptions = CheckpointOptions()
 
 
 class JobIdentity(NamedTuple):
-    """What a manifest says of the job that wrote it."""
+    """What a manifest names of the job that wrote it."""
 
     job_id: str
     job_name: str

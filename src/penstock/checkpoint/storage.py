@@ -119,7 +119,7 @@ class DirectoryStorage(StateFiles):
         self._remove_if_empty(f"chk-{manifest.checkpoint_id}")
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Remove state files, as far as they are there."""
+        """Remove state files, as far as they exist."""
         directories = set()
         for path in filter(is_relative, paths):
             with contextlib.suppress(OSError):

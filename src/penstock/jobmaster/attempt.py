@@ -9,7 +9,7 @@
     CANCELLING           all tasks closed, or abandoned      CANCELED
     FAILING              all others closed, or abandoned     FAILED
 
-Everything that belongs to one attempt lies here, so that the next one may have another graph, parallelism and slots.
+Everything that belongs to one attempt is held here, so that the next one may have another graph, parallelism and slots.
 What follows from a failure is decided by the job master. Source: Flink docs, "Jobs and Scheduling".
 """
 
@@ -60,7 +60,7 @@ class Attempt:
         self._emit = emit
         self._slot_of = {task: slot for slot, tasks in self.slots.items() for task in tasks}
         self._registered: set[SlotId] = set()
-        self._heard_ms: dict[SlotId, int] = {}
+        self._last_report_ms: dict[SlotId, int] = {}
         self._data_ended: set[SubtaskId] = set()
         self._finished: set[SubtaskId] = set()
         self.enumerators = SplitEnumerators(graph, self.send, self._call, now_ms)
@@ -101,9 +101,9 @@ class Attempt:
             self.deployed_ms = now_ms
             self._emit(Deploy(self.number, self.graph, self.restored))
 
-    def heard(self, slot: SlotId, now_ms: int) -> None:
-        """A slot said something."""
-        self._heard_ms[slot] = now_ms
+    def reported(self, slot: SlotId, now_ms: int) -> None:
+        """A slot has sent a report."""
+        self._last_report_ms[slot] = now_ms
 
     def registered(self, slot: SlotId) -> None:
         """The tasks of a slot are open. A slot that registers twice was started again by Spark: its state is lost."""
@@ -120,16 +120,16 @@ class Attempt:
     def silent(self, now_ms: int, timeout_ms: int) -> SlotId | None:
         """A slot that has sent no heartbeat for `timeout_ms` while the job runs."""
         if self.status is JobStatus.RUNNING:
-            for slot, heard_ms in self._heard_ms.items():
-                if now_ms - heard_ms > timeout_ms:
+            for slot, last_ms in self._last_report_ms.items():
+                if now_ms - last_ms > timeout_ms:
                     return slot
         return None
 
     def next_silence_ms(self, timeout_ms: int) -> int | None:
-        """When the slot that was heard of longest ago counts as lost."""
-        if self.status is not JobStatus.RUNNING or not self._heard_ms:
+        """When the slot whose last report is the oldest counts as lost."""
+        if self.status is not JobStatus.RUNNING or not self._last_report_ms:
             return None
-        return min(self._heard_ms.values()) + timeout_ms + 1
+        return min(self._last_report_ms.values()) + timeout_ms + 1
 
     # Tasks.
 

@@ -77,7 +77,7 @@ class JobEnding:
 
         def done(outcome: Outcome) -> None:
             if not isinstance(outcome, CheckpointError):
-                # Not before the commits are done: as long as tasks are there, a commit that fails is done again.
+                # Not before the commits are done: as long as tasks run, a commit that fails is done again by a restart.
                 self._job.coordinator.when_committed(attempt.close)
             elif attempt is self._job.attempt and attempt.status is JobStatus.RUNNING:
                 self._last_checkpoint()

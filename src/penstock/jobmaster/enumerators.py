@@ -114,7 +114,7 @@ class SplitEnumerators:
         return min(self._discover_at_ms.values(), default=None)
 
     def close(self) -> None:
-        """Close each once. One that fails is logged: the job ends, or restarts, all the same."""
+        """Close each once. One that fails is logged: the job ends, or restarts, nevertheless."""
         while self._enumerators:
             _, enumerator = self._enumerators.popitem()
             try:
@@ -162,7 +162,7 @@ class _EnumeratorContext:
         return self._enumerators.now_ms
 
     def assign_split(self, split: Any, subtask: int) -> None:
-        # Pickled here, where an error is the enumerator's; the thread that sends the message can't tell whose it is.
+        # Pickled here, where an error is the enumerator's; the thread that sends the message does not know whose it is.
         self._send(self._vertex, subtask, AssignSplits(Opaque.pickled([split])))
 
     def signal_no_more_splits(self, subtask: int) -> None:

@@ -10,7 +10,7 @@ neither holds a rule. An attempt goes through these phases:
     ending     the job is over: results are closed, checkpoints dropped or retained, then Finish
 
 A new attempt is deployed only when the tasks of the one before are gone and the storage is idle. Both matter: Spark
-admits a query by capacity, not by free slots, so half of a job could wait for ever; and what the storage still has to
+admits a query by capacity, not by free slots, so half of a job could wait forever; and what the storage still has to
 delete must not meet files of the next attempt, nor may a manifest be stored after the job was restored from another.
 """
 

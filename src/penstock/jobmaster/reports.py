@@ -36,7 +36,7 @@ class SlotReports:
     def take(self, message: FromSlot) -> None:
         """A slot of the present attempt reported."""
         slot = SlotId(message.level, message.index)
-        self._job.attempt.heard(slot, self._job.now_ms)
+        self._job.attempt.reported(slot, self._job.now_ms)
         _HANDLERS[type(message.report)](self, slot, message.report)
 
     def _registered(self, slot: SlotId, report: Register) -> None:
@@ -49,7 +49,7 @@ class SlotReports:
             self._attempt_runs()
 
     def _heartbeat(self, slot: SlotId, report: Heartbeat) -> None:
-        """That the slot was heard of is all there is to it."""
+        """Nothing more to do: `take` has noted that the slot reported."""
 
     def _slot_failed(self, slot: SlotId, report: SlotFailed) -> None:
         self._job.fail(revive(report.kind, report.message), slot)

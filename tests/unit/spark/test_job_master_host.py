@@ -100,7 +100,7 @@ class Job:
 
     def new_savepoint(self, base: str | None) -> str:
         if base is None:
-            raise ConfigurationError("where to?")
+            raise ConfigurationError("no savepoint directory")
         return f"{base}/new"
 
     def say(self, make: Callable[[int], SlotReport]) -> None:

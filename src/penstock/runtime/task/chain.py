@@ -73,7 +73,7 @@ class Outlet:
         """Send the main output, or side output `tag`, to `input` of an operator that counts with `counters`."""
         self._branches(tag).add_input(_counted(input, counters))
         if input not in self._inputs:
-            # An input may read the main output and side outputs. It gets each watermark once all the same.
+            # An input may read the main output and side outputs. It gets each watermark once nevertheless.
             self._inputs.append(input)
 
     def to_edge(self, tag: OutputTag[Any] | None, edge: OutputEdge) -> None:

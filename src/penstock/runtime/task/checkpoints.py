@@ -1,8 +1,8 @@
 """A task's part in checkpoints, from the trigger or the aligned barriers to the acknowledgement.
 
 A source is triggered by the coordinator; other tasks take their part when the alignment says that the barriers of all
-channels, of all inputs, are there. Both append the same work item, `_take`, so the snapshot has its place between the
-records. Source: Flink's SubtaskCheckpointCoordinator.
+channels, of all inputs, have arrived. Both append the same work item, `_take`, so the snapshot has its place between
+the records. Source: Flink's SubtaskCheckpointCoordinator.
 """
 
 from __future__ import annotations
