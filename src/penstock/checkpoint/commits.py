@@ -49,6 +49,8 @@ class CommitLedger:
 
     def take_carried(self, up_to: int) -> list[Numbered]:
         """Remove and return what was carried from checkpoints up to a number."""
+        # What was prepared for a newer checkpoint comes from records behind this barrier: committed now, it would be
+        # written again after a restore.
         taken = [item for item in self._carried if item[0] <= up_to]
         self._carried = [item for item in self._carried if item[0] > up_to]
         return taken

@@ -112,6 +112,7 @@ class CheckpointCoordinator:
 
     def start_from(self, manifest: Manifest) -> None:
         """The job starts from this checkpoint. It is retained as the job's own only if this job has taken it."""
+        # Numbers continue: files are named by them, and must not meet those of the checkpoint.
         self._last_id = max(self._last_id, manifest.checkpoint_id)
         if manifest.job_id == self._job_id and not manifest.savepoint:
             self.retention.adopt(manifest)
@@ -255,6 +256,7 @@ class CheckpointCoordinator:
         return checkpoint_id
 
     def _begin_requested(self, now_ms: int) -> None:
+        # Alone: the barriers of a savepoint and of a checkpoint would overtake each other.
         if self._requests and self._is_open and not self._pending:
             self.trigger(now_ms, self._requests.popleft())
 
@@ -275,6 +277,7 @@ class CheckpointCoordinator:
             for committables in prepared:
                 self._emit(AbortCommittables(*committables))
             return
+        # Also for a checkpoint that was aborted: the next increment of the task builds on these files.
         if checkpoint_id not in self._savepoint_ids:
             self.retention.acknowledged(task, files_of(state.operators.values()))
         pending = self._pending.get(checkpoint_id)
@@ -335,6 +338,7 @@ class CheckpointCoordinator:
 
         def stored(error: str, now_ms: int) -> None:
             if error:
+                # No manifest names it now: it is committed with the next checkpoint that completes.
                 self._ledger.carry(named)
                 pending.named = None
                 self._abort(pending, CheckpointFailureReason.MANIFEST_NOT_STORED, error, now_ms)
@@ -384,6 +388,7 @@ class CheckpointCoordinator:
         self.history.append(CheckpointReport.completed(manifest))
         self.schedule.completed(now_ms)
         self._commit(pending)
+        # Manifests before files: one that exists must never name a file that is deleted.
         for older_manifest in subsumed:
             self._storage(DiscardCheckpoint(self._operation(), older_manifest))
         garbage = self.retention.garbage(other.files() for other in self._pending.values())

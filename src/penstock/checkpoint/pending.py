@@ -125,6 +125,7 @@ class PendingCheckpoint:
 
 
 def _commits_by_sink(vertices: Sequence[CheckpointVertex], commits: list[Committables]) -> dict[str, list[str]]:
+    # By state id: the number of a sink may be another one in the program that is restored.
     state_ids = {sink: state_id for vertex in vertices for sink, state_id in vertex.sinks.items()}
     by_sink: dict[str, list[str]] = {}
     for sink, subtask, values in commits:

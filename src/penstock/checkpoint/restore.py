@@ -47,6 +47,7 @@ def assign(
             if part is None:
                 continue
             found.add(state_id)
+            # Lists have no key groups: they fit any maximum.
             if part.max_parallelism != vertex.max_parallelism and _has_keyed(part):
                 raise CheckpointError(
                     f"operator '{name}' has a maximum parallelism of {vertex.max_parallelism}, its state was written "
@@ -109,6 +110,7 @@ def _chains(part: OperatorPart, vertex: CheckpointVertex, subtask: int) -> list[
 
 def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInFile]]]:
     dealt: list[list[tuple[str, ListInFile]]] = [[] for _ in range(parallelism)]
+    # Counted over all lists: if each began with the first subtask, many short ones would all end up there.
     turn = 0
     seen: set[str] = set()
     for old in part.subtasks:
@@ -117,6 +119,7 @@ def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInF
                 for mine in dealt:
                     mine.append((path, list_))
             elif list_.redistribution is Redistribution.BROADCAST:
+                # Every subtask has stored the same list: one copy of it is enough.
                 if list_.name not in seen:
                     seen.add(list_.name)
                     for mine in dealt:

@@ -115,10 +115,12 @@ class Attempt:
             self.status = JobStatus.RUNNING
             self.has_run = True
         elif self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
+            # Cancel went to those that had registered by then. Without its own this slot would run on.
             self._send_to(self.slots[slot], Cancel())
 
     def silent(self, now_ms: int, timeout_ms: int) -> SlotId | None:
         """A slot that has sent no heartbeat for `timeout_ms` while the job runs."""
+        # Before and after it other deadlines hold: to register, and to close.
         if self.status is JobStatus.RUNNING:
             for slot, last_ms in self._last_report_ms.items():
                 if now_ms - last_ms > timeout_ms:
@@ -141,6 +143,7 @@ class Attempt:
     def data_ended(self, task: SubtaskId) -> bool:
         """A task has processed and sent all its records. True: it was the last one, and the job ends."""
         self._data_ended.add(task)
+        # Not if another end has begun: a stop with a savepoint, a cancel, a failure.
         ends = len(self._data_ended) == len(self._slot_of) and self.takes_checkpoints
         self.is_closing = self.is_closing or ends
         return ends
@@ -155,11 +158,13 @@ class Attempt:
     def close(self) -> None:
         """Close all tasks: their data has ended, or they emit nothing any more."""
         self.is_closing = True
+        # Tasks of an attempt that was cancelled or has failed have received Cancel already.
         if self.status is JobStatus.RUNNING:
             self._send_to(self._slot_of, Close())
 
     def drain(self) -> None:
         """Let all sources end here."""
+        # Sources only: the end of their data reaches all other tasks in band, behind the records.
         for vertex in self.graph.sources:
             for subtask in range(vertex.parallelism):
                 self.send(vertex.id, subtask, Drain())
@@ -174,6 +179,7 @@ class Attempt:
     def failed(self, error: BaseException, slot: SlotId | None = None) -> None:
         """A slot failed or was lost; `slot` None: the attempt as a whole failed. The first error counts."""
         if slot is not None:
+            # Its tasks will report nothing any more; only the others are waited for.
             self._finished.update(self.slots[slot])
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.error = error
@@ -187,6 +193,7 @@ class Attempt:
             self.status = JobStatus.CANCELED if self.status is JobStatus.CANCELLING else JobStatus.FAILED
 
     def _end_if_all_finished(self) -> None:
+        # An attempt that was not deployed has no task that could close.
         if self.deployed_ms is None or len(self._finished) == len(self._slot_of):
             self.status = _ENDS.get(self.status, self.status)
 

@@ -17,6 +17,7 @@ def rocksdb_settings(configuration: Configuration) -> RocksDBSettings | None:
         return None
     if name != "rocksdb":
         raise ConfigurationError(f"{options.STATE_BACKEND.key} is {name!r}; there are hashmap and rocksdb")
+    # Reported here, before anything runs: a task could only fail with an ImportError.
     if find_spec("rocksdict") is None:
         raise ConfigurationError(
             f"{options.STATE_BACKEND.key} is rocksdb, which is not installed: pip install 'penstock[rocksdb]', here "

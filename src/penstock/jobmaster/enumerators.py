@@ -84,6 +84,7 @@ class SplitEnumerators:
 
     def call_ended(self, number: int, value: Any, error: Exception | None) -> None:
         """A call has returned a value, or raised an error."""
+        # The handler first: tasks are deployed when it has processed what the call has found.
         vertex, handler = self._handlers.pop(number)
         with self._errors_named(vertex, f"the handler {getattr(handler, '__qualname__', handler)} of call_async"):
             handler(value, error)
@@ -116,6 +117,7 @@ class SplitEnumerators:
     def close(self) -> None:
         """Close each once. One that fails is logged: the job ends, or restarts, nevertheless."""
         while self._enumerators:
+            # Removed before the call: one that fails to close is not closed a second time.
             _, enumerator = self._enumerators.popitem()
             try:
                 enumerator.close()

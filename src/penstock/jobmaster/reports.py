@@ -43,6 +43,7 @@ class SlotReports:
         attempt = self._job.attempt
         had_run = attempt.has_run
         attempt.registered(slot)
+        # `registered` has failed the attempt: only the job master sets the deadline until which its tasks may close.
         if attempt.status is JobStatus.FAILING:
             self._job.fail(attempt.error or JobError("the attempt failed"))
         if attempt.has_run and not had_run:
@@ -59,6 +60,7 @@ class SlotReports:
 
     def _result(self, slot: SlotId, report: Result) -> None:
         attempt = self._job.attempt
+        # Without periodic checkpoints nothing would release them before the end.
         if self._job.coordinator.settings.interval_ms is not None and report.sink_id in self._held_back:
             attempt.results.add(HeldBack(report.sink_id, report.subtask, report.values, report.after_checkpoint))
         else:
@@ -72,6 +74,7 @@ class SlotReports:
         self._job.attempt.finished(_task(report))
 
     def _acknowledged(self, slot: SlotId, report: Acknowledge) -> None:
+        # Committables are unpickled here: an error of their class fails the attempt, not the job master.
         coordinator, now_ms = self._job.coordinator, self._job.now_ms
         self._job.guarded(
             lambda: coordinator.acknowledged(

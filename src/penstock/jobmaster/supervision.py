@@ -35,6 +35,7 @@ class Supervision:
 
     def failed(self, now_ms: int) -> None:
         """The attempt failed: its tasks have a grace period to close in."""
+        # The first failure counts: errors of tasks that are being cancelled would postpone the restart again and again.
         if self._close_by_ms is None:
             self._close_by_ms = now_ms + self._settings.failure_grace_ms
 
@@ -65,6 +66,7 @@ class Supervision:
 
     def _registers_by_ms(self, attempt: Attempt) -> int | None:
         """When slots that have not registered count as lost."""
+        # Counted from the deployment: a listing that takes long must not look like missing slots.
         if attempt.status is not JobStatus.CREATED or attempt.deployed_ms is None:
             return None
         return attempt.deployed_ms + self._settings.registration_timeout_ms + 1

@@ -115,6 +115,7 @@ class CommittedResults(ResultSink):
         self._committer.abort(values)
 
     def restarted(self) -> None:
+        # A job without checkpoints does all of it again: committed as well, each row would be there twice.
         committables, self._committables = self._committables, []
         self._committer.abort(committables)
 
@@ -133,5 +134,6 @@ class CommittedResults(ResultSink):
         self._committables = []
 
     def failed(self, error: BaseException) -> None:
+        # What is left behind is invisible to readers, and the error of the job must not be hidden by another.
         with contextlib.suppress(Exception):
             self._committer.abort(self._committables)

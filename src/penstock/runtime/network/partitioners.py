@@ -68,6 +68,7 @@ class RebalancePartitioner(Partitioner):
 
     def setup(self, channels: list[Accumulator], sender: int) -> None:
         super().setup(channels, sender)
+        # Each sender begins elsewhere: with few records the first receiver would get them all.
         self._next = sender % len(channels)
 
     def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
@@ -170,6 +171,7 @@ class CustomPartitioner(Partitioner):
     def _channel_of(self, value: Any) -> Accumulator:
         count = len(self.channels)
         index = self.partition(self.key_selector(value), count)
+        # Checked, since Python would take -1 for the last channel.
         if not 0 <= index < count:
             raise ValueError(f"the partitioner returned {index!r} for {value!r:.100}; it must be from 0 to {count - 1}")
         return self.channels[index]

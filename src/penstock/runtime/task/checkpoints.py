@@ -118,6 +118,7 @@ class TaskCheckpoints:
             self.stopped_by = None
         if self.alignment.current is None:
             self._aligning_since_ns = self._first_barrier_ms = None
+        # `complete` forgets the numbers up to its own, so older aborts, which may be duplicates, do not count.
         if checkpoint_id > self._last_completed and checkpoint_id not in self._aborted:
             self._aborted.add(checkpoint_id)
             for operator in self._chain.operators:

@@ -97,6 +97,7 @@ class JobMasterHost:
             self._finish(Finish(JobStatus.FAILED, None))
             raise
         self._server.start(self._on_message, lambda: self._handle(Tick()))
+        # On the server's thread, the only one that may send.
         self._server.call_soon(lambda: self._carry_out(effects))
 
     def post(self, event: JobEvent) -> bool:
@@ -159,6 +160,7 @@ class JobMasterHost:
         if message.attempt == self._master.attempt.number:
             if isinstance(message.report, Heartbeat):
                 self.metrics.update(message.report.reports)
+            # A slot is known by its first message. One that Spark has started again has another identity.
             if self._identities.get(key) != identity:
                 self._identities[key] = identity
                 for waiting in self._unsent.pop(key, []):
@@ -207,6 +209,7 @@ class JobMasterHost:
             self._server.send(identity, effect.message)
 
     def _restart_results(self, effect: RestartResults) -> None:
+        # No slot of the attempt before will read what waits for it.
         self._identities.clear()
         self._unsent.clear()
         self._lanes.restart(effect)
