@@ -24,7 +24,7 @@ from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.backends import stored_state_of
+from penstock.jobmaster.backends import rocksdb_settings
 from penstock.jobmaster.effects import Deploy
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.metrics import JobMetrics
@@ -55,7 +55,7 @@ _HEARTBEAT_MOST_MS = 500
 
 def submit(
     graph: JobGraph,
-    takers: dict[int, ResultSink],
+    result_sinks: dict[int, ResultSink],
     configuration: Configuration,
     python_files: list[str],
     given: SparkSession | None,
@@ -70,7 +70,7 @@ def submit(
     }
     run: _BatchedRun | _PipelinedRun
     if graph.batched:
-        run = _BatchedRun(graph, takers, configuration, job_id)
+        run = _BatchedRun(graph, result_sinks, configuration, job_id)
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
         run.start(_session(job_id, graph, configuration, python_files, given), payloads)
@@ -79,7 +79,7 @@ def submit(
     pack(graph.levels(str(job_id), **settings), None, 0)
     spark = _session(job_id, graph, configuration, python_files, given)
     try:
-        run = _pipelined_run(job_id, graph, takers, configuration, settings, spark)
+        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, spark)
     except BaseException:
         HELD.release(str(job_id))
         raise
@@ -89,7 +89,7 @@ def submit(
 def _pipelined_run(
     job_id: JobID,
     graph: JobGraph,
-    takers: dict[int, ResultSink],
+    result_sinks: dict[int, ResultSink],
     configuration: Configuration,
     settings: dict[str, Any],
     spark: SparkSession,
@@ -104,13 +104,13 @@ def _pipelined_run(
         _now_ms(),
         start.origin,
         start.claimed,
-        frozenset(id for id, sink in takers.items() if sink.exactly_once),
+        frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
     )
     server = ControlServer(control_host(spark))
     host = JobMasterHost(
         master,
         server,
-        takers,
+        result_sinks,
         DirectoryStorage(place.directory),
         _query_starter(spark, str(job_id), configuration, server, place, settings),
         lambda base: new_savepoint(str(job_id), base, configuration),
@@ -144,7 +144,7 @@ def _query_starter(
         **settings,
         "exactly_once": get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE,
         "checkpointing": get(options.CHECKPOINT_INTERVAL) is not None,
-        "stored_state": stored_state_of(configuration),
+        "rocksdb_settings": rocksdb_settings(configuration),
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
     }
 
@@ -203,10 +203,10 @@ class _BatchedRun:
     """A batched job: one Spark job in a thread."""
 
     def __init__(
-        self, graph: JobGraph, takers: dict[int, ResultSink], configuration: Configuration, job_id: JobID
+        self, graph: JobGraph, result_sinks: dict[int, ResultSink], configuration: Configuration, job_id: JobID
     ) -> None:
         self._graph = graph
-        self._takers = takers
+        self._result_sinks = result_sinks
         self._show_stack = configuration.get(options.SHOW_SPARK_STACK)
         self._job_id = str(job_id)
         self._group = f"penstock-{job_id}"
@@ -249,10 +249,10 @@ class _BatchedRun:
             for sink, subtask, values in results:
                 if sink == COUNTERS_SINK:
                     self.metrics.update(_decode_reports(values[0]))
-                elif sink in self._takers:
-                    self._takers[sink].take(subtask, values)
-            for taker in self._takers.values():
-                taker.succeeded()
+                elif sink in self._result_sinks:
+                    self._result_sinks[sink].take(subtask, values)
+            for result_sink in self._result_sinks.values():
+                result_sink.succeeded()
             self.status = JobStatus.FINISHED
         except Exception as error:
             self._fail(error)
@@ -267,8 +267,8 @@ class _BatchedRun:
         else:
             self._error = from_spark(error, self._show_stack)
             self.status = JobStatus.FAILED
-        for taker in self._takers.values():
-            taker.failed(self._error)
+        for result_sink in self._result_sinks.values():
+            result_sink.failed(self._error)
 
 
 def _now_ms() -> int:

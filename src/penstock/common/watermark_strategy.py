@@ -66,7 +66,7 @@ def timestamp_of(watermark: int | HasTimestamp) -> int:
 class WatermarkGenerator(ABC):
     """Observes the records of one source split and generates its watermarks.
 
-    `punctuated` tells the runtime that `on_event` may emit. It is then called record by record, and a watermark is
+    `punctuated`: whether `on_event` may emit. It is then called record by record, and a watermark is
     placed between two records. If it is False (a class attribute suffices), watermarks come from `on_periodic_emit`
     only, and records are passed chunk by chunk, which is much faster.
     """

@@ -48,6 +48,7 @@ class JobEnding:
         if draining is not None:
             self._request(draining, self._job.attempt.close)
         elif self._job.coordinator.settings.interval_ms is None:
+            # Nothing is held back for a checkpoint then: results are committed when the job has ended.
             self._job.attempt.close()
         else:
             self._last_checkpoint()
@@ -64,6 +65,7 @@ class JobEnding:
         def done(outcome: Outcome) -> None:
             if isinstance(outcome, CheckpointError):
                 self._emit(Reply(request.request, error=CheckpointError(f"the savepoint failed: {outcome}")))
+                # The sources have ended: unlike after another savepoint that fails, nothing would ever happen again.
                 if request.drain:
                     self._job.fail(CheckpointError(f"the savepoint after the drain failed: {outcome}"))
             else:
@@ -77,9 +79,10 @@ class JobEnding:
 
         def done(outcome: Outcome) -> None:
             if not isinstance(outcome, CheckpointError):
-                # Not before the commits are done: as long as tasks are there, a commit that fails is done again.
+                # Not before the commits are done: as long as tasks run, a commit that fails is done again by a restart.
                 self._job.coordinator.when_committed(attempt.close)
             elif attempt is self._job.attempt and attempt.status is JobStatus.RUNNING:
+                # Tried again: no later checkpoint commits what came after the last one that completed.
                 self._last_checkpoint()
 
         self._job.coordinator.request(CheckpointRequest(done), self._job.now_ms)

@@ -84,6 +84,7 @@ class SplitEnumerators:
 
     def call_ended(self, number: int, value: Any, error: Exception | None) -> None:
         """A call has returned a value, or raised an error."""
+        # The handler first: tasks are deployed when it has processed what the call has found.
         vertex, handler = self._handlers.pop(number)
         with self._errors_named(vertex, f"the handler {getattr(handler, '__qualname__', handler)} of call_async"):
             handler(value, error)
@@ -114,8 +115,9 @@ class SplitEnumerators:
         return min(self._discover_at_ms.values(), default=None)
 
     def close(self) -> None:
-        """Close each once. One that fails is logged: the job ends, or restarts, all the same."""
+        """Close each once. One that fails is logged: the job ends, or restarts, nevertheless."""
         while self._enumerators:
+            # Removed before the call: one that fails to close is not closed a second time.
             _, enumerator = self._enumerators.popitem()
             try:
                 enumerator.close()
@@ -162,7 +164,7 @@ class _EnumeratorContext:
         return self._enumerators.now_ms
 
     def assign_split(self, split: Any, subtask: int) -> None:
-        # Pickled here, where an error is the enumerator's; the thread that sends the message can't tell whose it is.
+        # Pickled here, where an error is the enumerator's; the thread that sends the message does not know whose it is.
         self._send(self._vertex, subtask, AssignSplits(Opaque.pickled([split])))
 
     def signal_no_more_splits(self, subtask: int) -> None:

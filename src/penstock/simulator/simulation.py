@@ -210,7 +210,7 @@ class Simulation:
             host.kill()
         newest = self.storage.latest()
         if newest is not None:
-            # Collected results are the driver's own. Here somebody saw them in the moment in which they counted.
+            # Collected results are the driver's own. Here an observer saw them as soon as they counted.
             self.driver.collect(newest)
         # With a savepoint that the user knows of, the user starts from there: what it names may have been committed.
         self._start_next_job(self.driver.stopped_with)
@@ -321,7 +321,7 @@ class Simulation:
             self.driver.query_failed(TaskLostError(f"{name_of(slot)} was killed"))
 
     def freeze(self) -> None:
-        """A worker is stopped without dying: only its missing heartbeats tell."""
+        """A worker is stopped without dying: only its missing heartbeats show it."""
         slot = self._victim()
         if slot is not None and self.circumstances.checkpointing:
             self.trace.add("fate", f"{name_of(slot)} is frozen")

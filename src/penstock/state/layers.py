@@ -77,7 +77,7 @@ class LayeredTable(Table):
         self.current[entry_key] = value
 
     def remove(self, entry_key: Any) -> Any:
-        """Remove an entry; returns what was there, or None."""
+        """Remove an entry; returns its value, or None."""
         value = self.get(entry_key)
         self.discard(entry_key)
         return value

@@ -354,10 +354,10 @@ def stores_of(name: str) -> Any:
     """What keeps the state of the job of that snapshot; None: the heap."""
     if not name.endswith("rocksdb"):
         return None
-    from penstock.runtime.task.vertex import StoredState
+    from penstock.runtime.task.vertex import RocksDBSettings
     from penstock.spark.worker.rocksdb import rocksdb_stores
 
-    return rocksdb_stores(StoredState(None, 1 << 20, cached_entries=1))
+    return rocksdb_stores(RocksDBSettings(None, 1 << 20, cached_entries=1))
 
 
 def results_in(directory: Path) -> list[str]:

@@ -247,7 +247,7 @@ def test_nothing_new_is_given_to_an_operator_behind_which_one_is_paused() -> Non
 
 
 def test_opened_from_the_end_and_closed_from_the_start() -> None:
-    """An operator that emits in `open` or `close` would find its takers not there."""
+    """An operator that emits in `open` or `close` would have no receivers yet."""
     log: list = []
     chain = chained((End("a", log), 1), (End("b", log), 2), (End("c", log),))
     chain.open()

@@ -24,7 +24,6 @@ REDUCED_TABLE = "(reduce)"
 """key -> reduced value. States that users name have no brackets."""
 
 _ABSENT = object()
-_COMBINED_KEYS_MAX = 50_000
 
 
 class ReduceOperator(KeyedOperator):
@@ -91,12 +90,15 @@ def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any
 
 
 class CombineOperator(Operator):
-    """Batched mode: reduces records of each key before they are sent. Holds a bounded number of keys."""
+    """Batched mode: reduces records of each key before they are sent. Sends all when it holds `keys_max` keys."""
 
-    def __init__(self, name: str, key_selector: Callable[[Any], Any], function: UserFunction) -> None:
+    def __init__(
+        self, name: str, key_selector: Callable[[Any], Any], function: UserFunction, keys_max: int = 50_000
+    ) -> None:
         super().__init__(name)
         self.key_selector = key_selector
         self.function = function
+        self._keys_max = keys_max
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -129,7 +131,7 @@ class CombineOperator(Operator):
             raise self.context.user_error(error, self.function.method, values[positions_taken(values, rest)]) from error
         if timestamps:
             self._latest = max(timestamps) if self._latest is None else max(self._latest, max(timestamps))
-        return self.finish() if len(table) >= _COMBINED_KEYS_MAX else True
+        return self.finish() if len(table) >= self._keys_max else True
 
     def finish(self) -> bool:
         self._settle_totals()

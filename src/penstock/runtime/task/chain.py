@@ -73,7 +73,7 @@ class Outlet:
         """Send the main output, or side output `tag`, to `input` of an operator that counts with `counters`."""
         self._branches(tag).add_input(_counted(input, counters))
         if input not in self._inputs:
-            # An input may read the main output and side outputs. It gets each watermark once all the same.
+            # An input may read the main output and side outputs. It gets each watermark once nevertheless.
             self._inputs.append(input)
 
     def to_edge(self, tag: OutputTag[Any] | None, edge: OutputEdge) -> None:
@@ -161,6 +161,7 @@ class Chain:
     def open(self) -> None:
         """Open from the last to the first: an operator may emit from `open`, so those after it have to be open."""
         for operator in reversed(self.operators):
+            # Before the call: what fails to open may have opened a part, and is closed, too.
             self._opened.append(operator)
             operator.open()
 
@@ -185,6 +186,7 @@ class Chain:
                 first_error = first_error or error
         self._opened.clear()
         for operator in self.operators:
+            # Also of operators that were not opened: what holds state exists since `setup`.
             operator.dispose()
         if first_error is not None:
             raise first_error

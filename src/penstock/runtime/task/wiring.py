@@ -50,6 +50,7 @@ def wired_chain(
     contexts = []
     now_ms = environment.now_ms
 
+    # For idleness: a source that cannot emit because of back pressure is not idle.
     def unblocked_ms() -> int:
         return now_ms() - task_counters.back_pressured_ns // 1_000_000
 

@@ -44,7 +44,7 @@ class TimerQueue(Table):
         self._layer = layer
 
     def register(self, timestamp: int, key: Any, namespace: Any = None) -> None:
-        """Add a timer; one that is there already stays as it is."""
+        """Add a timer; one that exists already stays as it is."""
         entry = key, timestamp, namespace
         waiting = self._due.get(timestamp)
         if waiting is None:
@@ -60,7 +60,7 @@ class TimerQueue(Table):
         return waiting
 
     def delete(self, timestamp: int, key: Any, namespace: Any = None) -> None:
-        """Remove a timer, if it is there."""
+        """Remove a timer, if it exists."""
         entry = key, timestamp, namespace
         waiting = self._due.get(timestamp)
         if waiting is not None and entry in waiting:
