@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock.common.user_calls import results_of
 from penstock.runtime.network.accumulator import Accumulator
 from penstock.state.key_groups import KeyGroups
 from penstock.state.keys import encode_key
@@ -163,7 +164,7 @@ class CustomPartitioner(Partitioner):
         self.key_selector = key_selector
 
     def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
-        _append_each(values, timestamps, map(self._channel_of, values))
+        _append_each(values, timestamps, iter(results_of(self._channel_of, len(values), values)))
 
     def probe(self, value: Any) -> None:
         self._channel_of(value)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.copies import ATOMS
 from penstock.common.retention import keeps_nothing
+from penstock.common.user_calls import results_of
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 
 if TYPE_CHECKING:
@@ -56,19 +57,20 @@ class MapOperator(FunctionOperator):
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         rest = iter(values)
         try:
-            mapped = list(map(self.function.call, rest)) if self._keeps_nothing else self._owned(rest)
+            call, count = self.function.call, len(values)
+            mapped = results_of(call, count, rest) if self._keeps_nothing else self._owned(rest)
         except Exception as error:
             raise self.failed(error, self.function.method, values, rest, timestamps) from error
         return self.output.emit(mapped, timestamps)
 
     def _owned(self, values: Iterator[Any]) -> Values:
-        own, atoms = self.own, ATOMS
+        call, own, atoms = self.function.call, self.own, ATOMS
         return [
             result
-            if type(result) in atoms
+            if type(result := call(value)) in atoms
             or (type(result) is tuple and len(result) == 2 and type(result[0]) in atoms and type(result[1]) in atoms)
             else own(result)
-            for result in map(self.function.call, values)
+            for value in values
         ]
 
 
@@ -86,7 +88,7 @@ class FilterOperator(FunctionOperator):
         kept: Values = []
         try:
             if self._keeps_nothing:
-                chosen = list(map(self.function.call, rest))
+                chosen = results_of(self.function.call, len(values), rest)
                 kept = list(compress(values, chosen))
             else:
                 chosen = self._choose(rest, kept)

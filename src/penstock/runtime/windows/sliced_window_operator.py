@@ -287,12 +287,12 @@ class SlicedWindowOperator(WindowingOperator):
             contents: Iterator[Any] = (self._put_together(slices, key) for key in rest)
         else:
             contents = map(slices[0], rest)
-        results = map(self.contents.result, contents)
+        result = self.contents.result
         timestamp = window + self._size - 1
         while True:
             room = self.context.budget.chunk_records - len(self.results)
             try:
-                chunk = list(islice(results, max(1, room)))
+                chunk = [result(each) for each in islice(contents, max(1, room))]
             except Exception as error:
                 key = keys[positions_taken(keys, rest)]
                 raise self.context.user_error(error, self.contents.method, key=key, timestamp=timestamp) from error
