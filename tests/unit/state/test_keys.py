@@ -245,3 +245,38 @@ def test_bytes_are_the_same_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert outputs == {encode_key(("JFK", 17, 2.5, None)).hex() + "\n"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Folded:
+    """Equal whatever the case of its name is."""
+
+    name: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Folded) and self.name.lower() == other.name.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.name.lower())
+
+
+class NamedKey(Folded):
+    def __penstock_key__(self) -> str:
+        return self.name.lower()
+
+
+class Rights(enum.Flag, boundary=enum.KEEP):
+    READ = 1
+
+
+def test_keys_with_an_equality_of_their_own() -> None:
+    """Equal keys would have different bytes: one key would have two states."""
+    with pytest.raises(KeyTypeError, match="__penstock_key__"):
+        encode_key(Folded("a"))
+    assert encode_key(NamedKey("A")) == encode_key(NamedKey("a")) != encode_key(NamedKey("b"))
+    assert encode_key((NamedKey("A"), 1)) == encode_key((NamedKey("a"), 1))
+
+
+def test_flags_with_bits_that_have_no_name() -> None:
+    """Different keys would have the same bytes, and so the same state."""
+    assert len({encode_key(Rights(value)) for value in (0, 1, 2, 4, 6, 3)}) == 6
