@@ -382,6 +382,10 @@ class JobMaster:
             do()
         except AssertionError:
             raise
+        except SystemExit as error:
+            # It would end the host's thread, and with it the job master.
+            self.fail(JobError(f"a split enumerator called sys.exit: {error}"))
+            return False
         except Exception as error:
             self.fail(error)
             return False

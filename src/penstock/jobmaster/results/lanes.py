@@ -124,7 +124,7 @@ class ResultLanes:
             try:
                 for sink in self._sinks.values():
                     sink.succeeded()
-            except Exception as failure:
+            except (Exception, SystemExit) as failure:
                 own = failure
         failed_with = error or own
         if failed_with is not None:

@@ -130,5 +130,5 @@ class CommittedResults(ResultSink):
         self._committables = []
 
     def failed(self, error: BaseException) -> None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception, SystemExit):
             self._committer.abort(self._committables)
