@@ -19,6 +19,7 @@ STEPS = st.lists(
         st.tuples(st.sampled_from(["carry", "take", "hand out", "done"]), NUMBERS),
         st.tuples(st.sampled_from(["wait", "restore", "drop"]), st.just(0)),
     ),
+    min_size=10,
     max_size=60,
 )
 

@@ -149,6 +149,7 @@ def test_key_groups_may_change_where_there_are_no_keys(keyed: bool, refused: boo
             restored(other, manifest)
     else:
         assert [items_of(one) for one in restored(other, manifest)] == [[0], [100]]
+        assert [one.chains for one in restored(other, manifest)] == [[], []], "nothing is read where there is nothing"
 
 
 def test_an_operator_that_is_new_starts_without_state() -> None:

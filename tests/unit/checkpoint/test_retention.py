@@ -17,6 +17,7 @@ STEPS = st.lists(
         st.tuples(st.sampled_from(["extend", "compact"]), st.integers(0, 1)),
         st.tuples(st.sampled_from(["complete", "fail", "drop latest", "restart"]), st.just(0)),
     ),
+    min_size=10,
     max_size=50,
 )
 

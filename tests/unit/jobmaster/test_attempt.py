@@ -330,7 +330,7 @@ def act(played: Played, action: str, number: int) -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(ACTIONS, max_size=20))
+@given(st.lists(ACTIONS, min_size=5, max_size=20))
 def test_whatever_happens_an_attempt_ends_once_and_each_task_is_cancelled_once(actions: list[tuple[str, int]]) -> None:
     """Some order of failures, cancellations and late slots would leave a job that never ends, or ends twice."""
     played = Played()

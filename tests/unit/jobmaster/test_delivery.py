@@ -50,7 +50,7 @@ def test_what_is_printed_is_not_held_back() -> None:
 
 @settings(deadline=None)
 @given(
-    work=st.lists(st.tuples(st.integers(1, 2), st.sampled_from(["take", "commit", "abort"])), max_size=20),
+    work=st.lists(st.tuples(st.integers(1, 2), st.sampled_from(["take", "commit", "abort"])), min_size=3, max_size=20),
     order=st.randoms(use_true_random=False),
 )
 def test_whatever_order_the_pool_chooses_a_sink_sees_its_own_order(work: list[tuple[int, str]], order: Any) -> None:
@@ -190,7 +190,7 @@ def test_a_sink_that_overrides_nothing_can_be_ended() -> None:
 @settings(deadline=None)
 @given(
     records_in_memory=st.integers(0, 6),
-    steps=st.lists(st.lists(st.integers(), max_size=3) | st.none(), max_size=40),
+    steps=st.lists(st.lists(st.integers(), max_size=3) | st.none(), min_size=10, max_size=40),
 )
 def test_a_queue_keeps_everything_in_order_however_fast_it_is_read(
     records_in_memory: int, steps: list[list[int] | None]
@@ -214,7 +214,7 @@ RESULTS = st.tuples(st.just("result"), st.integers(0, 2))
 COMPLETIONS = st.tuples(st.sampled_from(["barrier", "complete"]), st.integers(0, 2))
 
 
-@given(st.lists(RESULTS | COMPLETIONS, max_size=60))
+@given(st.lists(RESULTS | COMPLETIONS, min_size=15, max_size=60))
 def test_held_back_results_come_once_in_order_and_not_too_early(steps: list[tuple[str, int]]) -> None:
     """A record that a job has collected would come again after a restart, or would be missing."""
     held = HeldBackResults()
