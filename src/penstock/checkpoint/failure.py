@@ -36,6 +36,12 @@ class CheckpointFailureReason(enum.Enum):
     CANCELLED = ("{detail}", False)
     """It was aborted on purpose."""
 
+    def __new__(cls, sentence: str, counts: bool) -> CheckpointFailureReason:
+        """Numbered: of two reasons with equal sentences one would be an alias of the other."""
+        reason = object.__new__(cls)
+        reason._value_ = len(cls.__members__)
+        return reason
+
     def __init__(self, sentence: str, counts: bool) -> None:
         self.sentence = sentence
         self.counts = counts

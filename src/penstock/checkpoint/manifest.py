@@ -162,7 +162,9 @@ def decode(data: bytes, path: str) -> Manifest:
                 f"the manifest {path} has version {head.version}, this penstock reads up to {VERSION}: it was written "
                 "by a newer one"
             )
-        if head.version > 1 and head.checksum != f"{zlib.crc32(_with_checksum(data, _NO_CHECKSUM)):08x}":
+        # Only the first version had no checksum. Where there is one it counts: the version itself may be damaged.
+        has_checksum = head.version > 1 or head.checksum != _NO_CHECKSUM
+        if has_checksum and head.checksum != f"{zlib.crc32(_with_checksum(data, _NO_CHECKSUM)):08x}":
             raise DamagedCheckpointError(f"the manifest {path} is damaged: its checksum is wrong")
         return msgspec.structs.replace(msgspec.json.decode(data, type=Manifest), checksum=_NO_CHECKSUM)
     except msgspec.DecodeError as error:

@@ -121,7 +121,7 @@ class SplitEnumerators:
             _, enumerator = self._enumerators.popitem()
             try:
                 enumerator.close()
-            except Exception:
+            except (Exception, SystemExit):
                 _log.exception("a split enumerator could not be closed")
 
     def _discover(self, vertex: int) -> None:

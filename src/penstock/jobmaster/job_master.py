@@ -397,6 +397,10 @@ class JobMaster:
         except AssertionError:
             # A broken invariant is a fault of ours: it goes to the host, and the message gets the journal.
             raise
+        except SystemExit as error:
+            # It would end the host's thread, and with it the job master.
+            self.fail(JobError(f"a split enumerator called sys.exit: {error}"))
+            return False
         except Exception as error:
             self.fail(error)
             return False

@@ -125,7 +125,7 @@ class ResultLanes:
             try:
                 for sink in self._sinks.values():
                     sink.succeeded()
-            except Exception as failure:
+            except (Exception, SystemExit) as failure:
                 own = failure
         failed_with = error or own
         # All of them, those that have committed included: each keeps what it has published.

@@ -135,5 +135,5 @@ class CommittedResults(ResultSink):
 
     def failed(self, error: BaseException) -> None:
         # What is left behind is invisible to readers, and the error of the job must not be hidden by another.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception, SystemExit):
             self._committer.abort(self._committables)

@@ -1,0 +1,119 @@
+"""The ledger of commits: what sinks have prepared is committed once, in order, or given back to be aborted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.checkpoint.commits import CommitLedger, Committables, Numbered
+
+
+def prepared(number: int, *values: object) -> Numbered:
+    return number, Committables(7, 0, list(values))
+
+
+NUMBERS = st.integers(1, 9)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["carry", "take", "hand out", "done"]), NUMBERS),
+        st.tuples(st.sampled_from(["wait", "restore", "drop"]), st.just(0)),
+    ),
+    min_size=10,
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_the_ledger_loses_nothing_and_doubles_nothing(steps: list[tuple[str, int]]) -> None:
+    """Rows would be missing in the output, or be there twice."""
+    ledger = CommitLedger()
+    carried: list[Numbered] = []
+    open_: dict[int, Committables] = {}
+    waiting: list[int] = []
+    called: list[int] = []
+    expected: list[int] = []
+    for step, (kind, number) in enumerate(steps):
+        if kind == "carry":
+            ledger.carry([prepared(number, step)])
+            carried.append(prepared(number, step))
+        elif kind == "take":
+            assert ledger.take_carried(number) == [item for item in carried if item[0] <= number]
+            carried = [item for item in carried if item[0] > number]
+        elif kind == "drop":
+            assert ledger.drop_carried() == carried
+            carried = []
+        elif kind == "hand out":
+            ledger.hand_out(step, open_.setdefault(step, Committables(7, 0, [step])))
+        elif kind == "done":
+            operation = list(open_)[number % len(open_)] if open_ else step
+            open_.pop(operation, None)
+            ledger.done(operation)
+            if not open_:
+                expected += waiting
+                waiting = []
+        elif kind == "restore":
+            ledger.forget_open()
+            ledger.attempt_ended()
+            open_.clear()
+            waiting.clear()
+        elif kind == "wait":
+            (waiting if open_ else expected).append(step)
+            ledger.when_all_done(lambda step=step: called.append(step))  # type: ignore[misc]
+        assert ledger.open == list(open_.values()), "in the order in which they were handed out"
+        assert all(map(ledger.is_open, open_)) and not ledger.is_open(step + 1_000)
+        assert called == expected
+
+
+def test_what_was_prepared_behind_a_barrier_stays_with_its_number() -> None:
+    """It would be committed with a checkpoint that does not have the state from before it, and come again."""
+    ledger = CommitLedger()
+    ledger.carry([prepared(2, "b"), prepared(1, "a"), prepared(4, "d")])
+    assert ledger.take_carried(2) == [prepared(2, "b"), prepared(1, "a")]
+    assert ledger.take_carried(3) == []
+    assert ledger.drop_carried() == [prepared(4, "d")]
+    assert ledger.drop_carried() == []
+
+
+@pytest.mark.parametrize("commits", [0, 1, 3])
+def test_the_end_comes_with_the_last_commit(commits: int) -> None:
+    """Tasks would be closed while a commit can still fail, and no one could make it again."""
+    ledger = CommitLedger()
+    ended: list[str] = []
+    for operation in range(commits):
+        ledger.hand_out(operation, Committables(7, operation, ["a"]))
+    ledger.when_all_done(lambda: ended.append("end"))
+    for operation in range(commits):
+        assert ended == []
+        ledger.done(operation)
+    assert ended == ["end"]
+    ledger.done(0)
+    assert ended == ["end"], "a commit that is reported twice ends nothing twice"
+
+
+def test_a_call_that_waits_may_hand_out_more() -> None:
+    """The end of a job that begins with a further commit would wait for itself."""
+    ledger = CommitLedger()
+    ended: list[str] = []
+
+    def first() -> None:
+        ledger.hand_out(2, Committables(7, 0, ["last"]))
+        ledger.when_all_done(lambda: ended.append("after the last"))
+
+    ledger.hand_out(1, Committables(7, 0, ["a"]))
+    ledger.when_all_done(first)
+    ledger.done(1)
+    assert ended == []
+    ledger.done(2)
+    assert ended == ["after the last"]
+
+
+def test_commits_from_before_a_restore_do_not_count() -> None:
+    """A commit that fails late would fail the attempt that has made it again with success."""
+    ledger = CommitLedger()
+    ledger.hand_out(1, Committables(7, 0, ["a"]))
+    ledger.forget_open()
+    ledger.hand_out(2, Committables(7, 0, ["a"]))
+    assert (ledger.is_open(1), ledger.is_open(2)) == (False, True)
+    ledger.done(1)
+    assert ledger.open == [Committables(7, 0, ["a"])]

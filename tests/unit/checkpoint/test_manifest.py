@@ -1,0 +1,147 @@
+"""Manifests: what is written comes back, what was changed does not, and files are found from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.checkpoint.manifests import MANIFESTS, manifest_of
+
+from penstock.checkpoint.manifest import (
+    VERSION,
+    Manifest,
+    decode,
+    encode,
+    is_relative,
+    located,
+    packed,
+    unpacked,
+)
+from penstock.common.errors import CheckpointError, DamagedCheckpointError
+from penstock.state.handles import KeyedFile, OperatorState
+
+WHOLE = encode(manifest_of(3, ["shared/3-a", "chk-3/3-b"], commits={"sink": [packed((0, ["row"]))]}))
+
+
+@settings(deadline=None, max_examples=40)
+@given(MANIFESTS)
+def test_whatever_a_manifest_holds_comes_back(manifest: Manifest) -> None:
+    """A job with an unusual name, or a state of an unusual size, could not be restored from its checkpoints."""
+    assert decode(encode(manifest), "here") == manifest
+
+
+@settings(deadline=None)
+@given(position=st.integers(0, len(WHOLE) - 1), value=st.integers(0, 255))
+def test_no_byte_can_be_changed_unnoticed(position: int, value: int) -> None:
+    """A damaged disk would move a source's position, or leave out what is to be committed."""
+    changed = WHOLE[:position] + bytes([value]) + WHOLE[position + 1 :]
+    if changed == WHOLE:
+        assert decode(changed, "here").checkpoint_id == 3
+    else:
+        with pytest.raises(CheckpointError, match="the manifest here"):
+            decode(changed, "here")
+
+
+@pytest.mark.parametrize("version", [b"0", b"1"])
+def test_a_damaged_version_does_not_switch_the_checksum_off(version: bytes) -> None:
+    """Files would be read by the rules of another version."""
+    changed = WHOLE.replace(b'"version": 2', b'"version": ' + version)
+    assert changed != WHOLE
+    with pytest.raises(DamagedCheckpointError, match="checksum"):
+        decode(changed, "here")
+
+
+@given(st.integers(0, len(WHOLE) - 1))
+def test_a_truncated_manifest_is_damaged(length: int) -> None:
+    """A copy that was interrupted would be taken for a checkpoint with less state."""
+    with pytest.raises(DamagedCheckpointError, match="the manifest here is damaged"):
+        decode(WHOLE[:length], "here")
+
+
+@pytest.mark.parametrize("more", [b" ", b"\n", b"{}", b"x", WHOLE])
+def test_more_than_a_manifest_is_damaged(more: bytes) -> None:
+    """Two manifests that were written over each other would be taken for the first one."""
+    with pytest.raises(DamagedCheckpointError):
+        decode(WHOLE + more, "here")
+
+
+@pytest.mark.parametrize("data", [b"", b"null", b"[]", b"{}", b'{"version": "2"}', b"\xff\xfe"])
+def test_what_is_no_manifest_at_all_is_damaged(data: bytes) -> None:
+    """A user who names a wrong file would see a traceback of the JSON library."""
+    with pytest.raises(DamagedCheckpointError, match="the manifest here is damaged"):
+        decode(data, "here")
+
+
+def test_a_manifest_without_checksum_is_of_the_first_version() -> None:
+    """Snapshots of the first penstock could not be restored; or a checksum that is lost would not be missed."""
+    fields: dict[str, Any] = json.loads(WHOLE)
+    del fields["checksum"]
+    fields["version"] = 1
+    assert decode(json.dumps(fields).encode(), "here").version == 1
+    fields["version"] = VERSION
+    with pytest.raises(DamagedCheckpointError):
+        decode(json.dumps(fields).encode(), "here")
+
+
+def test_a_field_that_a_newer_penstock_has_added_is_skipped() -> None:
+    """After a rollback of penstock no job could be restored, though nothing that it needs has changed."""
+    blank = (
+        WHOLE.replace(b'"epoch": 0', b'"epoch": 0, "of_the_future": [1, 2]')[: -len('"12345678"\n}')] + b'"00000000"\n}'
+    )
+    signed = blank.replace(b'"00000000"', b'"%08x"' % zlib.crc32(blank))
+    assert decode(signed, "here") == decode(WHOLE, "here")
+    with pytest.raises(DamagedCheckpointError, match="checksum"):
+        decode(blank, "here")
+
+
+@given(
+    st.recursive(st.integers() | st.text() | st.none() | st.binary(), lambda inner: st.lists(inner) | st.tuples(inner))
+)
+def test_any_value_of_a_source_or_sink_comes_back(value: Any) -> None:
+    """A position, or what is to be committed, would be restored as something else."""
+    assert unpacked(packed(value)) == value
+    assert packed(value).isascii()
+
+
+# Files.
+
+
+@settings(deadline=None, max_examples=40)
+@given(MANIFESTS)
+def test_a_manifest_from_elsewhere_names_files_that_are_found(manifest: Manifest) -> None:
+    """A job that starts from a checkpoint of another one would look for its files in its own directory."""
+    there = located(manifest, "/checkpoints/old")
+    assert not any(is_relative(path) for path in there.files())
+    assert there.files() == {f"/checkpoints/old/{path}" if is_relative(path) else path for path in manifest.files()}
+    assert located(there, "/somewhere/else") == there, "a path that is absolute stays"
+    assert there.has_store_files() == manifest.has_store_files()
+    assert (there.enumerators, there.commits, there.subtasks) == (
+        manifest.enumerators,
+        manifest.commits,
+        manifest.subtasks,
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "relative"),
+    [("shared/a", True), ("a", True), ("/a/b", False), ("s3://bucket/a", False), ("file:/a", False), ("c:/a", True)],
+)
+def test_which_paths_are_the_jobs_own(path: str, relative: bool) -> None:
+    """A job would delete the files of another one when it tidies up, or leave its own for ever."""
+    assert is_relative(path) == relative
+
+
+def test_state_of_a_store_is_recognized() -> None:
+    """A job with state on the heap would start from files that only RocksDB can read, and fail on a worker."""
+    assert not manifest_of(1, ["a"]).has_store_files()
+    state = OperatorState([KeyedFile("a", 1, [], [], store_file="000007.sst")])
+    operator = manifest_of(1).operators[0]
+    part = msgspec.structs.replace(operator.subtasks[0], state=state)
+    stored = manifest_of(1, operators=[msgspec.structs.replace(operator, subtasks=[part])])
+    assert stored.has_store_files()
+    assert stored.operator("op") == stored.operators[0] and stored.operator("other") is None

@@ -1,0 +1,181 @@
+"""Checkpoint storage when something is missing, damaged, or comes in between."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.checkpoint.manifests import manifest_of
+
+from penstock.checkpoint.manifest import Manifest
+from penstock.checkpoint.storage import (
+    METADATA,
+    DirectoryStorage,
+    SavepointStorage,
+    completed_in,
+    files_directory,
+    latest_of,
+    read_manifest,
+)
+from penstock.common.errors import CheckpointError, DamagedCheckpointError
+
+
+def write(storage: DirectoryStorage | SavepointStorage, name: str, shared: bool = False, data: bytes = b"x") -> str:
+    file = storage.create(name, shared)
+    file.write(data)
+    file.close()
+    return file.path
+
+
+def published(directory: Path, number: int, **fields: object) -> Manifest:
+    """A checkpoint with a file of its own and a shared one."""
+    storage = DirectoryStorage(str(directory))
+    paths = [write(storage, f"{number}-own"), write(storage, f"{number}-shared", shared=True)]
+    manifest = manifest_of(number, paths, completed_ms=number, **fields)
+    assert storage.publish(manifest) == f"{directory}/chk-{number}"
+    return manifest
+
+
+def names(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+def test_a_damaged_checkpoint_is_not_the_latest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A job could not start from any checkpoint because the newest one is damaged, or would start without a word."""
+    published(tmp_path / "job", 1)
+    published(tmp_path / "job", 2)
+    path = tmp_path / "job" / "chk-2" / METADATA
+    path.write_bytes(path.read_bytes()[:-9])
+    with caplog.at_level(logging.WARNING):
+        assert latest_of(str(tmp_path), "a job") == str(tmp_path / "job" / "chk-1")
+    assert "chk-2" in caplog.text and "damaged" in caplog.text
+
+
+def test_a_manifest_that_can_not_be_read_now_is_not_skipped(tmp_path: Path) -> None:
+    """A job would start from an older checkpoint because of a moment without network, and commit all since again."""
+    published(tmp_path / "job", 1)
+    (tmp_path / "job" / "chk-2" / METADATA).mkdir(parents=True)
+    with pytest.raises(CheckpointError, match="can't be read") as raised:
+        read_manifest(str(tmp_path / "job" / "chk-2"))
+    assert not isinstance(raised.value, DamagedCheckpointError)
+
+
+def test_what_lies_beside_the_jobs_is_not_looked_into(tmp_path: Path) -> None:
+    """A file that a user has put into the directory of all checkpoints would keep each job from starting."""
+    published(tmp_path / "job", 1)
+    (tmp_path / "README").write_text("these are checkpoints")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "job" / "chk-x").mkdir()
+    (tmp_path / "job" / "chk-7").mkdir()
+    assert latest_of(str(tmp_path), "a job") == str(tmp_path / "job" / "chk-1")
+    assert [number for number, _ in completed_in(str(tmp_path / "job"))] == [1]
+
+
+def test_no_checkpoints_at_all(tmp_path: Path) -> None:
+    """The first start of a job with `latest` would end in an OSError, and not say what is missing."""
+    assert completed_in(str(tmp_path / "nowhere")) == []
+    with pytest.raises(CheckpointError, match="no checkpoint of a job named 'a job' below"):
+        latest_of(str(tmp_path / "nowhere"), "a job")
+
+
+def test_deleting_what_is_gone_is_no_failure(tmp_path: Path) -> None:
+    """A checkpoint would fail because an earlier attempt had deleted half of an older one."""
+    storage = DirectoryStorage(str(tmp_path / "job"))
+    manifest = published(tmp_path / "job", 1)
+    for _ in range(2):
+        storage.discard(manifest)
+        storage.remove(manifest.files())
+    assert names(tmp_path) == set()
+    SavepointStorage(str(tmp_path / "never")).remove()
+
+
+def test_files_of_other_jobs_are_not_removed(tmp_path: Path) -> None:
+    """A job that was started from a savepoint would delete the savepoint's files with its own."""
+    foreign = tmp_path / "savepoint"
+    foreign.mkdir()
+    (foreign / "file").write_bytes(b"x")
+    storage = DirectoryStorage(str(tmp_path / "job"))
+    storage.remove([str(foreign / "file")])
+    storage.sweep([manifest_of(1, [str(foreign / "file")])])
+    assert names(tmp_path) == {"savepoint/file"}
+
+
+def test_a_directory_is_removed_with_its_last_file_and_not_before(tmp_path: Path) -> None:
+    """Files of the checkpoint that is being written would go with those of one that is subsumed."""
+    storage = DirectoryStorage(str(tmp_path / "job"))
+    first, second = write(storage, "5-a"), write(storage, "5-b")
+    storage.remove([first])
+    assert names(tmp_path / "job") == {"chk-5/5-b"}
+    storage.remove([second])
+    assert not (tmp_path / "job" / "chk-5").exists()
+    write(storage, "5-c")
+    assert names(tmp_path / "job") == {"chk-5/5-c"}, "and is made again when it is needed"
+
+
+def test_a_claimed_run_is_deleted_and_this_one_is_not(tmp_path: Path) -> None:
+    """A job that takes the place of an earlier run would delete its own checkpoints."""
+    published(tmp_path / "old", 1)
+    published(tmp_path / "job", 2)
+    DirectoryStorage(str(tmp_path / "job")).of_other_run(str(tmp_path / "old")).sweep([])
+    assert not (tmp_path / "old").exists()
+    assert latest_of(str(tmp_path), "a job") == str(tmp_path / "job" / "chk-2")
+
+
+def test_a_savepoint_that_was_aborted_goes_with_all_it_had_written(tmp_path: Path) -> None:
+    """Savepoints that failed would fill the disk of their user, and look like good ones."""
+    savepoint = DirectoryStorage(str(tmp_path / "job")).savepoint(str(tmp_path / "sp"))
+    write(savepoint, "9-a", shared=True)
+    assert names(tmp_path) == {"sp/9-a"}, "it holds all that it needs: nothing of it is shared"
+    savepoint.remove()
+    assert not (tmp_path / "sp").exists()
+
+
+@pytest.mark.parametrize("savepoint", [True, False])
+@pytest.mark.parametrize("end", ["", "/", f"/{METADATA}"])
+def test_files_are_found_by_any_path_of_a_checkpoint(tmp_path: Path, savepoint: bool, end: str) -> None:
+    """A user who names the manifest, as in Flink, or ends the path with a slash, would read that files are missing."""
+    path = f"{tmp_path}/job/chk-3{end}"
+    directory = files_directory(path, manifest_of(3, savepoint=savepoint))
+    assert directory == str(tmp_path / "job" / "chk-3" if savepoint else tmp_path / "job")
+
+
+def test_an_unfinished_manifest_is_no_checkpoint(tmp_path: Path) -> None:
+    """A driver that dies while it writes would leave half a checkpoint, from which the next one starts."""
+    published(tmp_path / "job", 1)
+    unfinished = tmp_path / "job" / "chk-2" / f"{METADATA}.unfinished"
+    unfinished.parent.mkdir()
+    unfinished.write_bytes(b"{")
+    assert [number for number, _ in completed_in(str(tmp_path / "job"))] == [1]
+    DirectoryStorage(str(tmp_path / "job")).sweep([read_manifest(str(tmp_path / "job" / "chk-1"))])
+    assert not unfinished.exists()
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    checkpoints=st.lists(st.sets(st.integers(0, 5), max_size=4), max_size=4),
+    kept=st.sets(st.integers(0, 3)),
+    others=st.sets(st.integers(0, 5)),
+)
+def test_a_sweep_leaves_exactly_what_the_retained_checkpoints_need(
+    tmp_path_factory: pytest.TempPathFactory, checkpoints: list[set[int]], kept: set[int], others: set[int]
+) -> None:
+    """A job could not be restored, or files of killed workers would stay for ever."""
+    directory = tmp_path_factory.mktemp("sweep") / "job"
+    storage = DirectoryStorage(str(directory))
+    for number in set().union(others, *checkpoints):
+        write(storage, f"{number}-file", shared=True)
+    retained = []
+    for number, files in enumerate(checkpoints):
+        own = write(storage, f"{number}-own")
+        storage.publish(manifest := manifest_of(number, [own, *(f"shared/{file}-file" for file in files)]))
+        if number in kept:
+            retained.append(manifest)
+    storage.sweep(retained)
+    expected = {path for manifest in retained for path in manifest.files()}
+    expected |= {f"chk-{manifest.checkpoint_id}/{METADATA}" for manifest in retained}
+    assert names(directory) == expected
+    assert [number for number, _ in completed_in(str(directory))] == [one.checkpoint_id for one in retained]
+    assert all(read_manifest(str(directory / f"chk-{one.checkpoint_id}")) == one for one in retained)

@@ -1,0 +1,77 @@
+"""Each storage operation reaches the method of the storage that carries it out, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from tests.unit.checkpoint.manifests import manifest_of
+
+from penstock.checkpoint.effects import (
+    DeleteClaimed,
+    DeleteFiles,
+    DeleteSavepoint,
+    DiscardCheckpoint,
+    RetainOnly,
+    StorageEffect,
+    StoreManifest,
+)
+from penstock.checkpoint.manifest import Manifest
+from penstock.checkpoint.storage_operations import carry_out
+
+Calls = list[tuple[str, str, object]]
+
+
+class Recording:
+    """A storage that records its calls: where, what, and with what."""
+
+    def __init__(self, calls: Calls, where: str = "own") -> None:
+        self.calls = calls
+        self.where = where
+
+    def publish(self, manifest: Manifest) -> str:
+        self.calls.append((self.where, "publish", manifest.checkpoint_id))
+        return self.where
+
+    def discard(self, manifest: Manifest) -> None:
+        self.calls.append((self.where, "discard", manifest.checkpoint_id))
+
+    def remove(self, paths: Iterable[str] = ()) -> None:
+        self.calls.append((self.where, "remove", list(paths)))
+
+    def sweep(self, checkpoints: Iterable[Manifest]) -> None:
+        self.calls.append((self.where, "sweep", [one.checkpoint_id for one in checkpoints]))
+
+    def savepoint(self, directory: str) -> Recording:
+        return Recording(self.calls, f"savepoint {directory}")
+
+    def of_other_run(self, directory: str) -> Recording:
+        return Recording(self.calls, f"run {directory}")
+
+
+@pytest.mark.parametrize(
+    ("effect", "call"),
+    [
+        (StoreManifest(1, manifest_of(3)), ("own", "publish", 3)),
+        (StoreManifest(1, manifest_of(3), "/sp"), ("savepoint /sp", "publish", 3)),
+        (DiscardCheckpoint(1, manifest_of(3)), ("own", "discard", 3)),
+        (DeleteFiles(1, ["a", "b"]), ("own", "remove", ["a", "b"])),
+        (RetainOnly(1, [manifest_of(3), manifest_of(4)]), ("own", "sweep", [3, 4])),
+        (DeleteSavepoint(1, "/sp"), ("savepoint /sp", "remove", [])),
+        (DeleteClaimed(1, "/old"), ("run /old", "sweep", [])),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, StorageEffect) else None,
+)
+def test_an_operation_is_one_call(effect: StorageEffect, call: tuple[str, str, object]) -> None:
+    """A savepoint would be stored among the checkpoints, or this run's checkpoints deleted instead of another's."""
+    calls: Calls = []
+    carry_out(effect, Recording(calls))
+    assert calls == [call]
+
+
+def test_there_is_a_call_for_each_operation() -> None:
+    """A new kind of operation would fail when it is first needed."""
+    kinds = {DeleteClaimed, DeleteFiles, DeleteSavepoint, DiscardCheckpoint, RetainOnly, StoreManifest}
+    assert set(StorageEffect.__subclasses__()) == kinds
+    with pytest.raises(AssertionError):
+        carry_out(StorageEffect(1), Recording([]))

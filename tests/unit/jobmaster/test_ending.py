@@ -1,0 +1,255 @@
+"""The regular end of a job, and what becomes of it when a savepoint fails, the job fails, or a user changes plans."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from tests.unit.jobmaster.played_job import SETTINGS, Job, sent
+
+from penstock.checkpoint.effects import DeleteClaimed, DeleteSavepoint, RetainOnly, StoreManifest
+from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.errors import CheckpointError, JobError, TaskLostError
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.effects import CloseResults, Finish, JobEffect, Reply
+from penstock.jobmaster.events import (
+    CancelRequested,
+    CheckpointRequested,
+    ResultsClosed,
+    SavepointRequested,
+    StorageEnded,
+    Tick,
+)
+from penstock.jobmaster.settings import JobSettings
+from penstock.runtime.decline_reason import DeclineReason
+from penstock.runtime.task.events import (
+    AbortCheckpoint,
+    CheckpointComplete,
+    Close,
+    DataEnded,
+    Decline,
+    Drain,
+    Finished,
+    TriggerCheckpoint,
+)
+
+STOP = SavepointRequested(5, "/sp", stop=True)
+DRAIN = SavepointRequested(5, "/sp", stop=True, drain=True)
+
+
+def replies(effects: list[JobEffect]) -> list[Reply]:
+    return [effect for effect in effects if isinstance(effect, Reply)]
+
+
+def triggered(effects: list[JobEffect]) -> bool:
+    return TriggerCheckpoint in sent(effects)
+
+
+def declines(job: Job, number: int, detail: str) -> list[JobEffect]:
+    """The last task of the job can't take part in a checkpoint."""
+    vertex = job.graph.vertices[-1]
+    return job.report(vertex.level, Decline(vertex.id, 0, number, DeclineReason.STATE, detail))
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_a_job_goes_on_after_a_savepoint_that_failed(stop: bool) -> None:
+    """A job would stand still because the disk for a savepoint was full."""
+    job = Job().runs()
+    job.handle(SavepointRequested(5, "/sp", stop=stop))
+    (answer,) = replies(declines(job, 1, "the disk is full"))
+    assert isinstance(answer.error, CheckpointError) and "the disk is full" in str(answer.error) and not answer.path
+    assert job.master.status is JobStatus.RUNNING and Close not in sent(job.effects)
+    job.takes_checkpoint()
+    assert job.completed == [2]
+    job.handle(SavepointRequested(6, "/other", stop=True))
+    assert Reply(6, "/other") in job.acknowledges(3), "it may be requested once more"
+
+
+def test_a_savepoint_that_failed_leaves_no_directory() -> None:
+    """A user would take half a savepoint for a whole one."""
+    job = Job().runs()
+    job.handle(SavepointRequested(5, "/sp"))
+    effects = declines(job, 1, "no state")
+    assert [effect.directory for effect in effects if isinstance(effect, DeleteSavepoint)] == ["/sp"]
+    assert AbortCheckpoint in sent(effects)
+
+
+def test_a_savepoint_does_not_end_the_job_by_itself() -> None:
+    """A user who saves a job every night would find it stopped in the morning."""
+    job = Job().runs()
+    job.handle(SavepointRequested(5, "/sp"))
+    effects = job.acknowledges(1)
+    assert replies(effects) == [Reply(5, "/sp")] and Close not in sent(effects)
+    assert job.master.attempt.takes_checkpoints
+
+
+def test_a_job_that_stops_takes_no_other_checkpoint() -> None:
+    """What is committed with the savepoint would be done again by a job that is restored from that checkpoint."""
+    job = Job().runs()
+    job.handle(STOP)
+    job.acknowledges(1)
+    assert not triggered(job.handle(CheckpointRequested()))
+    assert not triggered(job.waits(3_600_000 // 80))
+
+
+def test_savepoints_are_taken_one_after_the_other() -> None:
+    """The second user would receive no answer, or a savepoint whose barriers have overtaken those of the first."""
+    job = Job().runs()
+    job.handle(SavepointRequested(1, "/a"))
+    assert not triggered(job.handle(SavepointRequested(2, "/b")))
+    assert not triggered(job.handle(CheckpointRequested())), "a checkpoint would overtake both"
+    effects = job.acknowledges(1)
+    assert replies(effects) == [Reply(1, "/a")] and triggered(effects)
+    assert replies(job.acknowledges(2)) == [Reply(2, "/b")]
+
+
+@pytest.mark.parametrize("request_", [SavepointRequested(5, "/sp"), STOP, DRAIN])
+def test_a_savepoint_request_is_answered_when_the_job_fails(request_: SavepointRequested) -> None:
+    """The command line would wait for ever."""
+    job = Job().runs()
+    job.handle(request_)
+    (answer,) = replies(job.fails(TaskLostError("a worker")))
+    assert answer.request == 5 and isinstance(answer.error, JobError)
+    assert job.master.status is JobStatus.RESTARTING, "and is restarted all the same"
+    job.restarts().runs()
+    job.takes_checkpoint()
+    assert job.completed, "the request is not carried over to the next attempt"
+
+
+@pytest.mark.parametrize("request_", [SavepointRequested(5, "/sp"), STOP, DRAIN])
+def test_a_savepoint_request_is_answered_when_the_job_is_cancelled(request_: SavepointRequested) -> None:
+    """A user who loses patience and cancels would leave another one waiting for ever."""
+    job = Job().runs()
+    job.handle(request_)
+    job.handle(CancelRequested())
+    effects = job.of_tasks(lambda v: Finished(v, 0))
+    assert [answer.error is not None for answer in replies(effects)] == [True]
+    assert job.finish is not None and job.finish.status is JobStatus.CANCELED
+
+
+def test_a_drain_ends_sources_and_nothing_else() -> None:
+    """A second request while the sources end would end the job without its savepoint."""
+    job = Job().runs()
+    assert sent(job.handle(DRAIN)) == {Drain}
+    (refused,) = replies(job.handle(SavepointRequested(6, "/other")))
+    assert isinstance(refused.error, JobError) and "about to end" in str(refused.error)
+    assert triggered(job.of_tasks(lambda v: DataEnded(v, 0)))
+    assert replies(job.acknowledges(1)) == [Reply(5, "/sp")]
+    job.of_tasks(lambda v: Finished(v, 0))
+    assert job.finish == Finish(JobStatus.FINISHED, None)
+
+
+def test_after_the_end_of_the_data_there_is_nothing_to_save() -> None:
+    """A savepoint would be promised of a job whose tasks are job."""
+    job = Job().runs()
+    job.of_tasks(lambda v: DataEnded(v, 0))
+    (refused,) = replies(job.handle(SavepointRequested(6, "/sp")))
+    assert isinstance(refused.error, JobError)
+
+
+def test_a_last_checkpoint_of_an_attempt_that_failed_is_not_tried_again() -> None:
+    """A checkpoint would be triggered at tasks that are gone, and fail the attempt that follows."""
+    job = Job().runs()
+    assert triggered(job.of_tasks(lambda v: DataEnded(v, 0)))
+    assert not triggered(job.fails(TaskLostError("a worker")))
+    job.restarts().runs()
+    assert job.master.coordinator.under_way == []
+    assert triggered(job.of_tasks(lambda v: DataEnded(v, 0))), "the next attempt comes to its own end"
+    assert Close in sent(job.acknowledges(2))
+
+
+def test_the_end_waits_for_a_checkpoint_that_is_under_way() -> None:
+    """Two checkpoints at once would be taken at the end though only one is allowed, and one of them is declined."""
+    job = Job().runs()
+    first = job.begins_checkpoint()
+    assert not triggered(job.of_tasks(lambda v: DataEnded(v, 0)))
+    effects = job.acknowledges(first, "before the end")
+    assert CheckpointComplete in sent(effects) and Close not in sent(effects) and triggered(effects)
+    assert Close in sent(job.acknowledges(first + 1, "at the end"))
+
+
+# What happens to results and checkpoints at the end.
+
+
+def test_a_job_whose_results_could_not_be_taken_has_failed() -> None:
+    """A job would be reported as a success though a part of its output is missing."""
+    job = ClosingJob(JobSettings()).runs()
+    job.of_tasks(lambda v: DataEnded(v, 0))
+    job.of_tasks(lambda v: Finished(v, 0))
+    assert job.master.status is JobStatus.RUNNING, "not over before its results are closed"
+    job.handle(ResultsClosed(OSError("the last rename failed")))
+    assert job.finish is not None and job.finish.status is JobStatus.FAILED
+    assert "the last rename failed" in str(job.finish.error) and job.master.error is job.finish.error
+
+
+class ClosingJob(Job):
+    """Its results are closed by the test."""
+
+    def _does(self, effects: list[JobEffect]) -> None:
+        super()._does([effect for effect in effects if not isinstance(effect, CloseResults)])
+
+
+@pytest.mark.parametrize("end", ["cancelled", "failed", "finished"])
+@pytest.mark.parametrize("retention", ExternalizedCheckpointRetention)
+def test_which_checkpoints_stay(retention: ExternalizedCheckpointRetention, end: str) -> None:
+    """The last checkpoint of a failed job would be lost, or those of all jobs that are over would fill the store."""
+    job = Job(dataclasses.replace(SETTINGS, checkpoint_retention=retention), attempts=0).runs()
+    job.takes_checkpoint()
+    before = len(job.effects)
+    if end == "cancelled":
+        job.handle(CancelRequested())
+        job.of_tasks(lambda v: Finished(v, 0))
+    elif end == "failed":
+        job.fails(TaskLostError("a worker"))
+    else:
+        job.of_tasks(lambda v: DataEnded(v, 0))
+        job.acknowledges(2)
+        job.of_tasks(lambda v: Finished(v, 0))
+    assert job.finish is not None
+    dropped = [] in [effect.retained for effect in job.effects[before:] if isinstance(effect, RetainOnly)]
+    stays = {
+        ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS: set(),
+        ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION: {"failed"},
+        ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: {"failed", "cancelled"},
+    }[retention]
+    assert dropped == (end not in stays)
+
+
+def test_a_run_that_was_claimed_stays_until_this_one_has_something_of_its_own() -> None:
+    """A job that fails in its first minute would leave neither its own checkpoints nor those that it started from."""
+    job = Job(claimed="/earlier", attempts=0).runs()
+    job.fails(TaskLostError("a worker"))
+    assert job.finish is not None and not any(isinstance(effect, DeleteClaimed) for effect in job.effects)
+    short = Job(JobSettings(), claimed="/earlier").runs()
+    short.of_tasks(lambda v: DataEnded(v, 0))
+    short.of_tasks(lambda v: Finished(v, 0))
+    claimed = [effect.directory for effect in short.effects if isinstance(effect, DeleteClaimed)]
+    assert claimed == ["/earlier"], "all its work is done: the earlier run is not needed any more"
+
+
+def test_the_job_is_over_when_the_storage_has_answered() -> None:
+    """The driver would exit while checkpoints are being deleted, and leave half of them."""
+    job = Job(
+        dataclasses.replace(SETTINGS, checkpoint_retention=ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION)
+    )
+    job.runs().takes_checkpoint()
+    job.handle(CancelRequested())
+    job.stores = False
+    job.of_tasks(lambda v: Finished(v, 0))
+    while job.operations:
+        assert job.finish is None and job.master.status is JobStatus.CANCELLING
+        job.store()
+    assert job.finish is not None and job.master.status is JobStatus.CANCELED
+
+
+def test_what_comes_after_the_end_changes_nothing() -> None:
+    """A late message would start a job that is over, or its user would be left without an answer."""
+    job = Job(attempts=0).runs()
+    job.fails(TaskLostError("a worker"))
+    assert job.finish is not None
+    for event in (CancelRequested(), CheckpointRequested(), StorageEnded(99, ""), Tick()):
+        assert job.handle(event) == []
+    (answer,) = replies(job.handle(SavepointRequested(9, "/sp")))
+    assert answer.request == 9 and "has ended" in str(answer.error)
+    assert job.master.wake_at_ms() is None
+    assert not any(isinstance(effect, StoreManifest) for effect in job.effects)
