@@ -42,7 +42,6 @@ PRIVATE_PATCHES = {
     "tests/unit/runtime/test_keyed_operators.py": 1,
     "tests/unit/runtime/test_partitioners.py": 1,
     "tests/unit/state/test_key_groups.py": 1,
-    "tests/unit/state/test_rocksdb_table.py": 1,
 }
 # Faults are put into the runtime there on purpose, wherever it hurts: what is private is where its rules are.
 MAY_PATCH_ALL = {"tests/simulation/test_mutants.py"}

@@ -1,4 +1,4 @@
-"""Tables in the form of savepoints: one Parquet file each, with the newest value of each entry, for other tools, too."""
+"""Tables in the form of savepoints: a Parquet file each, with the newest value of each entry, for other tools, too."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.state.written_state import ALL_GROUPS, BACKENDS, GROUPS, files_in_memory, table_of
 
 from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.common.errors import CheckpointError
@@ -25,7 +26,6 @@ from penstock.state.sliced import SlicedTable
 from penstock.state.snapshot.files import read_items, restore_keyed, write_columns, write_lists
 from penstock.state.tables import FrozenTable, Table
 from penstock.state_processor.new_tables import finished
-from tests.unit.state.written_state import ALL_GROUPS, BACKENDS, GROUPS, files_in_memory, table_of
 
 LONG = schema_of(ValueStateDescriptor("n", Types.LONG()))
 
@@ -180,7 +180,7 @@ def test_other_tables_than_those_that_are_asked_for_are_skipped() -> None:
 def test_a_unit_of_a_newer_penstock_is_refused() -> None:
     """Single entries of a map would be taken for whole maps."""
     file = KeyedFile("f", 0, [TableInFile("names", True, unit="entry")], [])
-    with pytest.raises(CheckpointError, match="f holds the state 'names' by entry.* written by a newer one"):
+    with pytest.raises(CheckpointError, match=r"f holds the state 'names' by entry.* written by a newer one"):
         restore_keyed(files_in_memory(), [file], ALL_GROUPS, {})
 
 
@@ -194,7 +194,7 @@ def test_a_unit_of_a_newer_penstock_is_refused() -> None:
 def test_items_of_operator_state_come_back_one_by_one(
     columns: bool, split: list[Any], pairs: dict[str, Any], part: set[int]
 ) -> None:
-    """After a rescale a source's splits would be read twice or not at all, and rules would be half of what they were."""
+    """After a rescale a source's splits would be read twice or not at all, and rules be half of what they were."""
     lists = [
         NamedList("split", Redistribution.SPLIT, split, TableSchema("list", Types.LIST(Types.PICKLED_BYTE_ARRAY()))),
         NamedList("mine", Redistribution.UNION, split),

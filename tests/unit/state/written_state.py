@@ -112,10 +112,20 @@ class Subtask:
             frozen.release()
         return [file for file in files if file is not None]
 
-    def restored(self, chains: list[list[KeyedFile]], kind: str = "", groups: range = ALL_GROUPS) -> Subtask:
-        """Another subtask that starts from these chains. `kind`: of its backend, if that is another one."""
+    def restored(
+        self,
+        chains: list[list[KeyedFile]],
+        kind: str = "",
+        groups: range = ALL_GROUPS,
+        before: Callable[[KeyedStateBackend], object] = lambda backend: None,
+    ) -> Subtask:
+        """Another subtask that starts from these chains. `kind`: of its backend, if that is another one.
+
+        `before` makes tables that are there before state is restored.
+        """
         other = Subtask(kind or self._kind, self._storage, self._now_ms)
         backend = other.backend
+        before(backend)
         reader = StoreReader(lambda: Stores(MemoryStore, 1))
         for chain in chains:
             schemas = {table.name: table.schema for file in chain for table in file.tables}
