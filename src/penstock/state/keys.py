@@ -89,6 +89,17 @@ def _encode_enum(key: enum.Enum) -> bytes:
     return _sized(b"E", f"{type(key).__module__}.{type(key).__qualname__}.{key.name}".encode())
 
 
+@dataclasses.dataclass
+class _Generated:
+    """Has an __eq__ that is made by @dataclass."""
+
+
+def _is_generated(eq: Any) -> bool:
+    # What @dataclass has made was compiled from no file, under a name which Python does not promise.
+    code = getattr(eq, "__code__", None)
+    return code is not None and code.co_filename == _Generated.__eq__.__code__.co_filename
+
+
 def _encode_subclass(key: Any) -> bytes:
     for kind in (bool, int, float, str, bytes, tuple):
         if isinstance(key, kind) and type(key).__eq__ is kind.__eq__:
@@ -104,6 +115,11 @@ def _encode_subclass(key: Any) -> bytes:
         if not type(key).__dataclass_params__.eq:  # type: ignore[attr-defined]
             raise KeyTypeError(
                 f"a {type(key).__name__} cannot be a key: it is declared with eq=False, so no two are ever equal"
+            )
+        if not _is_generated(type(key).__eq__):
+            raise KeyTypeError(
+                f"a {type(key).__name__} cannot be a key: it has an __eq__ of its own, so equal ones may have "
+                "different fields. Leave it to @dataclass, with field(compare=False) for a field that does not count"
             )
         name = f"{type(key).__module__}.{type(key).__qualname__}".encode()
         compared = (getattr(key, f.name) for f in dataclasses.fields(key) if f.compare)
