@@ -65,3 +65,16 @@ def test_nothing_is_examined_too_early() -> None:
     assert entries.times == {"a": 1_650} and entries.expiry.next_ms > 1_600
     entries.expiry.clear()
     assert entries.expiry.next_ms is None and entries.expiry.expire(10_000, 10) == 0
+
+
+def test_what_is_found_alive_is_examined_again() -> None:
+    """An entry whose time was prolonged without a write would stay for ever."""
+    entries = Entries(80)
+    entries.write("a")
+    entries.times["a"] = 1_000
+    entries.now_ms = 500
+    assert entries.expiry.expire(500, 10) == 1
+    assert entries.expiry.next_ms is not None and 1_000 <= entries.expiry.next_ms <= 1_010
+    entries.now_ms = entries.expiry.next_ms
+    assert entries.expiry.expire(entries.now_ms, 10) == 1 and not entries.times
+    assert entries.expiry.next_ms is None

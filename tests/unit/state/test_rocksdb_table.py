@@ -124,6 +124,9 @@ def test_a_snapshot_of_very_many_changes_is_full() -> None:
     for key in range(1_000_001):
         table.put(key, key)
     table.spill(1)
+    for key in range(1_000_001):
+        table.put(-key, key)
+    table.spill(1)
     assert table.forgot_changes
     assert table.freeze(full=False).full and not table.forgot_changes
     table.put(3, -1)

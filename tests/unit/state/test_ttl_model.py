@@ -254,3 +254,21 @@ def test_nothing_is_left_to_do_once_all_is_cleared() -> None:
     assert state.value() == 2 and states.maintenance_due_ms() is not None
     state.update(None)
     assert not states.tables["value"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_parts_of_a_list_or_a_map_are_removed_without_being_read(backend: str) -> None:
+    """A list of recent events would grow as long as there are events, if no function reads it."""
+    clock = Clock()
+    states = backend_of(backend, clock)
+    states.key = "a"
+    declared = descriptors()
+    elements, fields = states.state(declared["list"]), states.state(declared["map"])
+    for number in range(10):
+        elements.add(number)
+        fields.put(number, number)
+        clock.now += TTL // 2
+        while (at := states.maintenance_due_ms()) is not None and at <= clock.now:
+            states.maintain(10)
+    held = [len(states.layered(name).get("a")) for name in ("list", "map")]
+    assert held == [1, 1], "the others are older than their time to live"
