@@ -47,7 +47,7 @@ def test_a_list_is_as_large_as_its_items_or_its_table() -> None:
     assert [one.bytes for one in STATE.lists.lists] == [11, 70]
 
 
-def test_files_of_a_store_are_told_from_others() -> None:
+def test_files_of_a_store_are_distinguished_from_others() -> None:
     """RocksDB would be opened with a file of ours; or its own would be read as ours."""
     assert [file.path for file in store_files_of(STATE.keyed)] == ["1.sst"]
 

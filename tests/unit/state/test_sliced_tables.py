@@ -246,7 +246,7 @@ def test_a_layer_of_slices_is_a_mapping() -> None:
     layer.clear()
     assert len(layer) == 0 and not list(layer)
     of_slice["c"] = 4
-    assert dict(layer) == {("c", 10): 4}, "who has the slice goes on writing into it"
+    assert dict(layer) == {("c", 10): 4}, "an operator that holds the slice still writes into it"
 
 
 def test_a_key_that_comes_back_to_a_dropped_slice_finds_nothing() -> None:
