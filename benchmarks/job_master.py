@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
 import tempfile
 import time
 from multiprocessing.synchronize import Event
@@ -67,7 +66,7 @@ def play_slots(address: ControlAddress, slots: Slots, end: Event) -> None:
     context.set(zmq.MAX_SOCKETS, len(slots) + 16)
     sockets = {slot: _connected(context, address) for slot in slots}
     for slot, socket in sockets.items():
-        _say(socket, slot, Register("here", os.getpid()))
+        _say(socket, slot, Register())
     began = time.monotonic()
     beats = 0
     in_turn = list(sockets.items())
@@ -85,7 +84,7 @@ def play_slots(address: ControlAddress, slots: Slots, end: Event) -> None:
         while not _is_close(socket.recv()):
             pass
         for task in slots[slot]:
-            _say(socket, slot, Finished(*task, False))
+            _say(socket, slot, Finished(*task))
     context.destroy(linger=5000)
 
 

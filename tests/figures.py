@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
 UNIT_TESTS = ROOT / "tests" / "unit"
-TESTED_ELSEWHERE = {"demos": "tests/e2e", "simulator": "tests/simulation"}
+TESTED_ELSEWHERE = {"simulator": "tests/simulation"}
 FOLDERS = {"windows": "runtime"}
 """Folders of unit tests that are not named for their package."""
 

@@ -146,8 +146,18 @@ def expected() -> list[Any]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("parallelism", [1, 2, 3])
-@pytest.mark.parametrize("batched", [False, True], ids=["pipelined", "batched"])
+@pytest.mark.parametrize(
+    ("batched", "parallelism"),
+    [
+        pytest.param(False, 1, id="pipelined-1"),
+        pytest.param(False, 3, id="pipelined-3"),
+        pytest.param(True, 2, id="batched-2"),
+        *(
+            pytest.param(batched, parallelism, id=f"{mode}-{parallelism}", marks=pytest.mark.soak)
+            for mode, batched, parallelism in (("pipelined", False, 2), ("batched", True, 1), ("batched", True, 3))
+        ),
+    ],
+)
 def test_all_runs_give_the_same_if_all_is_waited_for(batched: bool, parallelism: int, expected: list[Any]) -> None:
     """Figures would change with the number of cores, or with the mode in which the job runs."""
     ledger = run(batched, parallelism, disorder(reports(TWO_WEEKS)).most_ms)

@@ -195,7 +195,7 @@ def results_before_their_time(patch: pytest.MonkeyPatch) -> None:
 
 def commits_not_repeated(patch: pytest.MonkeyPatch) -> None:
     """Commits that were under way when the driver died, or that failed, are taken for completed."""
-    patch.setattr(CheckpointCoordinator, "commit_again", lambda self, manifest: None)
+    patch.setattr(CheckpointCoordinator, "commit_again", lambda self, manifest, vertices: None)
 
 
 def late_acknowledgements_dropped(patch: pytest.MonkeyPatch) -> None:

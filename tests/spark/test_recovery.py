@@ -173,6 +173,6 @@ def test_a_checkpoint_that_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureF
     thread.start()
     collected = collect(counted)
     thread.join()
-    assert "falls back to the checkpoint before" in caplog.text
+    assert "falls back to the previous checkpoint" in caplog.text
     assert {value for _, _, value in collected} == {*range(20_000)}
     assert max(Counter(key for key, _, _ in collected).values()) >= 400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
+from penstock.common.copies import never_copied
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 
 T = TypeVar("T")
@@ -11,6 +12,7 @@ T = TypeVar("T")
 _tags_exist = False
 
 
+@never_copied
 class OutputTag(Generic[T]):
     """Identifies a side output and the type of its records. Tags with equal ids are equal, whatever their types.
 

@@ -55,7 +55,7 @@ class Records(msgspec.Struct, frozen=True, gc=False):
 
 
 class Nothing(msgspec.Struct, frozen=True, gc=False):
-    """No record is there now. Ask again at `retry_at_ms` (processing time); None: when splits have been added."""
+    """No record is available now. Ask again at `retry_at_ms` (processing time); None: when splits have been added."""
 
     retry_at_ms: int | None = None
 
@@ -108,7 +108,8 @@ class SourceReader(ABC, Generic[T]):
     def poll(self, max_records: int) -> Records | Nothing | EndOfInput:
         """At most `max_records` records of one split, or `Nothing` if there are none now, or END_OF_INPUT.
 
-        Bounded work only: return what is available, or `Nothing` with the time of the next poll.
+        Bounded work only: return what is available, or `Nothing` with the time of the next poll. The records are handed
+        over: the reader must not change them afterwards.
         """
 
     @abstractmethod
@@ -150,7 +151,7 @@ class EnumeratorContext(Protocol):
         """Assign a split to a subtask."""
 
     def signal_no_more_splits(self, subtask: int) -> None:
-        """Tell a subtask that it is assigned no further split. A bounded source must do so for each of its subtasks."""
+        """Notify a subtask that no further split will be assigned. A bounded source must do so for each subtask."""
 
     def call_async(self, call: Callable[[], R], handler: Callable[[R | None, Exception | None], None]) -> None:
         """Make a call that may take long on another thread, then the handler with its result, or with its error.

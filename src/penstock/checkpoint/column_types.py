@@ -171,7 +171,9 @@ def _same(before: Any, after: Any) -> bool:
     if isinstance(before, Row):
         return before == after and _same(list(before), list(after)) and before._fields == after._fields
     if isinstance(before, float):
+        # NaN is not equal to itself.
         return before == after or (before != before and after != after)
+    # `==` ignores `fold`, by which a time that occurs twice when clocks are set back is one or the other.
     return bool(before == after and getattr(before, "fold", 0) == getattr(after, "fold", 0))
 
 

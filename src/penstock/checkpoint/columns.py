@@ -124,6 +124,7 @@ class ParquetColumnWriter:
 
     def _begin(self, columns: dict[str, list[Any]]) -> None:
         declared = {VALUE: self._schema.type} if self._schema is not None else {}
+        # Decided by the first rows. If a later value does not fit, the file is written again with this column pickled.
         self._fields = [
             pickled_field(name) if name in self._pickled else field_for(name, declared.get(name), column)
             for name, column in columns.items()
@@ -188,6 +189,7 @@ def _errors_named(file: KeyedFile) -> Iterator[None]:
 
 
 def _of_groups(table: pa.Table, groups: range) -> pa.Table:
+    # A row group may also hold key groups of the neighbouring subtasks.
     of_rows = table.column("key_group").to_pylist()
     rows = [row for row, group in enumerate(of_rows) if group in groups]
     return table.take(rows) if len(rows) < len(of_rows) else table

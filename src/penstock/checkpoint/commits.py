@@ -8,9 +8,8 @@ A committable goes through these stages:
     open       that manifest is stored, and the host has been asked to commit
     done       the host has committed it
 
-Every manifest names the open commits as well, until they are done: after a failure of the
-driver they are committed again. Commits
-must be idempotent. Source: Flink docs, "Data Sinks", two-phase commit.
+Every manifest names the open commits as well, until they are done: after a failure of the driver they are committed
+again. Commits must be idempotent. Source: Flink docs, "Data Sinks", two-phase commit.
 """
 
 from __future__ import annotations
@@ -50,6 +49,8 @@ class CommitLedger:
 
     def take_carried(self, up_to: int) -> list[Numbered]:
         """Remove and return what was carried from checkpoints up to a number."""
+        # What was prepared for a newer checkpoint comes from records behind this barrier: committed now, it would be
+        # written again after a restore.
         taken = [item for item in self._carried if item[0] <= up_to]
         self._carried = [item for item in self._carried if item[0] > up_to]
         return taken

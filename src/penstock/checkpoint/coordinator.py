@@ -1,6 +1,6 @@
 """The checkpoint coordinator: when a checkpoint begins, who has acknowledged, and when it completes or is aborted.
 
-    trigger        all sources receive TriggerCheckpoint, and the state of the enumerators is taken in the same moment:
+    trigger        all sources receive TriggerCheckpoint, and the state of the enumerators is taken at the same time:
                    what they assign from here on comes behind the barrier
     acknowledged   by all tasks: the manifest is stored
     stored         sinks commit, older checkpoints are subsumed, files that nothing refers to are deleted
@@ -12,7 +12,7 @@ nothing is committed with it unless the job stops there.
 
 A state machine without I/O: time is handed in, everything asked of the world is an effect (effects.py). Manifests are
 stored one after the other. A checkpoint whose manifest is on its way is neither complete nor can it be aborted: only
-the storage's answer tells which one it is, and a job that went on without it could commit the same output twice.
+the storage's answer shows which one it is, and a job that went on without it could commit the same output twice.
 
 Source: Flink docs, "Checkpointing"; State Management paper, 3.2.
 """
@@ -112,6 +112,7 @@ class CheckpointCoordinator:
 
     def start_from(self, manifest: Manifest) -> None:
         """The job starts from this checkpoint. It is retained as the job's own only if this job has taken it."""
+        # Numbers continue: files are named by them, and must not meet those of the checkpoint.
         self._last_id = max(self._last_id, manifest.checkpoint_id)
         if manifest.job_id == self._job_id and not manifest.savepoint:
             self.retention.adopt(manifest)
@@ -255,6 +256,7 @@ class CheckpointCoordinator:
         return checkpoint_id
 
     def _begin_requested(self, now_ms: int) -> None:
+        # Alone: the barriers of a savepoint and of a checkpoint would overtake each other.
         if self._requests and self._is_open and not self._pending:
             self.trigger(now_ms, self._requests.popleft())
 
@@ -275,6 +277,7 @@ class CheckpointCoordinator:
             for committables in prepared:
                 self._emit(AbortCommittables(*committables))
             return
+        # Also for a checkpoint that was aborted: the next increment of the task builds on these files.
         if checkpoint_id not in self._savepoint_ids:
             self.retention.acknowledged(task, files_of(state.operators.values()))
         pending = self._pending.get(checkpoint_id)
@@ -306,11 +309,9 @@ class CheckpointCoordinator:
             then(error, now_ms)
             self._store_next(now_ms)
 
-    def committed(self, operation: int) -> bool:
-        """A commit is done. False: it was handed out before the last restore, and does not count any more."""
-        counts = self._ledger.is_open(operation)
+    def committed(self, operation: int) -> None:
+        """A commit is done. One that was handed out before the last restore changes nothing."""
         self._ledger.done(operation)
-        return counts
 
     def commit_counts(self, operation: int) -> bool:
         """Whether a commit that failed is one of the present attempt."""
@@ -337,6 +338,7 @@ class CheckpointCoordinator:
 
         def stored(error: str, now_ms: int) -> None:
             if error:
+                # No manifest names it now: it is committed with the next checkpoint that completes.
                 self._ledger.carry(named)
                 pending.named = None
                 self._abort(pending, CheckpointFailureReason.MANIFEST_NOT_STORED, error, now_ms)
@@ -386,6 +388,7 @@ class CheckpointCoordinator:
         self.history.append(CheckpointReport.completed(manifest))
         self.schedule.completed(now_ms)
         self._commit(pending)
+        # Manifests before files: one that exists must never name a file that is deleted.
         for older_manifest in subsumed:
             self._storage(DiscardCheckpoint(self._operation(), older_manifest))
         garbage = self.retention.garbage(other.files() for other in self._pending.values())

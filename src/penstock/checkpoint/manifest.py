@@ -155,6 +155,7 @@ def decode(data: bytes, path: str) -> Manifest:
     try:
         head = msgspec.json.decode(data, type=_Head)
         # The version first: the manifest of a newer version may have another layout, or another kind of checksum.
+        # Version 1 has neither `oldest_reader` nor a checksum.
         needed = head.oldest_reader or head.version
         if needed > VERSION:
             raise CheckpointError(
@@ -177,6 +178,7 @@ class _Head(msgspec.Struct):
 
 
 def _with_checksum(data: bytes, checksum: str) -> bytes:
+    # The last occurrence: names that users give may hold the same text.
     start = data.rfind(_CHECKSUM) + len(_CHECKSUM)
     return data[:start] + checksum.encode() + data[start + len(checksum) :]
 

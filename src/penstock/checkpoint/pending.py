@@ -18,14 +18,14 @@ Outcome = Manifest | CheckpointError
 
 
 class CheckpointRequest(NamedTuple):
-    """A checkpoint that someone waits for. `then` is called once, with its outcome."""
+    """A checkpoint that was requested. `then` is called once, with its outcome."""
 
     then: Callable[[Outcome], None] = lambda outcome: None
     options: CheckpointOptions = CheckpointOptions()
 
 
 class JobIdentity(NamedTuple):
-    """What a manifest says of the job that wrote it."""
+    """What a manifest names of the job that wrote it."""
 
     job_id: str
     job_name: str
@@ -125,6 +125,7 @@ class PendingCheckpoint:
 
 
 def _commits_by_sink(vertices: Sequence[CheckpointVertex], commits: list[Committables]) -> dict[str, list[str]]:
+    # By state id: the number of a sink may be another one in the program that is restored.
     state_ids = {sink: state_id for vertex in vertices for sink, state_id in vertex.sinks.items()}
     by_sink: dict[str, list[str]] = {}
     for sink, subtask, values in commits:

@@ -16,11 +16,12 @@ import msgspec
 from penstock.checkpoint.manifest import VERSION, Manifest, OperatorPart, SubtaskPart, unpacked
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
+from penstock.runtime.ids import SubtaskId
 from penstock.state.handles import KeyedFile, ListInFile, Redistribution, RestoredOperator, Section
 from penstock.state.key_groups import key_group_range
 
-Restored = dict[tuple[int, int], dict[str, RestoredOperator]]
-"""(vertex, subtask) -> state id -> what its operator restores"""
+Restored = dict[SubtaskId, dict[str, RestoredOperator]]
+"""subtask -> state id -> what its operator restores"""
 
 
 def assign(
@@ -46,6 +47,7 @@ def assign(
             if part is None:
                 continue
             found.add(state_id)
+            # Lists have no key groups: they fit any maximum.
             if part.max_parallelism != vertex.max_parallelism and _has_keyed(part):
                 raise CheckpointError(
                     f"operator '{name}' has a maximum parallelism of {vertex.max_parallelism}, its state was written "
@@ -53,7 +55,7 @@ def assign(
                     f"set_max_parallelism({part.max_parallelism})"
                 )
             for subtask, operator in enumerate(_of_operator(part, vertex, own)):
-                restored.setdefault((vertex.id, subtask), {})[state_id] = operator
+                restored.setdefault(SubtaskId(vertex.id, subtask), {})[state_id] = operator
     _check_sinks(manifest, vertices, allow_non_restored)
     lost = [part for part in manifest.operators if part.state_id not in found]
     if lost and not allow_non_restored:
@@ -108,6 +110,7 @@ def _chains(part: OperatorPart, vertex: CheckpointVertex, subtask: int) -> list[
 
 def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInFile]]]:
     dealt: list[list[tuple[str, ListInFile]]] = [[] for _ in range(parallelism)]
+    # Counted over all lists: if each began with the first subtask, many short ones would all end up there.
     turn = 0
     seen: set[str] = set()
     for old in part.subtasks:
@@ -116,6 +119,7 @@ def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInF
                 for mine in dealt:
                     mine.append((path, list_))
             elif list_.redistribution is Redistribution.BROADCAST:
+                # Every subtask has stored the same list: one copy of it is enough.
                 if list_.name not in seen:
                     seen.add(list_.name)
                     for mine in dealt:

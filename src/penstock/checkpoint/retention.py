@@ -52,6 +52,7 @@ class Retention:
 
     def drop_latest(self) -> bool:
         """The newest checkpoint is damaged: fall back to the one before. False if there is none."""
+        # The last one stays: without it the job would start over, though its output is committed.
         if len(self.completed) < 2:
             return False
         self.completed.pop()

@@ -57,5 +57,6 @@ class CheckpointSchedule:
         if begins_ms is None or now_ms < begins_ms:
             return False
         assert self.settings.interval_ms is not None
+        # From now, not from when it was due: one that was held back must not be followed by the next one at once.
         self._next_ms = now_ms + self.settings.interval_ms
         return True

@@ -76,6 +76,7 @@ class StateFiles(ColumnFiles):
             self._made.add(parent)
 
     def _sync(self, path: str) -> None:
+        # Other file systems have no descriptor to sync: a file that is closed counts as stored there.
         if isinstance(self._system, fs.LocalFileSystem):
             descriptor = os.open(path, os.O_RDONLY)
             try:
@@ -119,9 +120,10 @@ class DirectoryStorage(StateFiles):
         self._remove_if_empty(f"chk-{manifest.checkpoint_id}")
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Remove state files, as far as they are there."""
+        """Remove state files, as far as they exist."""
         directories = set()
         for path in filter(is_relative, paths):
+            # A file that cannot be deleted now is deleted by a later sweep.
             with contextlib.suppress(OSError):
                 self._system.delete_file(self._path(path))
             directories.add(path.rpartition("/")[0])
@@ -130,6 +132,7 @@ class DirectoryStorage(StateFiles):
 
     def sweep(self, checkpoints: Iterable[Manifest]) -> None:
         """Remove all files that these checkpoints do not need. No checkpoint may be in progress."""
+        # Absolute paths are those of another job, which this one was started from.
         kept = [path for manifest in checkpoints for path in manifest.files() if is_relative(path)]
         kept += [f"chk-{manifest.checkpoint_id}/{METADATA}" for manifest in checkpoints]
         # Some file systems return paths with a leading slash.
@@ -145,6 +148,7 @@ class DirectoryStorage(StateFiles):
                 # In an object store a directory disappears with its last file.
                 with contextlib.suppress(FileNotFoundError):
                     self._system.delete_dir(entry.path)
+        # Directories were removed: the next file has to make its own again.
         self._made.clear()
         if found and not needed:
             with contextlib.suppress(FileNotFoundError):

@@ -52,7 +52,7 @@ def savepoint(job: Job, directory: Directory = None) -> None:
       penstock savepoint flights s3://bucket/savepoints
       penstock run -s s3://bucket/savepoints/savepoint-… -p 8 job.py
     """
-    tell(lambda: _ask(job, "savepoint", directory))
+    print_result(lambda: _ask(job, "savepoint", directory))
 
 
 def stop(
@@ -71,12 +71,12 @@ def stop(
       penstock stop flights /data/savepoints
       penstock run -s /data/savepoints/savepoint-… job.py
     """
-    tell(lambda: _ask(job, "stop", directory, drain))
+    print_result(lambda: _ask(job, "stop", directory, drain))
 
 
 def cancel(job: Job) -> None:
     """Stop a running job immediately. Output not committed yet is lost, unless a checkpoint is retained."""
-    tell(lambda: _ask(job, "cancel"))
+    print_result(lambda: _ask(job, "cancel"))
 
 
 def checkpoints(job: Job) -> None:
@@ -87,7 +87,7 @@ def checkpoints(job: Job) -> None:
         reports = json.loads(_ask(job, "checkpoints"))
         return "\n".join(_table(reports)) if reports else "no checkpoint has completed or failed yet"
 
-    tell(show)
+    print_result(show)
 
 
 def _table(reports: list[dict[str, Any]]) -> list[str]:
@@ -153,7 +153,7 @@ def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
     return ask(job.address, command, timeout_s, lambda: job in JobRegistry().jobs())
 
 
-def tell(call: Callable[[], str]) -> None:
+def print_result(call: Callable[[], str]) -> None:
     """Print the result of `call`. If it raises a PenstockError, print its message and raise typer.Exit."""
     try:
         text = call()

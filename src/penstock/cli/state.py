@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.jobs import as_moment, as_size, tell
+from penstock.cli.jobs import as_moment, as_size, print_result
 from penstock.common.errors import CheckpointError, StateNotFoundError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def list_states(path: SnapshotPath) -> None:
     
       penstock state ls /data/savepoints/savepoint-…
     """
-    tell(lambda: "\n".join(_summary(_reader(path))))
+    print_result(lambda: "\n".join(_summary(_reader(path))))
 
 
 @state.command()
@@ -66,7 +66,7 @@ def show(
       penstock state show SAVEPOINT airport-delay total --key JFK
       penstock state show SAVEPOINT airport-delay total --json --limit 1000000 > total.jsonl
     """
-    tell(lambda: _show(_reader(path), uid, name, key, limit, as_json))
+    print_result(lambda: _show(_reader(path), uid, name, key, limit, as_json))
 
 
 def _summary(reader: SavepointReader) -> Iterator[str]:

@@ -24,7 +24,7 @@ class Submission:
     """A job as its program submits it."""
 
     graph: JobGraph
-    takers: dict[int, ResultSink]
+    result_sinks: dict[int, ResultSink]
     """What receives results in the program's own process, by the id of their sink."""
     configuration: Configuration
     python_files: list[str]

@@ -13,7 +13,7 @@ class LocalExecutor(PipelineExecutor):
     def execute(self, submission: Submission) -> JobClient:
         return submit(
             submission.graph,
-            submission.takers,
+            submission.result_sinks,
             submission.configuration,
             submission.python_files,
             submission.spark,

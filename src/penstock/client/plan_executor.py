@@ -24,10 +24,10 @@ class PlanExecutor(PipelineExecutor):
 
     def execute(self, submission: Submission) -> JobClient:
         self.graphs.append(submission.graph)
-        for taker in submission.takers.values():
-            # The program may wait for the end of the results. Other takers would print, or commit.
-            if isinstance(taker, CollectedResults):
-                taker.succeeded()
+        for result_sink in submission.result_sinks.values():
+            # The program may wait for the end of the results. Other sinks would print, or commit.
+            if isinstance(result_sink, CollectedResults):
+                result_sink.succeeded()
         return JobClient(JobID.generate(), _PlannedRun(submission.graph))
 
 

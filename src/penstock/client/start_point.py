@@ -13,7 +13,7 @@ from penstock.cluster.registry import JobRegistry
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import CheckpointError, ConfigurationError
-from penstock.jobmaster.backends import stored_state_of
+from penstock.jobmaster.backends import rocksdb_settings
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.plan.job_graph import JobGraph
 
@@ -44,10 +44,10 @@ def start_point(graph: JobGraph, configuration: Configuration) -> StartPoint:
             raise ConfigurationError(f"`latest` looks below {options.CHECKPOINT_DIRECTORY.key}, which is not set")
         path = latest_of(base, graph.name)
     manifest = read_manifest(path)
-    if stored_state_of(configuration) is None and manifest.has_store_files():
+    if rocksdb_settings(configuration) is None and manifest.has_store_files():
         raise CheckpointError(
             f"the state in {path} is in RocksDB's own files: set {options.STATE_BACKEND.key}: rocksdb, as it was. "
-            "To another backend a job goes by a savepoint: penstock savepoint, or penstock.state_processor"
+            "To change the backend, migrate with a savepoint: penstock savepoint, or penstock.state_processor"
         )
     if claims and JobRegistry().answers(manifest.job_id):
         raise CheckpointError(
@@ -87,6 +87,6 @@ def new_savepoint(job_id: str, base: str | None, configuration: Configuration) -
     """A directory for a new savepoint, below `base` or the configured one. Raises PenstockError if there is none."""
     base = base or configuration.get(options.SAVEPOINT_DIRECTORY)
     if base is None:
-        raise ConfigurationError(f"where to? Name a directory, or set {options.SAVEPOINT_DIRECTORY.key}")
+        raise ConfigurationError(f"no savepoint directory: name one, or set {options.SAVEPOINT_DIRECTORY.key}")
     file_system_of(base)
     return f"{absolute(base)}/savepoint-{job_id[:6]}-{uuid.uuid4().hex[:12]}"

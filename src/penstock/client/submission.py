@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.checkpoint.storage import DirectoryStorage
+from penstock.client.settings_check import check_settings
 from penstock.client.start_point import CheckpointPlace, checkpoint_place, new_savepoint, start_point
 from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common import options
@@ -23,7 +24,7 @@ from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.backends import stored_state_of
+from penstock.jobmaster.backends import rocksdb_settings
 from penstock.jobmaster.effects import Deploy
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.metrics import JobMetrics
@@ -36,6 +37,7 @@ from penstock.rpc.messages import TaskReport
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.spark.driver.batched_job import run_batched
+from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.query_thread import Start
@@ -53,28 +55,45 @@ _HEARTBEAT_MOST_MS = 500
 
 def submit(
     graph: JobGraph,
-    takers: dict[int, ResultSink],
+    result_sinks: dict[int, ResultSink],
     configuration: Configuration,
     python_files: list[str],
     given: SparkSession | None,
 ) -> JobClient:
     """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
+    check_settings(configuration)
     job_id = JobID.generate()
     settings: dict[str, Any] = {
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
+        "reuses_objects": configuration.get(options.OBJECT_REUSE),
     }
     run: _BatchedRun | _PipelinedRun
     if graph.batched:
-        run = _BatchedRun(graph, takers, configuration, job_id)
+        run = _BatchedRun(graph, result_sinks, configuration, job_id)
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
-        spark = _session(graph, configuration, python_files, given)
-        run.start(spark, payloads)
+        run.start(_session(job_id, graph, configuration, python_files, given), payloads)
         return JobClient(job_id, run)
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     pack(graph.levels(str(job_id), **settings), None, 0)
-    spark = _session(graph, configuration, python_files, given)
+    spark = _session(job_id, graph, configuration, python_files, given)
+    try:
+        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, spark)
+    except BaseException:
+        HELD.release(str(job_id))
+        raise
+    return JobClient(job_id, run)
+
+
+def _pipelined_run(
+    job_id: JobID,
+    graph: JobGraph,
+    result_sinks: dict[int, ResultSink],
+    configuration: Configuration,
+    settings: dict[str, Any],
+    spark: SparkSession,
+) -> _PipelinedRun:
     place = checkpoint_place(str(job_id), configuration, session_is_local(spark))
     start = start_point(graph, configuration)
     master = JobMaster(
@@ -85,25 +104,30 @@ def submit(
         _now_ms(),
         start.origin,
         start.claimed,
-        frozenset(id for id, sink in takers.items() if sink.exactly_once),
+        frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
     )
     server = ControlServer(control_host(spark))
     host = JobMasterHost(
         master,
         server,
-        takers,
+        result_sinks,
         DirectoryStorage(place.directory),
         _query_starter(spark, str(job_id), configuration, server, place, settings),
         lambda base: new_savepoint(str(job_id), base, configuration),
         configuration.get(options.SHOW_SPARK_STACK),
     )
     registry = JobRegistry()
-    host.on_end = lambda: registry.remove(str(job_id))
+
+    def ended() -> None:
+        registry.remove(str(job_id))
+        HELD.release(str(job_id))
+
+    host.on_end = ended
     if place.temporary:
         host.after_storage = lambda: shutil.rmtree(place.directory, ignore_errors=True)
     registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
     host.start()
-    return JobClient(job_id, _PipelinedRun(host))
+    return _PipelinedRun(host)
 
 
 def _query_starter(
@@ -120,7 +144,7 @@ def _query_starter(
         **settings,
         "exactly_once": get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE,
         "checkpointing": get(options.CHECKPOINT_INTERVAL) is not None,
-        "stored_state": stored_state_of(configuration),
+        "rocksdb_settings": rocksdb_settings(configuration),
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
     }
 
@@ -135,9 +159,12 @@ def _query_starter(
 
 
 def _session(
-    graph: JobGraph, configuration: Configuration, python_files: list[str], given: SparkSession | None
+    job_id: JobID, graph: JobGraph, configuration: Configuration, python_files: list[str], given: SparkSession | None
 ) -> SparkSession:
-    spark = session_for(graph.slots, not graph.batched, configuration, given)
+    """The session for a job, whose slots are held from now on. Raises what `session_for` raises."""
+    with HELD.lock:
+        spark = session_for(graph.slots, not graph.batched, configuration, given)
+        HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
     for path in python_files:
         spark.sparkContext.addPyFile(path)
     return spark
@@ -176,11 +203,12 @@ class _BatchedRun:
     """A batched job: one Spark job in a thread."""
 
     def __init__(
-        self, graph: JobGraph, takers: dict[int, ResultSink], configuration: Configuration, job_id: JobID
+        self, graph: JobGraph, result_sinks: dict[int, ResultSink], configuration: Configuration, job_id: JobID
     ) -> None:
         self._graph = graph
-        self._takers = takers
+        self._result_sinks = result_sinks
         self._show_stack = configuration.get(options.SHOW_SPARK_STACK)
+        self._job_id = str(job_id)
         self._group = f"penstock-{job_id}"
         self.metrics = JobMetrics(graph)
         self.checkpoints: list[Any] = []
@@ -221,14 +249,15 @@ class _BatchedRun:
             for sink, subtask, values in results:
                 if sink == COUNTERS_SINK:
                     self.metrics.update(_decode_reports(values[0]))
-                elif sink in self._takers:
-                    self._takers[sink].take(subtask, values)
-            for taker in self._takers.values():
-                taker.succeeded()
+                elif sink in self._result_sinks:
+                    self._result_sinks[sink].take(subtask, values)
+            for result_sink in self._result_sinks.values():
+                result_sink.succeeded()
             self.status = JobStatus.FINISHED
         except Exception as error:
             self._fail(error)
         finally:
+            HELD.release(self._job_id)
             self._over.set()
 
     def _fail(self, error: Exception) -> None:
@@ -238,8 +267,8 @@ class _BatchedRun:
         else:
             self._error = from_spark(error, self._show_stack)
             self.status = JobStatus.FAILED
-        for taker in self._takers.values():
-            taker.failed(self._error)
+        for result_sink in self._result_sinks.values():
+            result_sink.failed(self._error)
 
 
 def _now_ms() -> int:

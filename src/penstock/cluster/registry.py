@@ -19,8 +19,6 @@ from penstock.rpc.keys import ControlAddress
 from penstock.rpc.messages import Command
 from penstock.spark.driver.java import cache_directory
 
-_ANSWER_S = 2
-
 
 class RunningJob(msgspec.Struct, frozen=True):
     """What is known of a running job. `pid` is its driver's."""
@@ -62,12 +60,12 @@ class JobRegistry:
                     path.unlink(missing_ok=True)
         return sorted(found, key=lambda job: job.started_ms)
 
-    def answers(self, job_id: str) -> bool:
+    def answers(self, job_id: str, timeout_s: float = 2) -> bool:
         """Whether a job answers on its control port: its process may have been killed, and another have its pid."""
         for job in self.jobs():
             if job.job_id == job_id:
                 with contextlib.suppress(JobError):
-                    ask(job.address, Command("status"), _ANSWER_S, lambda: True)
+                    ask(job.address, Command("status"), timeout_s, lambda: True)
                     return True
         return False
 

@@ -15,7 +15,7 @@ class CompletableFuture(Generic[T]):
         self._future = future
 
     def cancel(self) -> bool:
-        """Cancel the future and return whether that succeeded. The request itself may still be carried out."""
+        """Cancel the future and return whether that succeeded. The request itself may still be executed."""
         return self._future.cancel()
 
     def cancelled(self) -> bool:

@@ -49,7 +49,9 @@ OBJECT_REUSE = (
     _key("pipeline.object-reuse")
     .boolean_type()
     .default_value(False)
-    .with_description("Accepted for compatibility with Flink: chained operators always pass references.")
+    .with_description(
+        "Whether chained operators pass values on as they are. By default, what can be changed is copied."
+    )
 )
 GLOBAL_JOB_PARAMETERS = _key("pipeline.global-job-parameters").map_type().default_value({})
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, SupportsIndex, overload
 
+from penstock.common.copies import copied_by, own_copy
+
 
 class RowKind(enum.Enum):
     """The kind of change that a row describes. `str()` gives the short form of changelogs: +I, -U, +U, -D."""
@@ -236,3 +238,13 @@ def _without_rows(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_rows(item) for key, item in value.items()}
     return value
+
+
+def _copied(row: Row) -> Row:
+    new = object.__new__(Row)
+    new._fields, new._row_kind = row._fields, row._row_kind
+    new._values = [own_copy(value) for value in row._values]
+    return new
+
+
+copied_by(Row, _copied)

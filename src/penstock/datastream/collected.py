@@ -15,8 +15,8 @@ T = TypeVar("T")
 class CloseableIterator(Generic[T]):
     """Iterates over the values; closing it cancels a running job. Raises the job's failure during iteration."""
 
-    def __init__(self, taker: CollectedResults, client: Any) -> None:
-        self._values: Iterator[T] = iter(taker)
+    def __init__(self, results: CollectedResults, client: Any) -> None:
+        self._values: Iterator[T] = iter(results)
         self._client = client
         self._exhausted = False
 

@@ -57,7 +57,7 @@ class StreamExecutionEnvironment:
         self._executor = executor
         self._spark = spark
         self._sinks: list[Transformation] = []
-        self._takers: dict[int, ResultSink] = {}
+        self._result_sinks: dict[int, ResultSink] = {}
         self._python_files: list[str] = []
         self._ids = 0
 
@@ -231,9 +231,9 @@ class StreamExecutionEnvironment:
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Start the program and return a JobClient immediately."""
         graph = self._job_graph(job_name)
-        takers, self._takers, self._sinks = self._takers, {}, []
+        result_sinks, self._result_sinks, self._sinks = self._result_sinks, {}, []
         executor = self._executor or context_environment().executor or load_executor(self._configuration)
-        return executor.execute(Submission(graph, takers, self._configuration, self._python_files, self._spark))
+        return executor.execute(Submission(graph, result_sinks, self._configuration, self._python_files, self._spark))
 
     def get_execution_plan(self) -> str:
         """Return the program as Flink's JSON: nodes with parallelism, predecessors and ship strategies."""
@@ -242,7 +242,7 @@ class StreamExecutionEnvironment:
     def close(self) -> None:
         """Discard the program. A session started by penstock stays for the next job and ends with the process."""
         self._sinks.clear()
-        self._takers.clear()
+        self._result_sinks.clear()
 
     # Internal to the package.
 
@@ -256,7 +256,7 @@ class StreamExecutionEnvironment:
         transformation = OperatorTransformation(
             id, "Print to Std. Out", [input], CollectOperator("Print to Std. Out", id), is_sink=True
         )
-        self._takers[id] = _PrintLater(transformation, self, identifier)
+        self._result_sinks[id] = _PrintLater(transformation, self, identifier)
         self._sinks.append(transformation)
         return DataStreamSink(transformation)
 
@@ -266,7 +266,7 @@ class StreamExecutionEnvironment:
         transformation = OperatorTransformation(id, name, [input], SinkOperator(name, sink, id), is_sink=True)
         committer = sink.create_committer()
         if committer is not None:
-            self._takers[id] = CommittedResults(committer)
+            self._result_sinks[id] = CommittedResults(committer)
         self._sinks.append(transformation)
         return DataStreamSink(transformation)
 
@@ -275,9 +275,9 @@ class StreamExecutionEnvironment:
         transformation = OperatorTransformation(
             id, "Collect", [input], CollectOperator("Collect", id), parallelism=1, is_sink=True
         )
-        taker = self._takers[id] = CollectedResults()
+        results = self._result_sinks[id] = CollectedResults()
         self._sinks.append(transformation)
-        return CloseableIterator(taker, self.execute_async(job_name))
+        return CloseableIterator(results, self.execute_async(job_name))
 
     def _stream_graph(self) -> StreamGraph:
         if not self._sinks:

@@ -9,7 +9,7 @@
     CANCELLING           all tasks closed, or abandoned      CANCELED
     FAILING              all others closed, or abandoned     FAILED
 
-Everything that belongs to one attempt lies here, so that the next one may have another graph, parallelism and slots.
+Everything that belongs to one attempt is held here, so that the next one may have another graph, parallelism and slots.
 What follows from a failure is decided by the job master. Source: Flink docs, "Jobs and Scheduling".
 """
 
@@ -60,7 +60,7 @@ class Attempt:
         self._emit = emit
         self._slot_of = {task: slot for slot, tasks in self.slots.items() for task in tasks}
         self._registered: set[SlotId] = set()
-        self._heard_ms: dict[SlotId, int] = {}
+        self._last_report_ms: dict[SlotId, int] = {}
         self._data_ended: set[SubtaskId] = set()
         self._finished: set[SubtaskId] = set()
         self.enumerators = SplitEnumerators(graph, self.send, self._call, now_ms)
@@ -76,9 +76,9 @@ class Attempt:
         return self.status is JobStatus.RUNNING and not self.is_closing
 
     @property
-    def missing(self) -> list[SlotId]:
-        """Slots that have not registered."""
-        return sorted(self.slots.keys() - self._registered)
+    def silent_from_the_start(self) -> list[SlotId]:
+        """Slots that have neither registered nor sent a heartbeat: as far as is known, nothing runs there."""
+        return sorted(self.slots.keys() - self._registered - self._last_report_ms.keys())
 
     @property
     def unfinished(self) -> list[SlotId]:
@@ -101,9 +101,9 @@ class Attempt:
             self.deployed_ms = now_ms
             self._emit(Deploy(self.number, self.graph, self.restored))
 
-    def heard(self, slot: SlotId, now_ms: int) -> None:
-        """A slot said something."""
-        self._heard_ms[slot] = now_ms
+    def reported(self, slot: SlotId, now_ms: int) -> None:
+        """A slot has sent a report."""
+        self._last_report_ms[slot] = now_ms
 
     def registered(self, slot: SlotId) -> None:
         """The tasks of a slot are open. A slot that registers twice was started again by Spark: its state is lost."""
@@ -115,21 +115,23 @@ class Attempt:
             self.status = JobStatus.RUNNING
             self.has_run = True
         elif self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
+            # Cancel went to those that had registered by then. Without its own this slot would run on.
             self._send_to(self.slots[slot], Cancel())
 
     def silent(self, now_ms: int, timeout_ms: int) -> SlotId | None:
-        """A slot that has sent no heartbeat for `timeout_ms` while the job runs."""
-        if self.status is JobStatus.RUNNING:
-            for slot, heard_ms in self._heard_ms.items():
-                if now_ms - heard_ms > timeout_ms:
+        """A slot that sent heartbeats and has sent none for `timeout_ms`, while it restores its state or runs."""
+        # When it closes another deadline holds.
+        if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
+            for slot, last_ms in self._last_report_ms.items():
+                if now_ms - last_ms > timeout_ms:
                     return slot
         return None
 
     def next_silence_ms(self, timeout_ms: int) -> int | None:
-        """When the slot that was heard of longest ago counts as lost."""
-        if self.status is not JobStatus.RUNNING or not self._heard_ms:
+        """When the slot whose last report is the oldest counts as lost."""
+        if self.status not in (JobStatus.CREATED, JobStatus.RUNNING) or not self._last_report_ms:
             return None
-        return min(self._heard_ms.values()) + timeout_ms + 1
+        return min(self._last_report_ms.values()) + timeout_ms + 1
 
     # Tasks.
 
@@ -141,6 +143,7 @@ class Attempt:
     def data_ended(self, task: SubtaskId) -> bool:
         """A task has processed and sent all its records. True: it was the last one, and the job ends."""
         self._data_ended.add(task)
+        # Not if another end has begun: a stop with a savepoint, a cancel, a failure.
         ends = len(self._data_ended) == len(self._slot_of) and self.takes_checkpoints
         self.is_closing = self.is_closing or ends
         return ends
@@ -155,11 +158,13 @@ class Attempt:
     def close(self) -> None:
         """Close all tasks: their data has ended, or they emit nothing any more."""
         self.is_closing = True
+        # Tasks of an attempt that was cancelled or has failed have received Cancel already.
         if self.status is JobStatus.RUNNING:
             self._send_to(self._slot_of, Close())
 
     def drain(self) -> None:
         """Let all sources end here."""
+        # Sources only: the end of their data reaches all other tasks in band, behind the records.
         for vertex in self.graph.sources:
             for subtask in range(vertex.parallelism):
                 self.send(vertex.id, subtask, Drain())
@@ -174,6 +179,7 @@ class Attempt:
     def failed(self, error: BaseException, slot: SlotId | None = None) -> None:
         """A slot failed or was lost; `slot` None: the attempt as a whole failed. The first error counts."""
         if slot is not None:
+            # Its tasks will report nothing any more; only the others are waited for.
             self._finished.update(self.slots[slot])
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.error = error
@@ -187,6 +193,7 @@ class Attempt:
             self.status = JobStatus.CANCELED if self.status is JobStatus.CANCELLING else JobStatus.FAILED
 
     def _end_if_all_finished(self) -> None:
+        # An attempt that was not deployed has no task that could close.
         if self.deployed_ms is None or len(self._finished) == len(self._slot_of):
             self.status = _ENDS.get(self.status, self.status)
 

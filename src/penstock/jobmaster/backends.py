@@ -7,22 +7,23 @@ from importlib.util import find_spec
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
-from penstock.runtime.task.vertex import StoredState
+from penstock.runtime.task.vertex import RocksDBSettings
 
 
-def stored_state_of(configuration: Configuration) -> StoredState | None:
+def rocksdb_settings(configuration: Configuration) -> RocksDBSettings | None:
     """Settings of RocksDB; None: state is on the heap. Raises ConfigurationError for an unknown or absent backend."""
     name = configuration.get(options.STATE_BACKEND)
     if name == "hashmap":
         return None
     if name != "rocksdb":
         raise ConfigurationError(f"{options.STATE_BACKEND.key} is {name!r}; there are hashmap and rocksdb")
+    # Reported here, before anything runs: a task could only fail with an ImportError.
     if find_spec("rocksdict") is None:
         raise ConfigurationError(
             f"{options.STATE_BACKEND.key} is rocksdb, which is not installed: pip install 'penstock[rocksdb]', here "
             "and on the executors"
         )
-    return StoredState(
+    return RocksDBSettings(
         configuration.get(options.ROCKSDB_DIRECTORY),
         configuration.get(options.ROCKSDB_MEMORY),
         configuration.get(options.ROCKSDB_CACHED_ENTRIES),

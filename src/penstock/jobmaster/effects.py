@@ -50,7 +50,7 @@ class SendToSlot(msgspec.Struct, frozen=True):
 
 
 class Deliver(msgspec.Struct, frozen=True):
-    """Hand results to their taker on the driver."""
+    """Deliver results to their result sink on the driver."""
 
     attempt: int
     sink: int
@@ -65,7 +65,7 @@ class RestartResults(msgspec.Struct, frozen=True):
 
 
 class CloseResults(msgspec.Struct, frozen=True):
-    """No result comes any more: complete what was handed over, then tell the takers how the job ended.
+    """No result comes any more: complete what was delivered, then notify the result sinks how the job ended.
 
     `error` is None if the job succeeded. Answered by ResultsClosed.
     """

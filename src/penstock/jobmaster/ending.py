@@ -32,7 +32,9 @@ class JobEnding:
     def requested(self, request: SavepointRequested) -> None:
         """The user asks for a savepoint, and perhaps for the job to stop with it."""
         if not self._job.attempt.takes_checkpoints or self._draining is not None:
-            error = JobError("the job is not running, or is about to end: there is nothing to save")
+            status = self._job.attempt.status
+            why = "is about to end" if status is JobStatus.RUNNING else f"is {status.name}, not RUNNING"
+            error = JobError(f"the job {why}: no savepoint can be taken now")
             self._emit(Reply(request.request, error=error))
         elif request.drain:
             self._draining = request
@@ -46,6 +48,7 @@ class JobEnding:
         if draining is not None:
             self._request(draining, self._job.attempt.close)
         elif self._job.coordinator.settings.interval_ms is None:
+            # Nothing is held back for a checkpoint then: results are committed when the job has ended.
             self._job.attempt.close()
         else:
             self._last_checkpoint()
@@ -62,6 +65,7 @@ class JobEnding:
         def done(outcome: Outcome) -> None:
             if isinstance(outcome, CheckpointError):
                 self._emit(Reply(request.request, error=CheckpointError(f"the savepoint failed: {outcome}")))
+                # The sources have ended: unlike after another savepoint that fails, nothing would ever happen again.
                 if request.drain:
                     self._job.fail(CheckpointError(f"the savepoint after the drain failed: {outcome}"))
             else:
@@ -75,9 +79,10 @@ class JobEnding:
 
         def done(outcome: Outcome) -> None:
             if not isinstance(outcome, CheckpointError):
-                # Not before the commits are done: as long as tasks are there, a commit that fails is done again.
+                # Not before the commits are done: as long as tasks run, a commit that fails is done again by a restart.
                 self._job.coordinator.when_committed(attempt.close)
             elif attempt is self._job.attempt and attempt.status is JobStatus.RUNNING:
+                # Tried again: no later checkpoint commits what came after the last one that completed.
                 self._last_checkpoint()
 
         self._job.coordinator.request(CheckpointRequest(done), self._job.now_ms)

@@ -7,13 +7,16 @@ split is either in a reader's snapshot or still with its enumerator. Source: Fli
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.api.source import Source, SplitEnumerator
+from penstock.common.errors import PenstockError, SourceError, UserFunctionError
 from penstock.plan.job_graph import JobGraph
+from penstock.runtime.task.context import user_traceback
 from penstock.runtime.task.events import AssignSplits, ControlEvent, NoMoreSplits
 from penstock.runtime.task.opaque import Opaque
 
@@ -32,12 +35,13 @@ class SplitEnumerators:
         self.now_ms = now_ms
         """Processing time; kept up to date by the job master."""
         self._sources = graph.sources
+        self._names = {vertex.id: vertex.nodes[0].name for vertex in graph.sources}
         self._send = send
         self._discover_at_ms: dict[int, int] = {}
         self._make_call = make_call
         self._calls = itertools.count(1)
-        self._handlers: dict[int, Handler] = {}
-        """Of calls that have not ended, by their number."""
+        self._handlers: dict[int, tuple[int, Handler]] = {}
+        """Vertex and handler of calls that have not ended, by their number."""
         self._first_calls: set[int] = set()
         """Calls made by `start` that have not ended."""
         self._enumerators: dict[int, SplitEnumerator] = {}
@@ -50,13 +54,15 @@ class SplitEnumerators:
         for vertex in self._sources:
             source: Source[Any] = vertex.source
             context = _EnumeratorContext(self, vertex.id, vertex.parallelism, self._send)
-            self._enumerators[vertex.id] = (
-                source.restore_enumerator(context, states[vertex.id])
-                if vertex.id in states
-                else source.create_enumerator(context)
-            )
-        for enumerator in self._enumerators.values():
-            enumerator.start()
+            if vertex.id in states:
+                with self._errors_named(vertex.id, "restore_enumerator"):
+                    self._enumerators[vertex.id] = source.restore_enumerator(context, states[vertex.id])
+            else:
+                with self._errors_named(vertex.id, "create_enumerator"):
+                    self._enumerators[vertex.id] = source.create_enumerator(context)
+        for id, enumerator in self._enumerators.items():
+            with self._errors_named(id, "start"):
+                enumerator.start()
         self._first_calls = set(self._handlers)
         self._started()
 
@@ -70,26 +76,34 @@ class SplitEnumerators:
             for vertex in self._enumerators:
                 self._discover(vertex)
 
-    def call_async(self, call: Callable[[], Any], handler: Handler) -> None:
+    def call_async(self, vertex: int, call: Callable[[], Any], handler: Handler) -> None:
         """One of them hands a call to another thread."""
         number = next(self._calls)
-        self._handlers[number] = handler
+        self._handlers[number] = vertex, handler
         self._make_call(number, call)
 
     def call_ended(self, number: int, value: Any, error: Exception | None) -> None:
         """A call has returned a value, or raised an error."""
-        self._handlers.pop(number)(value, error)
+        # The handler first: tasks are deployed when it has processed what the call has found.
+        vertex, handler = self._handlers.pop(number)
+        with self._errors_named(vertex, f"the handler {getattr(handler, '__qualname__', handler)} of call_async"):
+            handler(value, error)
         if number in self._first_calls:
             self._first_calls.remove(number)
             self._started()
 
     def split_requested(self, vertex: int, subtask: int) -> None:
         """A reader asks for a split."""
-        self._enumerators[vertex].handle_split_request(subtask)
+        with self._errors_named(vertex, "handle_split_request"):
+            self._enumerators[vertex].handle_split_request(subtask)
 
     def states(self) -> dict[int, Any]:
         """What they need to go on, by vertex."""
-        return {vertex: enumerator.snapshot_state() for vertex, enumerator in self._enumerators.items()}
+        states = {}
+        for vertex, enumerator in self._enumerators.items():
+            with self._errors_named(vertex, "snapshot_state"):
+                states[vertex] = enumerator.snapshot_state()
+        return states
 
     def discover_due(self) -> None:
         """Look for new splits where it is time to."""
@@ -101,8 +115,9 @@ class SplitEnumerators:
         return min(self._discover_at_ms.values(), default=None)
 
     def close(self) -> None:
-        """Close each once. One that fails is logged: the job ends, or restarts, all the same."""
+        """Close each once. One that fails is logged: the job ends, or restarts, nevertheless."""
         while self._enumerators:
+            # Removed before the call: one that fails to close is not closed a second time.
             _, enumerator = self._enumerators.popitem()
             try:
                 enumerator.close()
@@ -110,11 +125,26 @@ class SplitEnumerators:
                 _log.exception("a split enumerator could not be closed")
 
     def _discover(self, vertex: int) -> None:
-        at_ms = self._enumerators[vertex].discover()
+        with self._errors_named(vertex, "discover"):
+            at_ms = self._enumerators[vertex].discover()
         if at_ms is None:
             self._discover_at_ms.pop(vertex, None)
         else:
             self._discover_at_ms[vertex] = at_ms
+
+    @contextlib.contextmanager
+    def _errors_named(self, vertex: int, method: str) -> Iterator[None]:
+        """Errors of users' code name the source and the method, with the user's own traceback."""
+        try:
+            yield
+        except SourceError as error:
+            raise SourceError(f"source '{self._names[vertex]}': {error}") from error
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise UserFunctionError(
+                f"split enumerator of the source '{self._names[vertex]}', in {method}\n{user_traceback(error)}"
+            ) from error
 
 
 class _EnumeratorContext:
@@ -134,11 +164,11 @@ class _EnumeratorContext:
         return self._enumerators.now_ms
 
     def assign_split(self, split: Any, subtask: int) -> None:
-        # Pickled here, where an error is the enumerator's; the thread that sends the message can't tell whose it is.
+        # Pickled here, where an error is the enumerator's; the thread that sends the message does not know whose it is.
         self._send(self._vertex, subtask, AssignSplits(Opaque.pickled([split])))
 
     def signal_no_more_splits(self, subtask: int) -> None:
         self._send(self._vertex, subtask, NoMoreSplits())
 
     def call_async(self, call: Callable[[], Any], handler: Handler) -> None:
-        self._enumerators.call_async(call, handler)
+        self._enumerators.call_async(self._vertex, call, handler)

@@ -95,6 +95,6 @@ class CheckpointRequested(JobEvent, frozen=True):
 
 
 class HostFailed(JobEvent, frozen=True):
-    """Something failed in the host while it served this job: the job fails with it."""
+    """Something failed in the host while it served this job: the attempt fails, and the restart strategy decides."""
 
     error: BaseException

@@ -10,7 +10,7 @@ neither holds a rule. An attempt goes through these phases:
     ending     the job is over: results are closed, checkpoints dropped or retained, then Finish
 
 A new attempt is deployed only when the tasks of the one before are gone and the storage is idle. Both matter: Spark
-admits a query by capacity, not by free slots, so half of a job could wait for ever; and what the storage still has to
+admits a query by capacity, not by free slots, so half of a job could wait forever; and what the storage still has to
 delete must not meet files of the next attempt, nor may a manifest be stored after the job was restored from another.
 """
 
@@ -139,6 +139,7 @@ class JobMaster:
 
     def handle(self, event: JobEvent, now_ms: int) -> list[JobEffect]:
         """Something happened. Returns what is to be done, in order."""
+        # A wall clock may be set back; deadlines and delays are counted from times that were taken before.
         self.now_ms = max(self.now_ms, now_ms)
         self.attempt.enumerators.now_ms = self.now_ms
         if not self.finished:
@@ -147,6 +148,7 @@ class JobMaster:
             _HANDLERS[type(event)](self, event)
             self._go_on()
         elif isinstance(event, SavepointRequested):
+            # Each request is answered once, or the user who made it waits forever.
             self._emit(Reply(event.request, error=JobError("the job has ended")))
         return self._take_effects()
 
@@ -155,6 +157,7 @@ class JobMaster:
         if self.finished:
             return None
         if self._restart_at_ms is not None:
+            # Until the storage is idle no time helps: its answer is an event of its own.
             return self._restart_at_ms if self.coordinator.storage_is_idle else None
         attempt = self.attempt
         times = [self._supervision.wake_at_ms(attempt)]
@@ -194,6 +197,7 @@ class JobMaster:
         self._supervision.attempt_begins()
         self._stops = self._is_gone = False
         self.abandoned = []
+        # First: errors of what is emitted after it, repeated commits included, are those of the new attempt.
         self._emit(RestartResults(self._attempts))
         self.attempt = self._new_attempt()
         # What fails here, a split enumerator or the assignment of state, fails the attempt before it is deployed.
@@ -207,6 +211,7 @@ class JobMaster:
     # Events.
 
     def _reported(self, event: Reported) -> None:
+        # A report that arrives between two attempts counts for neither: the next one does the same work again.
         if self._lets_in(event.message.attempt) and not self._is_gone:
             self._reports.take(event.message)
 
@@ -220,6 +225,7 @@ class JobMaster:
         self.coordinator.attempt_began(attempt.number, attempt.vertices, self._enumerator_states, self.now_ms)
 
     def _call_ended(self, event: CallEnded) -> None:
+        # An answer after the end must not reach an enumerator that is closed.
         if self._lets_in(event.attempt) and self.attempt.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.guarded(lambda: self.attempt.enumerators.call_ended(event.number, event.value, event.error))
             self.attempt.deploy_if_started(self.now_ms)
@@ -227,12 +233,15 @@ class JobMaster:
     def _storage_ended(self, event: StorageEnded) -> None:
         before = self.coordinator.committed_id
         self.coordinator.storage_ended(event.operation, event.error, self.now_ms)
+        # Compared by number: the next checkpoint, begun in this call, may have failed the attempt; results count
+        # nevertheless.
         if self.coordinator.committed_id != before:
             self._checkpoint_completed()
 
     def _checkpoint_completed(self) -> None:
         for result in self.attempt.results.release(self.coordinator.committed_id):
             self._emit(Deliver(self.attempt.number, result.sink, result.subtask, result.values))
+        # Not before, nor for a savepoint: until then a restart needs the claimed run's files.
         if self.coordinator.retention.latest is not None:
             self._delete_claimed()
 
@@ -240,6 +249,7 @@ class JobMaster:
         if event.error is None:
             self.coordinator.committed(event.operation)
         elif self.coordinator.commit_counts(event.operation):
+            # One from before the last restart is not open: what the checkpoint names was handed out again.
             self.fail(event.error)
 
     def _delivery_failed(self, event: DeliveryFailed) -> None:
@@ -261,6 +271,7 @@ class JobMaster:
             self.guarded(lambda: self.coordinator.trigger(self.now_ms, request))
 
     def _query_failed(self, event: QueryFailed) -> None:
+        # Queries that end after StopAttempt end because of it.
         if self._lets_in(event.attempt) and not self._stops:
             self.fail(event.error)
             self.attempt.abandon()
@@ -290,6 +301,7 @@ class JobMaster:
         if self.attempt.is_over and not self._stops:
             self._stops = True
             self._emit(StopAttempt(self.attempt.number))
+        # Once per attempt: to fall back a second time would delete a good checkpoint.
         is_decided = self._restart_at_ms is not None or self._end is not None
         if self._is_gone and not is_decided and self.coordinator.storage_is_idle:
             self._attempt_is_gone()
@@ -311,6 +323,7 @@ class JobMaster:
         if attempt.status is JobStatus.RUNNING:
             self.guarded(attempt.enumerators.discover_due)
             self.guarded(lambda: self.coordinator.tick(self.now_ms, attempt.takes_checkpoints))
+        # The coordinator notes it only: it was in the middle of an abort, and the attempt ends by this path alone.
         error, self.coordinator.error = self.coordinator.error, None
         if error is not None:
             self.fail(error)
@@ -326,6 +339,7 @@ class JobMaster:
         attempt = self.attempt
         attempt.enumerators.close()
         self._ending.attempt_ended()
+        # Before `attempt_ended`, which deletes all that is not retained: the damaged checkpoint, too.
         if self._restarts.falls_back(attempt) and self.coordinator.retention.drop_latest():
             _log.warning(
                 "job '%s' falls back to the previous checkpoint; output committed since will be written again: %s",
@@ -381,6 +395,7 @@ class JobMaster:
         try:
             do()
         except AssertionError:
+            # A broken invariant is a fault of ours: it goes to the host, and the message gets the journal.
             raise
         except Exception as error:
             self.fail(error)

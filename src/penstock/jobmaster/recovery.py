@@ -45,6 +45,8 @@ class Recovery:
         manifest = self.manifest
         if manifest is None:
             return {}
+        # A commit that was under way when a worker or the driver died may not have been made.
         self._coordinator.commit_again(manifest, vertices)
+        # Another job may remove its files at any time: no checkpoint of this job may build on them.
         own = manifest is not self._origin
         return assign(manifest, vertices, own=own, allow_non_restored=self._allow_non_restored)

@@ -36,20 +36,21 @@ class SlotReports:
     def take(self, message: FromSlot) -> None:
         """A slot of the present attempt reported."""
         slot = SlotId(message.level, message.index)
-        self._job.attempt.heard(slot, self._job.now_ms)
+        self._job.attempt.reported(slot, self._job.now_ms)
         _HANDLERS[type(message.report)](self, slot, message.report)
 
     def _registered(self, slot: SlotId, report: Register) -> None:
         attempt = self._job.attempt
         had_run = attempt.has_run
         attempt.registered(slot)
+        # `registered` has failed the attempt: only the job master sets the deadline until which its tasks may close.
         if attempt.status is JobStatus.FAILING:
             self._job.fail(attempt.error or JobError("the attempt failed"))
         if attempt.has_run and not had_run:
             self._attempt_runs()
 
     def _heartbeat(self, slot: SlotId, report: Heartbeat) -> None:
-        """That the slot was heard of is all there is to it."""
+        """Nothing more to do: `take` has noted that the slot reported."""
 
     def _slot_failed(self, slot: SlotId, report: SlotFailed) -> None:
         self._job.fail(revive(report.kind, report.message), slot)
@@ -59,6 +60,7 @@ class SlotReports:
 
     def _result(self, slot: SlotId, report: Result) -> None:
         attempt = self._job.attempt
+        # Without periodic checkpoints nothing would release them before the end.
         if self._job.coordinator.settings.interval_ms is not None and report.sink_id in self._held_back:
             attempt.results.add(HeldBack(report.sink_id, report.subtask, report.values, report.after_checkpoint))
         else:
@@ -72,6 +74,7 @@ class SlotReports:
         self._job.attempt.finished(_task(report))
 
     def _acknowledged(self, slot: SlotId, report: Acknowledge) -> None:
+        # Committables are unpickled here: an error of their class fails the attempt, not the job master.
         coordinator, now_ms = self._job.coordinator, self._job.now_ms
         self._job.guarded(
             lambda: coordinator.acknowledged(

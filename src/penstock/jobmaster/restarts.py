@@ -56,6 +56,7 @@ class FailureRate(RestartStrategy):
     """Restarts as long as at most `failures_max` failures fall into an interval."""
 
     def __init__(self, failures_max: int, interval_ms: int, delay_ms: int) -> None:
+        # One more than is tolerated: if the oldest of them is within the interval, there were too many.
         self._failures: deque[int] = deque(maxlen=failures_max + 1)
         self._interval_ms = interval_ms
         self._delay_ms = delay_ms
@@ -102,6 +103,7 @@ class ExponentialDelay(RestartStrategy):
         if self._failures > self._attempts:
             return None
         more = 1 + self._jitter * (2 * self._chance() - 1)
+        # Jitter must not leave the bounds that the user has set.
         delay_ms = min(max(int(self._next_ms * more), self._initial_ms), self._max_ms)
         self._restarts_ms = now_ms + delay_ms
         self._next_ms = min(self._next_ms * self._multiplier, float(self._max_ms))
@@ -122,6 +124,7 @@ class RestartDecision:
 
     def falls_back(self, attempt: Attempt) -> bool:
         """Whether the newest checkpoint is damaged: its state could not be read when the attempt was restored."""
+        # A task registers when it has read its state: an attempt that has run has read all of the checkpoint.
         return isinstance(attempt.error, DamagedCheckpointError) and not attempt.has_run
 
     def delay_ms(self, attempt: Attempt, now_ms: int) -> int | None:
@@ -148,6 +151,7 @@ def restart_strategy(configuration: Configuration, chance: Callable[[], float]) 
     get = configuration.get
     name = get(options.RESTART_STRATEGY)
     if name is None:
+        # As in Flink: without checkpoints each restart would begin from nothing.
         name = "exponential-delay" if get(options.CHECKPOINT_INTERVAL) is not None else "none"
     if name in ("none", "off", "disable"):
         return NoRestart()

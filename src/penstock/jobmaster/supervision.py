@@ -35,6 +35,7 @@ class Supervision:
 
     def failed(self, now_ms: int) -> None:
         """The attempt failed: its tasks have a grace period to close in."""
+        # The first failure counts: errors of tasks that are being cancelled would postpone the restart again and again.
         if self._close_by_ms is None:
             self._close_by_ms = now_ms + self._settings.failure_grace_ms
 
@@ -50,22 +51,23 @@ class Supervision:
         timeout_ms = self._settings.heartbeat_timeout_ms
         silent = attempt.silent(now_ms, timeout_ms)
         if silent is not None:
-            text = f"no heartbeat from level {silent.level} slot {silent.slot} for {timeout_ms} ms"
+            text = f"no heartbeat from level {silent.level} slot {silent.index} for {timeout_ms} ms"
             return Fault(TaskLostError(text), silent)
         registers_by_ms = self._registers_by_ms(attempt)
         if registers_by_ms is not None and now_ms >= registers_by_ms:
-            missing = ", ".join(f"level {level} slot {slot}" for level, slot in attempt.missing)
+            missing = ", ".join(f"level {level} slot {slot}" for level, slot in attempt.silent_from_the_start)
             return Fault(
                 TaskLostError(
-                    f"after {self._settings.registration_timeout_ms // 1000} s these slots have not registered: "
+                    f"after {self._settings.registration_timeout_ms // 1000} s these slots have sent nothing: "
                     f"{missing}. Does Spark have {len(attempt.slots)} free slots, and do executors reach the driver?"
                 )
             )
         return None
 
     def _registers_by_ms(self, attempt: Attempt) -> int | None:
-        """When slots that have not registered count as lost."""
-        if attempt.status is not JobStatus.CREATED or attempt.deployed_ms is None:
+        """When slots that have sent nothing count as lost. A restore may take as long as heartbeats come."""
+        # Counted from the deployment: a listing that takes long must not look like missing slots.
+        if attempt.status is not JobStatus.CREATED or attempt.deployed_ms is None or not attempt.silent_from_the_start:
             return None
         return attempt.deployed_ms + self._settings.registration_timeout_ms + 1
 

@@ -235,7 +235,6 @@ class JobGraph:
         source, target = self.vertices[edge.source], self.vertices[edge.target]
         return EdgeInfo(
             edge.id,
-            source.id,
             target.id,
             source.parallelism,
             target.parallelism,

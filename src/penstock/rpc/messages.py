@@ -47,9 +47,6 @@ class TaskReport(msgspec.Struct, frozen=True, array_like=True):
 class Register(msgspec.Struct, frozen=True, tag=True):
     """The slot's tasks are open and wait for input."""
 
-    host: str
-    pid: int
-
 
 class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     """The slot is alive."""

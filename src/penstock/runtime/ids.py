@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 
 class SlotId(NamedTuple):
-    """Slot `slot` of the Spark stage that hosts level `level`."""
+    """Slot `index` of the Spark stage that hosts level `level`."""
 
     level: int
-    slot: int
+    index: int  # type: ignore[assignment]  # Hides tuple.index, which nothing needs here.
 
 
 class SubtaskId(NamedTuple):

@@ -20,8 +20,8 @@ from penstock.runtime.task.events import Acknowledge, DataEnded, Effect, Finishe
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.task import Task
 
-ChannelId = tuple[int, int, int]
-"""(edge, sender, target)"""
+SentChannel = tuple[int, int, int]
+"""(edge, sender, target): a channel as its sender names it; the receiver's ChannelId has no target."""
 _BOUND_MAX = 10_000_000
 
 
@@ -76,7 +76,7 @@ class ChannelChecks:
         self._edges = edges
         self._exact_time = exact_time
         self._batched = batched
-        self._channels: dict[ChannelId, _ChannelState] = defaultdict(_ChannelState)
+        self._channels: dict[SentChannel, _ChannelState] = defaultdict(_ChannelState)
         self._under_way: Counter[bytes] = Counter()
 
     def sent(self, row: bytes, level: int) -> None:
@@ -95,7 +95,7 @@ class ChannelChecks:
         for segment in decode_segments(row):
             self._look_at(channel, state, segment)
 
-    def _look_at(self, channel: ChannelId, state: _ChannelState, segment: Any) -> None:
+    def _look_at(self, channel: SentChannel, state: _ChannelState, segment: Any) -> None:
         if isinstance(segment, tuple):
             values, timestamps = segment
             assert values, f"channel {channel}: a segment without a record"
@@ -150,7 +150,7 @@ class ChannelChecks:
         for edge in ours.values():
             held = sum(len(accumulator.values) for accumulator in edge._accumulators)
             assert not held, f"{task.info} acknowledged {checkpoint_id} with {held} records not sent"
-        waiting: Counter[ChannelId] = Counter()
+        waiting: Counter[SentChannel] = Counter()
         for _, row in rows:
             header = decode_header(row)
             if header.edge in ours and header.sender == task.info.subtask:
@@ -162,7 +162,7 @@ class ChannelChecks:
                 state = self._channels[channel]
                 state.cuts[checkpoint_id] = state.records + waiting[channel]
 
-    def sent_before(self, channel: ChannelId, checkpoint_id: int) -> int:
+    def sent_before(self, channel: SentChannel, checkpoint_id: int) -> int:
         """Return the records sent on a channel before a barrier; all of them if it ended without one."""
         state = self._channels[channel]
         return state.barriers.get(checkpoint_id, state.records)
@@ -211,6 +211,6 @@ class CutChecks:
             assert read >= sent, what
 
 
-def channels_of(task: Task) -> list[ChannelId]:
+def channels_of(task: Task) -> list[SentChannel]:
     """Return the channels that a task reads."""
     return [(edge, sender, task.info.subtask) for edge, sender in task.channels]

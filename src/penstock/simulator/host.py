@@ -114,7 +114,7 @@ class SlotHost:
         self.slot.restore(self._storage)
         self.slot.open()
         self.fresh = True
-        self._world.report(self.id, self.attempt, Register("host", 0))
+        self._world.report(self.id, self.attempt, Register())
 
     def _stores(self) -> Stores | None:
         entries = self._circumstances.cached_entries

@@ -1,7 +1,7 @@
 """The host of a job master in the simulator: what `spark/driver/job_master_host.py` is on Spark, without threads.
 
-What threads do there lies here in queues, one for Spark, one for the storage, one for results: the scheduler picks
-whose turn it is. Outcomes wait in another queue until the job master handles them. All of it is lost with the driver.
+What threads do there is held in queues here, one for Spark, one for the storage, one for results: the scheduler picks
+the next one. Outcomes wait in another queue until the job master handles them. All of it is lost with the driver.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Surroundings(NamedTuple):
 
 
 class MasterHost:
-    """Of one job; `number` tells it from those before.
+    """Of one job; `number` distinguishes it from those before.
 
     `send` reaches a slot, `deploy` starts the slots of an attempt, `stop` kills them.
     """
@@ -102,7 +102,7 @@ class MasterHost:
         self.spark: deque[Deploy | StopAttempt] = deque()
         self.storage: deque[StorageEffect] = deque()
         self.calls: deque[CallAsync] = deque()
-        """What split enumerators have called and nobody has carried out."""
+        """Calls of split enumerators that were not executed yet."""
         self.pool = SeededPool(around.random)
         circumstances = around.circumstances
         sinks = [sink for vertex in checkpoint_vertices(graph) for sink in vertex.sinks]
@@ -128,9 +128,9 @@ class MasterHost:
         self._carry_out(self.master.handle(event, self._around.clock.now_ms()))
 
     def handle_next(self) -> None:
-        """The job master hears of an outcome."""
+        """The job master handles the next outcome."""
         event = self.events.popleft()
-        self._around.trace.add("job master", f"hears {_line_of(event)}")
+        self._around.trace.add("job master", f"handles {_line_of(event)}")
         self.handle(event)
 
     def request(self, request: SavepointRequested) -> None:
@@ -173,7 +173,7 @@ class MasterHost:
         self.events.append(QueryFailed(self.master.attempt.number, error))
 
     def storage_does_next(self) -> None:
-        """The storage carries an operation out."""
+        """The storage executes an operation."""
         effect = self.storage.popleft()
         error = ""
         try:
@@ -191,7 +191,7 @@ class MasterHost:
 
     def results_do_next(self) -> None:
         """A lane makes its next call."""
-        self._around.trace.add("results", "a lane goes on")
+        self._around.trace.add("results", "a lane runs a call")
         self.pool.run_one()
 
     # Effects.
@@ -207,7 +207,7 @@ class MasterHost:
             elif isinstance(effect, StorageEffect):
                 self.storage.append(effect)
             elif isinstance(effect, Deliver):
-                # At once, without a lane: here somebody sees what is collected in the moment in which it counts.
+                # At once, without a lane: here an observer sees what is collected as soon as it counts.
                 self._around.outside.collect(effect.sink, effect.subtask, effect.values.value)
             elif isinstance(effect, Reply):
                 self._reply(effect)

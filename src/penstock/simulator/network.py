@@ -6,8 +6,7 @@ completely.
 Control messages reach a slot, and reports the job master, in order but delayed. Both ends have to tolerate:
 
     from a slot    each message at most once, because ZeroMQ duplicates none. Messages of a worker may arrive after it
-    was
-                   killed, and after the attempt has ended: the job master discards messages of other attempts.
+                   was killed, and after the attempt has ended: the job master discards messages of other attempts.
     to a slot      splits, Close and Cancel exactly once, in order. TriggerCheckpoint may be lost with a connection; it,
                    AbortCheckpoint and CheckpointComplete may be duplicated, with the duplicate arriving after later
                    messages, even in the next attempt, where the slot discards them.

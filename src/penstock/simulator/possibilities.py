@@ -34,7 +34,7 @@ class Doer(Protocol):
     def receive(self, channel: Channel) -> None:
         """A slot receives a row."""
 
-    def tell(self, slot: SlotId) -> None:
+    def receive_control(self, slot: SlotId) -> None:
         """A slot receives a control message."""
 
     def report(self, slot: SlotId) -> None:
@@ -64,7 +64,7 @@ class Possibilities:
             ("write", doer.write, _WRITE_RATE),
             ("step", doer.step_slot, 1.0),
             ("upload", doer.upload, 1.0),
-            ("control", doer.tell, 1.0),
+            ("control", doer.receive_control, 1.0),
             ("report", doer.report, 1.0),
         ]
         self._possible: dict[SlotId, tuple[bool, ...]] = dict.fromkeys(hosts, (False,) * len(self._kinds))

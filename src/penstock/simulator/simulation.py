@@ -210,7 +210,7 @@ class Simulation:
             host.kill()
         newest = self.storage.latest()
         if newest is not None:
-            # Collected results are the driver's own. Here somebody saw them in the moment in which they counted.
+            # Collected results are the driver's own. Here an observer saw them as soon as they counted.
             self.driver.collect(newest)
         # With a savepoint that the user knows of, the user starts from there: what it names may have been committed.
         self._start_next_job(self.driver.stopped_with)
@@ -250,7 +250,8 @@ class Simulation:
             if self._goes_on(status, error):
                 self.went_back += 1
                 self.trace.add("user", "starts the job again")
-                self._start_next_job()
+                # From the savepoint with which it has stopped, if its end failed: what that names may be committed.
+                self._start_next_job(self.driver.stopped_with)
             elif self.driver.stopped_with is not None and status is JobStatus.FINISHED and not self.driver.drained:
                 self.trace.add("user", f"starts from {self.driver.stopped_with}")
                 self._start_next_job(self.driver.stopped_with)
@@ -268,7 +269,7 @@ class Simulation:
         user_restarts, self.user.restarts = self.user.restarts, False
         if status is JobStatus.CANCELED:
             return user_restarts
-        assert not isinstance(error, DamagedCheckpointError), (
+        assert not (isinstance(error, DamagedCheckpointError) and self.storage.newest_is_damaged), (
             f"the job could fall back to an earlier checkpoint: {error}"
         )
         assert not user_restarts, f"the job was cancelled while it waited for its restart, and is {status.name}"
@@ -321,7 +322,7 @@ class Simulation:
             self.driver.query_failed(TaskLostError(f"{name_of(slot)} was killed"))
 
     def freeze(self) -> None:
-        """A worker is stopped without dying: only its missing heartbeats tell."""
+        """A worker is stopped without dying: only its missing heartbeats show it."""
         slot = self._victim()
         if slot is not None and self.circumstances.checkpointing:
             self.trace.add("fate", f"{name_of(slot)} is frozen")

@@ -71,7 +71,7 @@ class SlotActions:
             host.receive(row)
         self._after(host.id, f"row {row_line(row)} from {name_of(channel[0])}")
 
-    def tell(self, slot: SlotId) -> None:
+    def receive_control(self, slot: SlotId) -> None:
         """A slot receives a control message."""
         message = decode_from_job_master(self._control.next_to(slot))
         assert isinstance(message, ToTask)

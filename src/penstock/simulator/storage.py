@@ -115,6 +115,12 @@ class MemoryStorage(ColumnFiles):
             own = files.pop().difference(*files)
             self._damaged = self._random.choice(sorted(own)) if own else None
 
+    @property
+    def newest_is_damaged(self) -> bool:
+        """Whether a job that starts from the newest checkpoint fails."""
+        latest = self.latest()
+        return latest is not None and self._damaged in latest.files()
+
     def fail(self) -> None:
         """Let every write fail from now on."""
         self._failure_rate = 1

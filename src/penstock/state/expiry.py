@@ -1,7 +1,7 @@
 """When entries of a state with a time to live are examined: entry keys by the time of their expiry, in coarse steps.
 
 An entry that is written again is added to a later step and stays in the earlier one, where it is found to be alive. So
-a write costs one dict entry, whatever was there before, and entries that are never accessed again are removed, too.
+a write costs one dict entry, whatever was stored before, and entries that are never accessed again are removed, too.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from typing import Any
 from penstock.state.keys import encode_key
 
 MAX_PARALLELISM_BOUND = 1 << 15
-_CACHED_KEYS_MAX = 1_000_000
 
 
 def default_max_parallelism(parallelism: int) -> int:
@@ -40,14 +39,15 @@ def key_group_range(subtask: int, max_parallelism: int, parallelism: int) -> ran
 
 
 class KeyGroups(dict[Any, int]):
-    """key -> key group, remembered. A dict: the hot path pays one lookup. It forgets all when it grows large."""
+    """key -> key group, remembered. A dict: the hot path pays one lookup. It forgets all at `cached_keys_max` keys."""
 
-    def __init__(self, max_parallelism: int) -> None:
+    def __init__(self, max_parallelism: int, cached_keys_max: int = 1_000_000) -> None:
         super().__init__()
         self.max_parallelism = max_parallelism
+        self._cached_keys_max = cached_keys_max
 
     def __missing__(self, key: Any) -> int:
-        if len(self) >= _CACHED_KEYS_MAX:
+        if len(self) >= self._cached_keys_max:
             self.clear()
         group = self[key] = key_group_of(key, self.max_parallelism)
         return group

@@ -13,15 +13,14 @@ None is no value: in a layer it is a tombstone, which removes the entry whatever
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+from penstock.common.copies import own_copy
 from penstock.state.tables import FrozenTable, Layer, Table, pieces_of
 
 _ABSENT: Any = object()
-_ATOMIC = frozenset((int, float, str, bytes, bool, complex, type(None)))
 
 
 class LayerHolder(Protocol):
@@ -55,8 +54,8 @@ class LayeredTable(Table):
         for layer in reversed(self._frozen):
             value = layer.get(entry_key, _ABSENT)
             if value is not _ABSENT:
-                return unshared(value)
-        return unshared(self._base.get(entry_key))
+                return own_copy(value)
+        return own_copy(self._base.get(entry_key))
 
     def get(self, entry_key: Any) -> Any:
         """The value, or None."""
@@ -78,7 +77,7 @@ class LayeredTable(Table):
         self.current[entry_key] = value
 
     def remove(self, entry_key: Any) -> Any:
-        """Remove an entry; returns what was there, or None."""
+        """Remove an entry; returns its value, or None."""
         value = self.get(entry_key)
         self.discard(entry_key)
         return value
@@ -208,12 +207,3 @@ def visible(layers: list[Layer]) -> Iterator[tuple[Any, Any]]:
         for entry_key, value in layer.items():
             if value is not None and not any(entry_key in newer for newer in above):
                 yield entry_key, value
-
-
-def unshared(value: Any) -> Any:
-    """The value itself if nothing in it can be changed, else a copy: a snapshot under way must not see the change."""
-    if type(value) in _ATOMIC:
-        return value
-    if type(value) is tuple and all(type(field) in _ATOMIC for field in value):
-        return value
-    return pickle.loads(pickle.dumps(value, protocol=5))

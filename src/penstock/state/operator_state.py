@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from penstock.api.state.state import BroadcastState, ListState, OperatorStateStore
+from penstock.common.copies import own_copy
 from penstock.common.errors import ProgramError
 from penstock.state.handles import Redistribution
-from penstock.state.layers import unshared
 from penstock.state.schema import TableSchema, check_schema, schema_of
 
 
@@ -55,7 +55,7 @@ class HeapOperatorStates(OperatorStateStore):
     def lists(self) -> list[NamedList]:
         """What a snapshot holds: copies, so that later changes are not in it."""
         return [
-            NamedList(name, how, [unshared(item) for item in state.content()], self._schemas[name])
+            NamedList(name, how, [own_copy(item) for item in state.content()], self._schemas[name])
             for name, (how, state) in self._states.items()
         ]
 

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.checkpoint.storage import SavepointStorage
 from penstock.common.errors import CheckpointError
 from penstock.common.options import ROCKSDB_CACHED_ENTRIES, ROCKSDB_MEMORY
-from penstock.runtime.task.vertex import StoredState
+from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.backends.rocksdb.store_files import StoreReader
 
@@ -36,4 +36,4 @@ def _stores() -> Stores:
         )
     from penstock.spark.worker.rocksdb import rocksdb_stores
 
-    return rocksdb_stores(StoredState(None, ROCKSDB_MEMORY.default, ROCKSDB_CACHED_ENTRIES.default))
+    return rocksdb_stores(RocksDBSettings(None, ROCKSDB_MEMORY.default, ROCKSDB_CACHED_ENTRIES.default))

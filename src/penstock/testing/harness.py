@@ -69,7 +69,7 @@ class OperatorHarness:
         self.counters = OperatorCounters(transformation.name)
         self._watermark = MIN_TIMESTAMP
         self._watch = Watch(transformation.name)
-        self._recorder = _Recorder(self._watch)
+        self._recorder = _Recorder()
         # One result per step, so that each value is compared with its state at the time of emission.
         self._budget = Budget(lambda: 0, step_ns=0)
         self._budget.chunk_records = 1
@@ -233,18 +233,17 @@ class KeyedOneInputHarness(OperatorHarness):
 class _Recorder:
     """Records the operator's output."""
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
+    def __init__(self) -> None:
         self.main: list[tuple[Any, int | None]] = []
         self.sides: dict[str, list[tuple[Any, int | None]]] = {}
         self.watermarks: list[int] = []
 
     def emit(self, values: Values, timestamps: Timestamps) -> bool:
-        self._note(self.main, values, timestamps, "")
+        _note(self.main, values, timestamps)
         return True
 
     def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
-        self._note(self.sides.setdefault(tag.tag_id, []), values, timestamps, f" to the side output '{tag.tag_id}'")
+        _note(self.sides.setdefault(tag.tag_id, []), values, timestamps)
         return True
 
     def watermark(self, timestamp: int) -> bool:
@@ -254,10 +253,10 @@ class _Recorder:
     def status(self, active: bool) -> bool:
         return True  # the harness has a single input, which is never idle
 
-    def _note(self, notes: list[tuple[Any, int | None]], values: Values, timestamps: Timestamps, where: str) -> None:
-        times: list[Any] = [None] * len(values) if timestamps is None else timestamps
-        notes.extend(zip(values, times, strict=True))
-        self._watch.emitted(values, where)
+
+def _note(notes: list[tuple[Any, int | None]], values: Values, timestamps: Timestamps) -> None:
+    times: list[Any] = [None] * len(values) if timestamps is None else timestamps
+    notes.extend(zip(values, times, strict=True))
 
 
 def _stream_method(function: Any) -> str:

@@ -1,8 +1,7 @@
 """Detects values changed in place, by comparing their pickles with earlier ones.
 
-Chained operators, the branches of a fork and the state backend share objects with the user's function. Changing an
-object in place after it was emitted changes it for the others; changing it in state without `update`, `add` or `put` is
-lost in a backend that stores bytes.
+The state backend on the heap shares objects with the user's function. A change in place without `update`, `add` or
+`put` works there, and is lost in a backend that stores bytes.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from penstock.runtime.task.context import shortened
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 
 _IMMUTABLE = (type(None), bool, int, float, complex, str, bytes)
-_EMITTED_KEPT = 1000
 
 
 class ChangedValueError(PenstockError):
-    """A value was changed in place after it was emitted, or after it was read from state or stored there."""
+    """A value was changed in place after it was read from state or stored there."""
 
 
 class Watch:
@@ -31,7 +29,6 @@ class Watch:
     def __init__(self, operator_name: str) -> None:
         self._operator_name = operator_name
         self._seen: dict[Hashable, tuple[Any, bytes, str]] = {}
-        self._emitted: list[int] = []
 
     def see(self, entry_key: Hashable, value: Any, story: str) -> None:
         """Remember the current form of `value`.
@@ -42,17 +39,6 @@ class Watch:
         looks = None if isinstance(value, _IMMUTABLE) else _pickled(value)
         if looks is not None:
             self._seen[entry_key] = (value, looks, story)
-
-    def emitted(self, values: Iterable[Any], where: str) -> None:
-        """Remember emitted values, up to the latest thousand."""
-        for value in values:
-            number = self._emitted[-1] + 1 if self._emitted else 0
-            self._emitted.append(number)
-            story = f"emitted {{before}}{where} and changed it afterwards to {{after}}: consumers have the same "
-            self.see(("emitted", number), value, f"{story}object. Emit a copy, or create a new value instead")
-        for number in self._emitted[:-_EMITTED_KEPT]:
-            self.forget(("emitted", number))
-        del self._emitted[:-_EMITTED_KEPT]
 
     def forget(self, entry_key: Hashable) -> None:
         """The entry key was cleared or overwritten."""

@@ -9,7 +9,9 @@ lies below DIRECTORY, a path that any machine can have.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import shutil
 import uuid
@@ -325,6 +327,19 @@ def graph_of(name: str, directory: Path) -> Any:
     return plans.graphs[0]
 
 
+@contextlib.contextmanager
+def working_directory() -> Iterator[Path]:
+    """DIRECTORY with its input, for one test on this machine at a time: snapshots name it, so it has no other path."""
+    with DIRECTORY.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(DIRECTORY, ignore_errors=True)
+        lay_input(DIRECTORY)
+        try:
+            yield DIRECTORY
+        finally:
+            shutil.rmtree(DIRECTORY, ignore_errors=True)
+
+
 def lay_input(directory: Path) -> None:
     """The files that the job reads."""
     (directory / "input").mkdir(parents=True, exist_ok=True)
@@ -339,10 +354,10 @@ def stores_of(name: str) -> Any:
     """What keeps the state of the job of that snapshot; None: the heap."""
     if not name.endswith("rocksdb"):
         return None
-    from penstock.runtime.task.vertex import StoredState
+    from penstock.runtime.task.vertex import RocksDBSettings
     from penstock.spark.worker.rocksdb import rocksdb_stores
 
-    return rocksdb_stores(StoredState(None, 1 << 20, cached_entries=1))
+    return rocksdb_stores(RocksDBSettings(None, 1 << 20, cached_entries=1))
 
 
 def results_in(directory: Path) -> list[str]:

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 from tests.data.formats import program
-from tests.data.formats.program import DIRECTORY, content_of, graph_of, lay_input, results_in, snapshot_in, stores_of
+from tests.data.formats.program import (
+    DIRECTORY,
+    content_of,
+    graph_of,
+    lay_input,
+    results_in,
+    snapshot_in,
+    stores_of,
+    working_directory,
+)
 from tests.data.formats.running import Running
 
 from penstock.checkpoint.storage import read_manifest
@@ -24,13 +33,11 @@ def expected_of(stored: Path) -> dict[str, Any]:
     return json.loads((stored / "expected.json").read_text())  # type: ignore[no-any-return]
 
 
-@pytest.fixture
-def working_directory() -> Iterator[Path]:
+@pytest.fixture(name="working_directory")
+def _working_directory() -> Iterator[Path]:
     """What splits and committables in the snapshots name by its path."""
-    shutil.rmtree(DIRECTORY, ignore_errors=True)
-    lay_input(DIRECTORY)
-    yield DIRECTORY
-    shutil.rmtree(DIRECTORY, ignore_errors=True)
+    with working_directory() as directory:
+        yield directory
 
 
 def results_of_whole_run(name: str, directory: Path) -> list[str]:

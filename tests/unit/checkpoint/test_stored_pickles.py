@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import pickle
-import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.data.formats.pickles import globals_of, pickles_of
-from tests.data.formats.program import DIRECTORY, SNAPSHOTS, graph_of, lay_input, snapshot_in, stores_of
+from tests.data.formats.program import DIRECTORY, SNAPSHOTS, graph_of, snapshot_in, stores_of, working_directory
 from tests.data.formats.running import Running
 
 from penstock.common import stored
@@ -28,13 +27,11 @@ PUBLIC = {
 """Paths that snapshots hold: they are kept for ever. An addition belongs into docs/formats.md."""
 
 
-@pytest.fixture(autouse=True)
-def working_directory() -> Iterator[None]:
+@pytest.fixture(autouse=True, name="working_directory")
+def _working_directory() -> Iterator[None]:
     """What the job reads and writes."""
-    shutil.rmtree(DIRECTORY, ignore_errors=True)
-    lay_input(DIRECTORY)
-    yield
-    shutil.rmtree(DIRECTORY, ignore_errors=True)
+    with working_directory():
+        yield
 
 
 def of_penstock(pickles: Iterator[tuple[str, bytes]]) -> dict[str, str]:

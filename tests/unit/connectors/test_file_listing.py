@@ -120,6 +120,22 @@ def test_watching_a_directory(tmp_path):
     assert polled(resumed) == ["half"]
 
 
+def test_watching_goes_on_when_the_directory_was_away(tmp_path):
+    """A job that watches a directory would end when the directory is replaced, or its store restarts."""
+    directory = tmp_path / "in"
+    directory.mkdir()
+    (directory / "a.txt").write_text("a\n")
+    run = SourceRun(watching(directory), 2)
+    run.start()
+    assert polled(run) == ["a"]
+    directory.rename(tmp_path / "away")
+    assert run.discover() == 10_000
+    (tmp_path / "away").rename(directory)
+    (directory / "b.txt").write_text("b\n")
+    run.discover()
+    assert polled(run) == ["b"]
+
+
 def test_watching_may_begin_with_nothing(tmp_path):
     """A directory that is empty at the start could not be monitored."""
     watching(tmp_path).validate()

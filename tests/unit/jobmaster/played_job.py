@@ -119,7 +119,7 @@ class Job:
 
     def runs(self) -> Job:
         for vertex in self.graph.vertices:
-            self.report(vertex.level, Register("host", 1))
+            self.report(vertex.level, Register())
         assert self.master.status is JobStatus.RUNNING
         return self
 

@@ -185,7 +185,7 @@ def test_a_savepoint_is_answered_though_an_enumerator_fails(monkeypatch: pytest.
     failing_snapshot(monkeypatch)
     effects = job.handle(SavepointRequested(1, "/sp"))
     assert [type(effect.error) for effect in effects if isinstance(effect, Reply)] == [CheckpointError]
-    assert "no snapshot" in str(job.master.attempt.error)
+    assert "source .listing.: no snapshot" in str(job.master.attempt.error).replace("'", ".")
 
 
 def test_results_of_a_checkpoint_are_delivered_though_the_next_one_can_not_begin(
@@ -200,7 +200,7 @@ def test_results_of_a_checkpoint_are_delivered_though_the_next_one_can_not_begin
     job.handle(SavepointRequested(1, "/sp"))
     failing_snapshot(monkeypatch)
     assert delivered(job.acknowledges(checkpoint)) == ["collected"]
-    assert "no snapshot" in str(job.master.attempt.error)
+    assert "source .listing.: no snapshot" in str(job.master.attempt.error).replace("'", ".")
 
 
 def test_a_split_that_can_not_be_pickled_fails_the_job() -> None:

@@ -60,7 +60,7 @@ def test_a_job_that_ends_by_itself() -> None:
     effects = job.acknowledges(1, "file")
     assert Close not in sent(effects), "not before its commits are done"
     assert Close in sent(job.handle(CommitEnded(job.open_commits[0].operation)))
-    job.of_tasks(lambda v: Finished(v, 0, False))
+    job.of_tasks(lambda v: Finished(v, 0))
     assert job.finish == Finish(JobStatus.FINISHED, None)
     assert job.master.status is JobStatus.FINISHED
 
@@ -69,7 +69,7 @@ def test_without_checkpoints_the_tasks_are_closed_at_once() -> None:
     """A job without checkpoints would wait for one at its end."""
     job = Job(JobSettings()).runs()
     assert Close in sent(job.of_tasks(lambda v: DataEnded(v, 0)))
-    job.of_tasks(lambda v: Finished(v, 0, False))
+    job.of_tasks(lambda v: Finished(v, 0))
     assert job.finish == Finish(JobStatus.FINISHED, None)
 
 
@@ -87,7 +87,7 @@ def test_cancel_ends_tasks_and_says_who_was_killed() -> None:
     job = Job().runs()
     assert sent(job.handle(CancelRequested())) == {Cancel}
     first, *_ = job.graph.vertices
-    job.report(first.level, Finished(first.id, 0, True))
+    job.report(first.level, Finished(first.id, 0))
     job.waits(SETTINGS.cancellation_timeout_ms)
     assert isinstance(job.finish and job.finish.error, JobCancelledError)
     assert "level 1 slot 0" in str(job.finish and job.finish.error)
@@ -137,7 +137,28 @@ def test_slots_that_never_register() -> None:
     job = Job()
     job.waits(SETTINGS.registration_timeout_ms + 1)
     assert isinstance(job.master.attempt.error, TaskLostError)
-    assert "have not registered: level 0 slot 0" in str(job.master.attempt.error)
+    assert "these slots have sent nothing: level 0 slot 0" in str(job.master.attempt.error)
+
+
+def test_a_restore_takes_as_long_as_it_needs() -> None:
+    """A job with large state would be restarted in the middle of its restore, again and again."""
+    job = Job()
+    for _ in range(20):
+        for vertex in job.graph.vertices:
+            job.report(vertex.level, Heartbeat([]))
+        job.waits(SETTINGS.heartbeat_timeout_ms // 2)
+    assert job.now_ms > 2 * SETTINGS.registration_timeout_ms
+    assert job.master.status is JobStatus.CREATED
+    job.runs()
+
+
+def test_a_slot_that_falls_silent_while_it_restores_is_lost() -> None:
+    """A worker that hangs in its restore would be waited for for ever."""
+    job = Job()
+    for vertex in job.graph.vertices:
+        job.report(vertex.level, Heartbeat([]))
+    job.waits(SETTINGS.heartbeat_timeout_ms + 1)
+    assert "no heartbeat" in str(job.master.attempt.error)
 
 
 def test_a_silent_slot_is_lost() -> None:
@@ -152,7 +173,7 @@ def test_a_silent_slot_is_lost() -> None:
 def test_a_slot_that_registers_twice_has_lost_its_state() -> None:
     """Spark started it again with nothing: its records would be counted from zero."""
     job = Job().runs()
-    job.report(1, Register("host", 2))
+    job.report(1, Register())
     assert "was lost and started again by Spark" in str(job.master.attempt.error)
 
 
@@ -191,7 +212,7 @@ def test_workers_killed_in_an_earlier_attempt_are_not_reported_again() -> None:
     job.master.fail(TaskLostError("a worker"))
     job.waits(SETTINGS.failure_grace_ms)
     job.restarts().runs().handle(CancelRequested())
-    job.of_tasks(lambda v: Finished(v, 0, True))
+    job.of_tasks(lambda v: Finished(v, 0))
     assert job.finish is not None and "killed" not in str(job.finish.error)
 
 
@@ -205,7 +226,7 @@ def test_the_next_attempt_may_have_another_graph() -> None:
     assert next(effect for effect in reversed(job.effects) if isinstance(effect, Deploy)).graph is job.graph
     for vertex in job.graph.vertices:
         for index in range(vertex.parallelism):
-            job.report(vertex.level, Register("host", 1), index=index)
+            job.report(vertex.level, Register(), index=index)
     assert job.master.status is JobStatus.RUNNING
     number = job.begins_checkpoint()
     for vertex in job.graph.vertices:
@@ -242,7 +263,7 @@ def test_a_job_stops_with_a_savepoint() -> None:
     order = [type(effect) for effect in effects if isinstance(effect, (StoreManifest, RetainOnly, Commit, Reply))]
     assert order == [StoreManifest, RetainOnly, Commit, Reply]
     assert Close in sent(effects)
-    job.of_tasks(lambda v: Finished(v, 0, False))
+    job.of_tasks(lambda v: Finished(v, 0))
     assert job.finish == Finish(JobStatus.FINISHED, None)
 
 
@@ -321,7 +342,7 @@ def test_checkpoints_of_a_cancelled_job(retention: ExternalizedCheckpointRetenti
     job = Job(dataclasses.replace(SETTINGS, checkpoint_retention=retention)).runs()
     job.takes_checkpoint()
     job.handle(CancelRequested())
-    effects = job.of_tasks(lambda v: Finished(v, 0, True))
+    effects = job.of_tasks(lambda v: Finished(v, 0))
     assert [effect.retained for effect in effects if isinstance(effect, RetainOnly)][1:] == ([[]] if dropped else [])
 
 
@@ -347,7 +368,7 @@ def test_a_store_that_hangs_delays_checkpoints_and_nothing_else() -> None:
     assert job.master.status is JobStatus.RUNNING and len(job.operations) == 1
     assert CheckpointComplete not in sent(job.effects)
     assert sent(job.handle(CancelRequested())) == {Cancel}
-    job.of_tasks(lambda v: Finished(v, 0, True))
+    job.of_tasks(lambda v: Finished(v, 0))
     assert any(isinstance(effect, StopAttempt) for effect in job.effects)
     while job.operations:
         job.store()

@@ -237,7 +237,7 @@ def test_results_that_can_not_be_delivered_fail_the_job() -> None:
     assert "broken pipe" in str(job.master.attempt.error)
 
 
-def test_a_fault_of_the_host_fails_the_job() -> None:
+def test_a_fault_of_the_host_fails_the_attempt() -> None:
     """A job would hang after a fault of ours."""
     job = Job().runs()
     job.handle(HostFailed(JobError("a fault")))

@@ -42,11 +42,11 @@ def test_print_looks_as_in_flink(capsys, identifier, parallel, expected) -> None
 
 def test_collected_values_come_as_they_arrive_then_the_error() -> None:
     """Results before a failure would be lost, or the failure would look like the end."""
-    taker = CollectedResults()
-    values = iter(taker)
-    taker.take(0, [1, 2])
+    results = CollectedResults()
+    values = iter(results)
+    results.take(0, [1, 2])
     assert [next(values), next(values)] == [1, 2]
-    threading.Timer(0.05, lambda: (taker.take(1, [3]), taker.succeeded())).start()
+    threading.Timer(0.05, lambda: (results.take(1, [3]), results.succeeded())).start()
     assert list(values) == [3]
 
     failed = CollectedResults()
@@ -62,10 +62,10 @@ def test_committables_are_published_on_success_and_removed_on_failure() -> None:
     """Files of a failed job would appear, those of a good one would not."""
     good, bad = Recording(), Recording(fails=True)
     for committer in (good, bad):
-        taker = CommittedResults(committer)
-        taker.take(0, ["a"])
-        taker.take(1, ["b"])
-        taker.succeeded() if committer is good else taker.failed(JobError("x"))
+        results = CommittedResults(committer)
+        results.take(0, ["a"])
+        results.take(1, ["b"])
+        results.succeeded() if committer is good else results.failed(JobError("x"))
     assert good.calls == [("commit", ["a", "b"])]
     assert bad.calls == [("abort", ["a", "b"])]
 
@@ -73,16 +73,15 @@ def test_committables_are_published_on_success_and_removed_on_failure() -> None:
 def test_what_was_committed_is_not_removed_when_another_sink_fails() -> None:
     """The published files of the first sink would be deleted by the failure of the second."""
     committer = Recording()
-    taker = CommittedResults(committer)
-    taker.take(0, ["a"])
-    taker.succeeded()
-    taker.failed(JobError("the other sink"))
+    results = CommittedResults(committer)
+    results.take(0, ["a"])
+    results.succeeded()
+    results.failed(JobError("the other sink"))
     assert committer.calls == [("commit", ["a"]), ("abort", [])]
 
 
-def test_a_store_that_is_away_for_a_moment_is_asked_again(monkeypatch) -> None:
+def test_a_store_that_is_away_for_a_moment_is_asked_again() -> None:
     """A part of the results would be published, and the rest removed."""
-    monkeypatch.setattr("penstock.jobmaster.results.result_sinks._COMMIT_PAUSES_S", (0, 0))
 
     class Away(Recording):
         times = 2
@@ -93,23 +92,23 @@ def test_a_store_that_is_away_for_a_moment_is_asked_again(monkeypatch) -> None:
                 raise OSError("slow down")
 
     committer = Away()
-    taker = CommittedResults(committer)
-    taker.take(0, ["a"])
-    taker.succeeded()
+    results = CommittedResults(committer, retry_pauses_s=(0, 0))
+    results.take(0, ["a"])
+    results.succeeded()
     assert committer.calls == [("commit", ["a"])] * 3
     committer.calls.clear()
     committer.times = 9
-    taker.take(0, ["b"])
+    results.take(0, ["b"])
     with pytest.raises(OSError, match="slow down"):
-        taker.succeeded()
+        results.succeeded()
 
 
 def test_what_an_attempt_left_is_not_committed_by_the_next() -> None:
     """A job that starts again without checkpoints does all of it again: rows would be there twice."""
     committer = Recording()
-    taker = CommittedResults(committer)
-    taker.take(0, ["a"])
-    taker.restarted()
-    taker.take(0, ["b"])
-    taker.succeeded()
+    results = CommittedResults(committer)
+    results.take(0, ["a"])
+    results.restarted()
+    results.take(0, ["b"])
+    results.succeeded()
     assert committer.calls == [("abort", ["a"]), ("commit", ["b"])]

@@ -46,7 +46,7 @@ from penstock.runtime.task.opaque import Opaque
 
 
 def register(slot: int) -> FromSlot:
-    return FromSlot(0, 1, slot, Register("host", 7))
+    return FromSlot(0, 1, slot, Register())
 
 
 def request(slot: int, vertex: int) -> FromSlot:
@@ -275,9 +275,9 @@ def test_messages_survive_their_encoding() -> None:
     operator = OperatorReport("m", 1, 2, 3, -(2**63), {"a.b": 1.5})
     report = TaskReport(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, [operator], 13)
     reports = [
-        Heartbeat([report]), Register("host", 1), SlotFailed("JobError", "text"), RequestSplit(1, 2),
+        Heartbeat([report]), Register(), SlotFailed("JobError", "text"), RequestSplit(1, 2),
         Result(1, 2, 3, Opaque([{"any": object}]), 4), DataEnded(1, 2),
-        Decline(1, 2, 3, DeclineReason.NEWER, "why"), Finished(1, 2, True),
+        Decline(1, 2, 3, DeclineReason.NEWER, "why"), Finished(1, 2),
         Acknowledge(1, 2, 3, commits=Opaque([(7, ["file"])])),
     ]  # fmt: skip
     for one in reports:

@@ -45,8 +45,8 @@ class Host:
         self.ns = 0
         self.storage = MemoryStorage(Random(0), 0)
         self.tick_ns = 0
-        into = EdgeInfo(IN, 0, 1, senders, 1, 0, 1, (senders, 1, 1))
-        out = EdgeInfo(OUT, 1, 2, 1, 1, 1, 2, (senders, 1, 1))
+        into = EdgeInfo(IN, 1, senders, 1, 0, 1, (senders, 1, 1))
+        out = EdgeInfo(OUT, 2, 1, 1, 1, 2, (senders, 1, 1))
         nodes = [ChainNode(op, "", [ChainLink(operator=n + 1)]) for n, op in enumerate(operators)]
         nodes[-1].links = [ChainLink(edge=OUT)] if leaves else []
         vertex = VertexSpec(

@@ -10,6 +10,7 @@ from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.inputs import inputs_of
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.process import ProcessOperator
+from penstock.runtime.operators.sink import CollectOperator
 from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.chain import Chain
@@ -129,6 +130,37 @@ def run(chain: Chain, *values) -> None:
         chain.resume()
 
 
+def growing():
+    items: list[int] = []
+
+    def grow(value: int) -> list[int]:
+        items.append(value)
+        return items
+
+    return mapping(grow)
+
+
+@pytest.mark.parametrize(("reuse", "lengths"), [(False, ["1", "2"]), (True, ["2", "2"])])
+def test_objects_are_reused_within_a_chain_where_a_program_says_so(reuse: bool, lengths: list[str]) -> None:
+    """Programs that change nothing would pay for copies, or others would get what they must not change."""
+    log: list = []
+    chain = chained((growing(), 1), (mapping(lambda items: str(len(items))), 2), (End("end", log),))
+    if reuse:
+        chain.reuse_objects()
+    run(chain, 1, 2)
+    assert log == [("end", length) for length in lengths]
+
+
+def test_objects_that_leave_a_chain_are_not_reused() -> None:
+    """Records that wait for their buffer would be changed before they are sent, whatever the setting says."""
+    chain = chained((growing(), 1), (CollectOperator("sink", 0),))
+    results: list = []
+    chain.operators[1].context.deliver_result = lambda sink, values: results.extend(values)
+    chain.reuse_objects()
+    run(chain, 1, 2)
+    assert results == [[1], [1, 2]]
+
+
 def test_a_fork_gives_every_branch_everything() -> None:
     """One of two streams made from one would miss records."""
     log: list = []
@@ -215,7 +247,7 @@ def test_nothing_new_is_given_to_an_operator_behind_which_one_is_paused() -> Non
 
 
 def test_opened_from_the_end_and_closed_from_the_start() -> None:
-    """An operator that emits in `open` or `close` would find its takers not there."""
+    """An operator that emits in `open` or `close` would have no receivers yet."""
     log: list = []
     chain = chained((End("a", log), 1), (End("b", log), 2), (End("c", log),))
     chain.open()

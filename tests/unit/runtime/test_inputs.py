@@ -140,10 +140,10 @@ class Host:
         self.storage = MemoryStorage(Random(0), 0)
         self.widths = (2, 1, 1)
         edges = {
-            edge: EdgeInfo(edge, edge, 2, senders, 1, 0, 1, self.widths, input_index=edge)
+            edge: EdgeInfo(edge, 2, senders, 1, 0, 1, self.widths, input_index=edge)
             for edge, senders in SENDERS.items()
         }
-        out = EdgeInfo(OUT, 2, 3, 1, 1, 1, 2, self.widths)
+        out = EdgeInfo(OUT, 3, 1, 1, 1, 2, self.widths)
         nodes = [ChainNode(op, "", [ChainLink(operator=n + 1)], str(n)) for n, op in enumerate(operators)]
         nodes[-1].links = [ChainLink(edge=OUT)]
         inputs = [(edges[A], RebalancePartitioner()), (edges[B], second or RebalancePartitioner())]

@@ -16,7 +16,7 @@ from penstock.common.errors import UserFunctionError
 from penstock.common.types import Row
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
-from penstock.runtime.operators.reduce import ReduceOperator
+from penstock.runtime.operators.reduce import CombineOperator, ReduceOperator
 from penstock.runtime.operators.rolling import BestReduce, SumReduce
 
 SIDE = OutputTag("side")
@@ -317,10 +317,9 @@ def test_reduce_in_batched_mode_gives_the_last_value_once(rig) -> None:
     assert one.do(one.operator.end_key_group) == [(("a", 7), None)]
 
 
-def test_the_combiner_changes_nothing_but_the_number_of_records(rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_combiner_changes_nothing_but_the_number_of_records(rig) -> None:
     """Batched jobs would give other sums than pipelined ones."""
-    monkeypatch.setattr("penstock.runtime.operators.reduce._COMBINED_KEYS_MAX", 3)
-    combining = rig(reducing(add).combiner(), batched=True)
+    combining = rig(CombineOperator("Combine", first, UserFunction(add, "reduce"), keys_max=3), batched=True)
     values = [(key, n) for n, key in enumerate("abacbadcebfa")]
     combining.process(*values)
     combining.do(combining.operator.finish)

@@ -43,7 +43,7 @@ class Sent:
         self.budget.begin_step()
         self.counters = TaskCounters()
         self.outbox = Outbox(self.budget)
-        info = EdgeInfo(7, 0, 1, 2, receivers, 0, settings.pop("target_level", 1), (2, 3, 5))
+        info = EdgeInfo(7, 1, 2, receivers, 0, settings.pop("target_level", 1), (2, 3, 5))
         self.edge = OutputEdge(
             info,
             partitioner or ForwardPartitioner(),

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runtime.network import partitioners
 from penstock.runtime.network.accumulator import Accumulator
 from penstock.runtime.network.partitioners import (
     BroadcastPartitioner,
@@ -114,13 +113,23 @@ def test_hash_sends_a_key_to_the_owner_of_its_group() -> None:
         assert {subtask_of(key_group_of(value % 50, 128), 128, 3) for value in values} <= {target}
 
 
-def test_hash_forgets_its_routes_when_they_grow_many(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("keys", "sought"), [(10, 10), (11, 22)])
+def test_hash_forgets_its_routes_when_they_grow_many(keys: int, sought: int) -> None:
     """A stream of ever new keys would fill the memory of its sender."""
-    monkeypatch.setattr(partitioners, "_CACHED_ROUTES_MAX", 10)
-    partitioner = HashPartitioner(lambda value: value)
-    received = sent(partitioner, list(range(1000)))
-    assert sum(map(len, received.values())) == 1000
-    assert len(partitioner._appends) <= 10
+    partitioner = HashPartitioner(lambda value: value, cached_keys_max=10)
+    channel = Accumulator(0)
+    groups: list[int] = []
+
+    def of_group(group: int) -> Accumulator:
+        groups.append(group)
+        return channel
+
+    partitioner.setup([channel], 0)
+    partitioner.setup_groups(of_group, KeyGroups(128))
+    for _ in range(2):
+        partitioner.distribute(list(range(keys)), None)
+    assert channel.values == [*range(keys), *range(keys)]
+    assert len(groups) == sought
 
 
 @pytest.mark.parametrize("index", [-1, 3, 99])

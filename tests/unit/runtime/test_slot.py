@@ -39,7 +39,7 @@ WIDTHS = (2, 3, 2, 4)
 
 
 def edge(id: int, target_vertex: int, target_level: int, target_parallelism: int = 2) -> EdgeInfo:
-    return EdgeInfo(id, 0, target_vertex, 2, target_parallelism, 0, target_level, WIDTHS)
+    return EdgeInfo(id, target_vertex, 2, target_parallelism, 0, target_level, WIDTHS)
 
 
 def slot_of(*operators: Operator, index: int = 1, batched: bool = False, clock=lambda: 0, opened: bool = True) -> Slot:
@@ -131,7 +131,7 @@ def test_the_end_of_a_slot() -> None:
     slot.take_effects()
     slot.handle_all(Close())
     assert slot.finished
-    assert slot.take_effects() == [Finished(0, 1, False), Finished(1, 1, False)]
+    assert slot.take_effects() == [Finished(0, 1), Finished(1, 1)]
 
 
 def test_all_tasks_are_closed_though_one_fails() -> None:

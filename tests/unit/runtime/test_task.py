@@ -62,7 +62,7 @@ def test_from_the_first_record_to_the_end() -> None:
     assert calls == ["open"]
     host.handle(Close())
     assert calls == ["open", "close"]
-    assert host.asks() == [Finished(1, 0, False)]
+    assert host.asks() == [Finished(1, 0)]
     assert host.slot.finished
     host.handle(Close()).handle(Cancel())
     assert (calls, host.asks(), host.task.wake_at_ms(), host.task.busy) == (["open", "close"], [], None, False)
@@ -79,7 +79,7 @@ def test_cancel_drops_all_work_and_closes() -> None:
     assert host.task.busy
     host.handle(Cancel())
     assert calls == ["open", "close"]
-    assert host.asks() == [Finished(1, 0, True)]
+    assert host.asks() == [Finished(1, 0)]
     assert not host.task.busy
     host.task.check()
 
@@ -90,7 +90,7 @@ def test_a_close_that_fails_is_not_reported_as_finished() -> None:
     host.sends(0, EndOfData()).sends(1, EndOfData()).works().asks()
     with pytest.raises(UserFunctionError, match="close failed"):
         host.handle(Close())
-    assert Finished(1, 0, False) not in host.asks()
+    assert Finished(1, 0) not in host.asks()
 
 
 def test_what_comes_for_a_task_that_is_over_changes_nothing() -> None:
@@ -354,7 +354,7 @@ def test_the_end_of_a_source() -> None:
     assert host.flushed() == []
     host.handle(TriggerCheckpoint(3, 0)).works()
     assert host.left() == [CheckpointBarrier(3, 0)]
-    assert host.handle(Close()).asks()[-1] == Finished(1, 0, False)
+    assert host.handle(Close()).asks()[-1] == Finished(1, 0)
     assert script.calls[-1] == "closed"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,3 +177,37 @@ def test_a_chain_of_snapshots_gives_the_timers_back(actions) -> None:
                 if number == 0:
                     # The job goes on with what was restored, and with the chain.
                     queue, under_way = restored, []
+
+
+def test_a_timer_that_is_moved_leaves_nothing_behind() -> None:
+    """A session timeout that moves with each record would fill the memory until event time has passed all its moves."""
+    queue = TimerQueue()
+    queue.register(10_000_000, "other")
+    tracemalloc.start()
+    for number in range(200_000):
+        queue.register(number + 1_000_000, "key")
+        queue.delete(number + 999_999, "key")
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert list(queue) == [(1_199_999, "key", None), (10_000_000, "other", None)]
+    assert size < 100_000, f"{size} bytes"
+
+
+def test_what_is_left_after_many_deletions_fires_in_order() -> None:
+    """A rebuilt heap would fire timers out of order, or lose one."""
+    queue = TimerQueue()
+    times = list(range(0, 5_000, 5))
+    Random(3).shuffle(times)
+    for at in times:
+        queue.register(at, "a")
+        queue.register(at + 1, "b")
+    for at in times:
+        if at % 3:
+            queue.delete(at, "a")
+        if at % 2:
+            queue.delete(at + 1, "b")
+    expected = sorted([*((t, "a") for t in times if not t % 3), *((t + 1, "b") for t in times if not t % 2)])
+    fired = []
+    while (due := queue.pop_due(10_000)) is not None:
+        fired.append(due[:2])
+    assert fired == expected and not queue

@@ -100,7 +100,7 @@ class Job:
 
     def new_savepoint(self, base: str | None) -> str:
         if base is None:
-            raise ConfigurationError("where to?")
+            raise ConfigurationError("no savepoint directory")
         return f"{base}/new"
 
     def say(self, make: Callable[[int], SlotReport]) -> None:
@@ -109,7 +109,7 @@ class Job:
 
     def runs(self) -> Job:
         self.host.start()
-        self.say(lambda vertex: Register("host", 1))
+        self.say(lambda vertex: Register())
         until(lambda: self.host.status is JobStatus.RUNNING)
         return self
 
@@ -119,7 +119,7 @@ class Job:
     def close(self) -> None:
         self.storage.gate.set()
         self.host.cancel()
-        self.say(lambda vertex: Finished(vertex, 0, True))
+        self.say(lambda vertex: Finished(vertex, 0))
         assert self.host.over.wait(20)
         for slot in self.slots.values():
             slot.close()
@@ -149,7 +149,7 @@ def test_a_job_from_its_start_to_its_end(started: Callable[..., Job]) -> None:
     """A job would not end, or leave its query behind."""
     job = started()
     job.say(lambda vertex: DataEnded(vertex, 0))
-    job.say(lambda vertex: Finished(vertex, 0, False))
+    job.say(lambda vertex: Finished(vertex, 0))
     assert job.host.over.wait(20)
     assert job.host.status is JobStatus.FINISHED and job.host.error is None
     assert job.queries[0].stopped.is_set()
@@ -166,7 +166,7 @@ def test_a_store_that_hangs_stops_neither_heartbeats_nor_cancel(started: Callabl
     assert job.host.status is JobStatus.RUNNING and not job.storage.published
     job.host.cancel()
     until(lambda: job.told(Cancel))
-    job.say(lambda vertex: Finished(vertex, 0, True))
+    job.say(lambda vertex: Finished(vertex, 0))
     until(job.queries[0].stopped.is_set)
     job.storage.gate.set()
     assert job.host.over.wait(20)

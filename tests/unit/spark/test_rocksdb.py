@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("rocksdict")
 
-from penstock.runtime.task.vertex import StoredState
+from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.spark.worker.rocksdb import RocksStore, rocksdb_stores
 
 MEMORY = 8 << 20
@@ -107,7 +107,7 @@ def test_databases_of_killed_workers_are_removed(tmp_path) -> None:
     for path in (orphan, *others):
         path.mkdir(parents=True)
         (path / "000001.sst").write_bytes(b"x")
-    rocksdb_stores(StoredState(str(tmp_path), MEMORY, 1_000))
+    rocksdb_stores(RocksDBSettings(str(tmp_path), MEMORY, 1_000))
     assert not orphan.exists()
     assert all(path.exists() for path in others)
 
@@ -115,5 +115,5 @@ def test_databases_of_killed_workers_are_removed(tmp_path) -> None:
 def test_the_directory_is_made(tmp_path) -> None:
     """A job whose `state.backend.rocksdb.localdir` is new on a worker would fail there."""
     directory = tmp_path / "local" / "rocksdb"
-    rocksdb_stores(StoredState(str(directory), MEMORY, 1_000))
+    rocksdb_stores(RocksDBSettings(str(directory), MEMORY, 1_000))
     assert directory.is_dir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from penstock.common import Configuration
 from penstock.common.errors import ConfigurationError, NotEnoughSlotsError
+from penstock.spark.driver import session as driver_session
+from penstock.spark.driver.held_slots import HELD, HeldSlots
 from penstock.spark.driver.session import control_host, session_for, session_is_local
 from penstock.spark.internals.settings import FIXED_AT_START
 
@@ -102,3 +105,54 @@ def test_the_control_port_is_bound_where_executors_reach_it() -> None:
     cluster = session("spark://host:7077", spark_driver_host="192.0.2.7")
     assert (session_is_local(cluster), control_host(cluster)) == (False, "192.0.2.7")
     assert control_host(session("yarn")) == "127.0.0.1"
+
+
+@pytest.fixture
+def held() -> Iterator[HeldSlots]:
+    yield HELD
+    for job in ("a", "b"):
+        HELD.release(job)
+
+
+def test_slots_that_other_jobs_hold_are_not_free(held: HeldSlots) -> None:
+    """The second of two jobs that don't fit side by side would start half of its tasks, and wait for ever."""
+    given = session(parallelism=8)
+    held.hold("a", "orders", 5)
+    assert session_for(3, True, Configuration(), given) is given
+    with pytest.raises(NotEnoughSlotsError, match=r"needs 4 slots at once.* has 8, of which .* hold 5: 'orders' \(5\)"):
+        session_for(4, True, Configuration(), given)
+    held.release("a")
+    assert session_for(8, True, Configuration(), given) is given
+
+
+class Own(SimpleNamespace):
+    """A session that penstock has started."""
+
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> Own:
+    started = Own(**vars(session(parallelism=8)))
+    monkeypatch.setattr(driver_session, "own_session", started)
+    monkeypatch.setattr(driver_session, "is_alive", lambda running: True)
+    monkeypatch.setattr(driver_session, "start_session", lambda slots, settings: session(parallelism=slots))
+    return started
+
+
+def test_a_session_that_a_job_uses_is_not_stopped_for_another_one(own: Own, held: HeldSlots) -> None:
+    """The first job would fail because a second one is larger, or wants other settings."""
+    held.hold("a", "orders", 5)
+    held.hold("b", "a batch", 0)
+    with pytest.raises(NotEnoughSlotsError, match=r"'orders' \(5\), 'a batch' \(0\)"):
+        session_for(9, True, Configuration(), own)
+    with pytest.raises(ConfigurationError, match=r"spark\.executor\.memory=9g"):
+        session_for(1, True, Configuration.from_dict({"spark.executor.memory": "9g"}), own)
+    assert not own.stopped
+    held.release("a")
+    held.release("b")
+    assert session_for(9, True, Configuration(), own) is not own
+    assert own.stopped

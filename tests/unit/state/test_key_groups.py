@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.state import key_groups
 from penstock.state.key_groups import (
     MAX_PARALLELISM_BOUND,
     KeyGroups,
@@ -69,10 +68,9 @@ def test_a_key_stays_in_its_group_for_ever() -> None:
     assert [key_group_of(i, 128) for i in range(4)] == [99, 20, 36, 23]
 
 
-def test_the_cache_forgets_when_it_grows_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_forgets_when_it_grows_large() -> None:
     """A stream of ever new keys would fill the memory."""
-    monkeypatch.setattr(key_groups, "_CACHED_KEYS_MAX", 10)
-    groups = KeyGroups(128)
+    groups = KeyGroups(128, cached_keys_max=10)
     for key in range(35):
         assert groups[key] == key_group_of(key, 128)
         assert len(groups) <= 10

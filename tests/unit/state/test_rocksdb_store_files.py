@@ -11,7 +11,7 @@ import pytest
 
 from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.common.errors import CheckpointError
-from penstock.runtime.task.vertex import StoredState
+from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.stores import MemoryFiles, MemoryStore
 from penstock.spark.worker.rocksdb import rocksdb_stores
@@ -31,7 +31,7 @@ COUNT, LAST = ValueStateDescriptor("count"), ValueStateDescriptor("last")
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Stores:
     if request.param == "memory":
         return Stores(MemoryStore, 10)
-    return rocksdb_stores(StoredState(str(tmp_path), 4 << 20, 10))
+    return rocksdb_stores(RocksDBSettings(str(tmp_path), 4 << 20, 10))
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def test_a_backend_that_cannot_read_it(storage: MemoryStorage) -> None:
 
 def test_nothing_is_left_on_the_disk(tmp_path: Path, storage: MemoryStorage) -> None:
     """The worker's disk would fill up with links to old files."""
-    keeper = Keeper(rocksdb_stores(StoredState(str(tmp_path), 4 << 20, 10)), storage)
+    keeper = Keeper(rocksdb_stores(RocksDBSettings(str(tmp_path), 4 << 20, 10)), storage)
     keeper.store(1, 1)
     keeper.spill_all()
     keeper.freeze()()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
 import pytest
 from tests.unit.state.written_state import GROUPS, by_group, entries, table_of
 
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.api.windows.window import TimeWindow
 from penstock.common.errors import ConfigurationError
-from penstock.runtime.task.vertex import StoredState
+from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.simulator.stores import MemoryStore
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.store import Stores
@@ -22,7 +21,7 @@ from penstock.state.backends.rocksdb.table import RocksDBTable
 def rocks(tmp_path) -> Iterator[Stores]:
     from penstock.spark.worker.rocksdb import rocksdb_stores
 
-    yield rocksdb_stores(StoredState(str(tmp_path / "rocks"), 4 << 20, 100))
+    yield rocksdb_stores(RocksDBSettings(str(tmp_path / "rocks"), 4 << 20, 100))
 
 
 def test_far_more_state_than_is_in_memory(rocks: Stores, tmp_path) -> None:
@@ -76,15 +75,13 @@ def test_a_view_does_not_see_what_is_written_later(rocks: Stores) -> None:
 
 def test_state_of_windows(rocks: Stores) -> None:
     """Two windows of one key, or one window of two keys, would share their state."""
-    none_in_memory = msgspec.structs.replace(rocks, cached_entries=0)
-    backend = RocksDBKeyedStateBackend(lambda: 0, none_in_memory, GROUPS)
+    backend = RocksDBKeyedStateBackend(lambda: 0, Stores(rocks.open, cached_entries=0), GROUPS)
     state = backend.state(ValueStateDescriptor("v"), namespaced=True)
     entry_keys = [(key, TimeWindow(start, start + 10)) for key in (1, (1, 2), "x") for start in (0, 10)]
     for number, (backend.key, backend.namespace) in enumerate(entry_keys):
         state.update(number + 1)
-    while backend.maintenance_due_ms() == 0:
-        backend.maintain(100)
-    assert not backend.layered("window/v").current
+    backend.maintain(100)
+    assert not backend.tables["window/v"].current, "all of it is in the store"
     for number, (backend.key, backend.namespace) in enumerate(entry_keys):
         assert state.value() == number + 1
     backend.close()
@@ -93,15 +90,15 @@ def test_state_of_windows(rocks: Stores) -> None:
 def test_a_backend_that_is_not_there() -> None:
     """A typing error would put a terabyte of state into memory."""
     from penstock.common import Configuration
-    from penstock.jobmaster.backends import stored_state_of
+    from penstock.jobmaster.backends import rocksdb_settings
 
     configuration = Configuration()
-    assert stored_state_of(configuration) is None
+    assert rocksdb_settings(configuration) is None
     configuration.set_string("state.backend.type", "rocksdb")
-    assert stored_state_of(configuration) == StoredState(None, 64 << 20, 50_000)
+    assert rocksdb_settings(configuration) == RocksDBSettings(None, 64 << 20, 50_000)
     configuration.set_string("state.backend.type", "rockdb")
     with pytest.raises(ConfigurationError, match="there are hashmap and rocksdb"):
-        stored_state_of(configuration)
+        rocksdb_settings(configuration)
 
 
 def test_memory_is_bounded_however_fast_state_changes() -> None:

@@ -13,7 +13,7 @@ from tests.unit.state_processor.conftest import COUNT, GROUPS, MAX_PARALLELISM
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.errors import CheckpointError
-from penstock.runtime.task.vertex import StoredState
+from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.store_files import write_store_files
@@ -31,7 +31,7 @@ COUNTS = {key: key * key for key in range(300)}
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Iterator[Path]:
     """A checkpoint with most entries in RocksDB and the rest in memory."""
-    stores = rocksdb_stores(StoredState(str(tmp_path / "rocks"), 4 << 20, 10))
+    stores = rocksdb_stores(RocksDBSettings(str(tmp_path / "rocks"), 4 << 20, 10))
     storage = DirectoryStorage(str(tmp_path / "job"))
     subtasks = []
     for subtask in range(2):

@@ -242,24 +242,22 @@ def keep_and_change_later(self, value, ctx):
     yield self.asked[-1]
 
 
-def test_a_value_changed_after_it_was_emitted_is_told() -> None:
-    """The other branch of a fork would see a value that was never emitted."""
+def test_a_value_changed_after_it_was_emitted_stays_as_it_was_emitted() -> None:
+    """A test would pass, or fail, by values that no reader of the stream sees."""
     for process in (emit_then_change, keep_and_change_later):
         harness = keyed(process)
-        with pytest.raises(
-            ChangedValueError,
-            match=r"operator 'KeyedProcess' emitted \[\('a', 1\)\] .*'more'\]: consumers have the same object",
-        ):
-            for _ in range(2):
-                harness.push(("a", 1))
+        for _ in range(2):
+            harness.push(("a", 1))
+        assert harness.outputs() == [[("a", 1)], [("a", 1)]]
 
     class Sides(ProcessFunction):
         def process_element(self, value, ctx):
             yield LATE, value
             value.clear()
 
-    with pytest.raises(ChangedValueError, match=r"to the side output 'late' and changed"):
-        OneInputHarness(Sides()).push({"x": 1})
+    sides = OneInputHarness(Sides())
+    sides.push({"x": 1})
+    assert sides.side_outputs(LATE) == [{"x": 1}]
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ class _WritableMap(_ReadableMap[K, V]):
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Remove a key; nothing happens if it is not there."""
+        """Remove a key; nothing happens if it does not exist."""
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -148,7 +148,7 @@ class _WritableMap(_ReadableMap[K, V]):
 class MapState(_WritableMap[K, V]):
     """A dict. Reading or writing one of its keys does not touch the others. Reads like a dict: `state[key] = value`.
 
-    Unlike a dict, `state[key]` is None for a key that is not there, as in PyFlink.
+    Unlike a dict, `state[key]` is None for a key that does not exist, as in PyFlink.
     """
 
 

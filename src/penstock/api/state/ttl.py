@@ -23,7 +23,7 @@ class _StateVisibility(enum.Enum):
     ReturnExpiredIfNotCleanedUp = 0
     """Expired state can be read until it is cleaned up."""
     NeverReturnExpired = 1
-    """Expired state reads as if it were not there."""
+    """Expired state reads as if it did not exist."""
 
 
 class _TtlTimeCharacteristic(enum.Enum):

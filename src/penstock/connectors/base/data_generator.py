@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source
+from penstock.common.user_calls import results_of
 from penstock.connectors.base.ranges import RangeSplit, strided
 from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
@@ -90,12 +91,12 @@ class _GeneratorReader(SplitReader[T]):
         limiter = self._limiter
         if limiter is None:
             numbers, position = split.take(max_records)
-            return Chunk(list(map(self._make, numbers)), position)
+            return Chunk(results_of(self._make, len(numbers), numbers), position)
         due = limiter.due(self.context.now_ms())
         if due == 0:
             return Nothing(limiter.next_due_ms())
         numbers, position = split.take(min(due, max_records))
-        values = list(map(self._make, numbers))
+        values = results_of(self._make, len(numbers), numbers)
         limiter.take(len(values))
         return Chunk(values, position)
 

@@ -34,6 +34,7 @@ class HeldBackResults:
 
     def release(self, checkpoint_id: int) -> list[HeldBack]:
         """A checkpoint is complete. Returns the results that precede its barrier."""
+        # What a task sends after its snapshot for this checkpoint is behind the barrier.
         released = [result for result in self._waiting if result.after_checkpoint < checkpoint_id]
         self._waiting = [result for result in self._waiting if result.after_checkpoint >= checkpoint_id]
         return released

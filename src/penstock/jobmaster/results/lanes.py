@@ -74,6 +74,7 @@ class ResultLanes:
         """Commit, then report the outcome."""
         sink, restarts = self._sinks.get(effect.sink), self._restarts
         if sink is None:
+            # Answered nevertheless: an open commit is named by every manifest, and holds up the end of the job.
             self._post(CommitEnded(effect.operation))
             return
 
@@ -127,6 +128,7 @@ class ResultLanes:
             except Exception as failure:
                 own = failure
         failed_with = error or own
+        # All of them, those that have committed included: each keeps what it has published.
         if failed_with is not None:
             for sink in self._sinks.values():
                 sink.failed(failed_with)
@@ -167,6 +169,7 @@ class _Lane:
             call = self._calls.popleft()
         call()
         with self._lock:
+            # Decided under the lock: `put` finds a lane that will run its call, or starts it.
             self._runs = bool(self._calls)
         if self._runs:
             self._pool.submit(self._run)

@@ -11,14 +11,13 @@ import contextlib
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.api.sink import Committer
 from penstock.jobmaster.results.spilling_queue import SpillingQueue
 
 _log = logging.getLogger(__name__)
-_COMMIT_PAUSES_S = (1, 3, 9)
 
 
 class ResultSink:
@@ -93,10 +92,14 @@ class CollectedResults(ResultSink):
 
 
 class CommittedResults(ResultSink):
-    """Commits what the writers of a sink prepared when the job succeeds; aborts it if the job fails."""
+    """Commits what the writers of a sink prepared when the job succeeds; aborts it if the job fails.
 
-    def __init__(self, committer: Committer) -> None:
+    `retry_pauses_s`: how long it waits before each further attempt to commit if the store is not reachable then.
+    """
+
+    def __init__(self, committer: Committer, retry_pauses_s: Sequence[float] = (1, 3, 9)) -> None:
         self._committer = committer
+        self._retry_pauses_s = retry_pauses_s
         self._committables: list[Any] = []
 
     def take(self, subtask: int, values: list[Any]) -> None:
@@ -112,17 +115,18 @@ class CommittedResults(ResultSink):
         self._committer.abort(values)
 
     def restarted(self) -> None:
+        # A job without checkpoints does all of it again: committed as well, each row would be there twice.
         committables, self._committables = self._committables, []
         self._committer.abort(committables)
 
     def succeeded(self) -> None:
-        for pause_s in _COMMIT_PAUSES_S:
+        for pause_s in self._retry_pauses_s:
             try:
                 self._committer.commit(self._committables)
                 break
             except OSError as error:
                 # Some of it may have been published already: aborting now would leave a partial result.
-                _log.warning("results could not be committed, retrying in %d s: %s", pause_s, error)
+                _log.warning("results could not be committed, retrying in %g s: %s", pause_s, error)
                 time.sleep(pause_s)
         else:
             self._committer.commit(self._committables)
@@ -130,5 +134,6 @@ class CommittedResults(ResultSink):
         self._committables = []
 
     def failed(self, error: BaseException) -> None:
+        # What is left behind is invisible to readers, and the error of the job must not be hidden by another.
         with contextlib.suppress(Exception):
             self._committer.abort(self._committables)

@@ -46,6 +46,7 @@ class Accumulator:
     def close_segment(self) -> None:
         """End the current segment, because an element follows it, or records of the other kind."""
         if self.values:
+            # Copied and cleared, not replaced: routes hold the `append` of these lists.
             self.segments.append((self.values[:], self.timestamps[:] if self.timestamps else None))
             self.closed_records += len(self.values)
             self.values.clear()

@@ -67,6 +67,7 @@ class ExactlyOnceAlignment:
     def receive_buffer(self, channel: Hashable, buffer: bytes) -> None:
         """The next buffer of a channel. It is decoded when its turn comes."""
         self._replaying.append((channel, Whole(buffer)))
+        # Behind others it waits: the task asks for the next one when it has done what the last one held.
         if len(self._replaying) == 1:
             self.go_on()
 
@@ -81,6 +82,7 @@ class ExactlyOnceAlignment:
         while self._replaying:
             # `_drain` stops at the first buffer, so this one is next.
             channel, buffer = self._replaying.popleft()
+            # Decoded at the last moment: all that waits, decoded at once, could take many times the memory.
             if channel not in self._arrived:
                 self._replaying.extendleft(reversed([(channel, segment) for segment in buffer.segments()]))
                 self._drain()

@@ -55,6 +55,7 @@ def decode_segments(buffer: bytes) -> list[Segment]:
 
 
 def _pack(header: Header) -> bytes:
+    # The header sorts as unsigned bytes: NO_KEY_GROUP (-1) becomes 0, before all groups.
     return _HEADER.pack(
         header.key_group + 1, header.edge, header.sender, header.sequence, header.target, header.attempt & 0xFFFF
     )

@@ -9,7 +9,6 @@ class EdgeInfo(msgspec.Struct, frozen=True):
     """An edge between two vertices. `widths` is the number of slots of each level, which relays need."""
 
     id: int
-    source_vertex: int
     target_vertex: int
     source_parallelism: int
     target_parallelism: int

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES = 1 << 17
 BUFFER_RECORDS_MAX = 4096
+# Few, until the first buffer has shown how large records are.
 _BUFFER_RECORDS_FIRST = 16
 _OVERSIZE = 8
 _BUFFERS_HELD_MAX = 512
@@ -42,6 +43,7 @@ class Outbox:
     def put(self, slot: int, buffer: bytes) -> None:
         """Add a row."""
         self.rows.append((slot, buffer))
+        # A step ends by its output, too: a function that never stops to emit would fill memory with unsent rows.
         self._budget.output_bytes += len(buffer)
 
     def take(self) -> list[tuple[int, bytes]]:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock.common.user_calls import results_of
 from penstock.runtime.network.accumulator import Accumulator
 from penstock.state.key_groups import KeyGroups
 from penstock.state.keys import encode_key
-
-_CACHED_ROUTES_MAX = 1_000_000
 
 
 class Partitioner:
@@ -70,6 +69,7 @@ class RebalancePartitioner(Partitioner):
 
     def setup(self, channels: list[Accumulator], sender: int) -> None:
         super().setup(channels, sender)
+        # Each sender begins elsewhere: with few records the first receiver would get them all.
         self._next = sender % len(channels)
 
     def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
@@ -122,21 +122,22 @@ class ShufflePartitioner(Partitioner):
 
 
 class HashPartitioner(Partitioner):
-    """By key: all records of a key group to the subtask that owns it."""
+    """By key: all records of a key group to the subtask that owns it. At most `cached_keys_max` keys are remembered."""
 
     ship_strategy = "HASH"
     keyed = True
 
-    def __init__(self, key_selector: Callable[[Any], Any]) -> None:
+    def __init__(self, key_selector: Callable[[Any], Any], cached_keys_max: int = 1_000_000) -> None:
         self.key_selector = key_selector
+        self._cached_keys_max = cached_keys_max
 
     def probe(self, value: Any) -> None:
         encode_key(self.key_selector(value))
 
     def setup_groups(self, of_group: Callable[[int], Accumulator], key_groups: KeyGroups) -> None:
         """Where the records of a key group are gathered; `key_groups` finds the group of a key."""
-        self._appends = _Routes(lambda key: of_group(key_groups[key]).append_value)
-        self._pair_appends = _Routes(lambda key: of_group(key_groups[key]).append_pair)
+        self._appends = _Routes(lambda key: of_group(key_groups[key]).append_value, self._cached_keys_max)
+        self._pair_appends = _Routes(lambda key: of_group(key_groups[key]).append_pair, self._cached_keys_max)
 
     def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
         # One dict lookup from key to the bound append of its channel: nothing else is paid per record.
@@ -163,7 +164,7 @@ class CustomPartitioner(Partitioner):
         self.key_selector = key_selector
 
     def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
-        _append_each(values, timestamps, map(self._channel_of, values))
+        _append_each(values, timestamps, iter(results_of(self._channel_of, len(values), values)))
 
     def probe(self, value: Any) -> None:
         self._channel_of(value)
@@ -171,20 +172,22 @@ class CustomPartitioner(Partitioner):
     def _channel_of(self, value: Any) -> Accumulator:
         count = len(self.channels)
         index = self.partition(self.key_selector(value), count)
+        # Checked, since Python would take -1 for the last channel.
         if not 0 <= index < count:
             raise ValueError(f"the partitioner returned {index!r} for {value!r:.100}; it must be from 0 to {count - 1}")
         return self.channels[index]
 
 
 class _Routes(dict[Any, Any]):
-    """A cache from key to bound append, emptied when it has grown large."""
+    """A cache from key to bound append, emptied when it holds `keys_max` keys."""
 
-    def __init__(self, find: Callable[[Any], Any]) -> None:
+    def __init__(self, find: Callable[[Any], Any], keys_max: int) -> None:
         super().__init__()
         self._find = find
+        self._keys_max = keys_max
 
     def __missing__(self, key: Any) -> Any:
-        if len(self) >= _CACHED_ROUTES_MAX:
+        if len(self) >= self._keys_max:
             self.clear()
         route = self[key] = self._find(key)
         return route

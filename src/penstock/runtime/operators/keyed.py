@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.user_calls import results_of
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.time.timers import Timers
@@ -60,7 +61,7 @@ class KeyedOperator(Operator):
         """
         rest = iter(values)
         try:
-            return list(map(key_selector or self.key_selector, rest))
+            return results_of(key_selector or self.key_selector, len(values), rest)
         except Exception as error:
             raise self.context.user_error(error, "key selector", values[positions_taken(values, rest)]) from error
 
@@ -151,7 +152,7 @@ class KeyedOperator(Operator):
             if self._fired is not None:
                 timestamp, results = self._fired
                 for result in results:
-                    outputs.append(result)
+                    outputs.append(self.own(result))
                     if times is not None:
                         times.append(timestamp)
                     if len(outputs) >= limit:

@@ -3,6 +3,9 @@
 Chunks are parallel lists, `values` and `timestamps` (None: the stream has none). They are shared, never changed in
 place: a fork passes the same lists to all branches.
 
+Values are never changed after they were emitted: whoever emits a user's value emits its `own` copy. So an operator
+owns what it is given, unless the chain forks (`task/chain.py` copies there).
+
 Pausing: a call that emits something takes ALL of it, and returns False when its caller should stop for now. An
 operator that has work left then stores its cursor, sets `paused` and returns False too; the task calls `resume` in its
 next step. Nothing new is given to an operator while it, or one after it in the chain, is paused.
@@ -12,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.common.copies import own_copy
 
 if TYPE_CHECKING:
     from penstock.api.output_tag import OutputTag
@@ -64,6 +69,12 @@ class Operator:
     paused = False
     context: OperatorContext
     output: Output
+    keeps_values = False
+    """Whether it keeps what it is given beyond the call: a sink, a window."""
+    own: Callable[[Any], Any] = staticmethod(own_copy)
+    """What a value becomes when it is emitted: a copy, if a function could still change it. With
+    `pipeline.object-reuse`, and unless the value leaves the chain, the value itself. Loops over a user's function call
+    it for each value before they call the function again, but for those whose types say that it is not needed."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.timers import TimeDomain, TimerService
+from penstock.common.copies import ATOMS
 from penstock.common.errors import ProgramError
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator, KeyedTimerService
@@ -122,23 +123,34 @@ class KeyedProcessOperator(KeyedOperator):
 
     def _gather(self, outputs: Values, times: list[int], limit: int) -> bool:
         backend, ctx, call, append = self.backend, self._ctx, self.function.call, outputs.append
+        own, atoms = self.own, ATOMS
         ctx.current_timestamp = None
         results = self._results
         if results is not None:
             for result in results:
-                append(result)
+                append(own(result))
                 if len(outputs) >= limit:
                     return True
             self._results = None
         # Locals, and no calls but the user's: this runs once per record. `_gather_timed` repeats it with timestamps, so
-        # that neither loop has to test for them.
+        # that neither loop has to test for them. The long condition says what `own` would find out for most values.
         full = False
         for key, value in self._work:
             backend.key = key
             results = call(value, ctx)
             if results is not None:
                 for result in results:
-                    append(result)
+                    append(
+                        result
+                        if type(result) in atoms
+                        or (
+                            type(result) is tuple
+                            and len(result) == 2
+                            and type(result[0]) in atoms
+                            and type(result[1]) in atoms
+                        )
+                        else own(result)
+                    )
                     if len(outputs) >= limit:
                         # A generator is paused here; a list is taken to its end, see `_rest_of`.
                         self._results = _rest_of(results)
@@ -151,12 +163,12 @@ class KeyedProcessOperator(KeyedOperator):
 
     def _gather_timed(self, outputs: Values, times: list[int], limit: int) -> bool:
         backend, ctx, call = self.backend, self._ctx, self.function.call
-        append, append_time = outputs.append, times.append
+        append, append_time, own, atoms = outputs.append, times.append, self.own, ATOMS
         results = self._results
         if results is not None:
             timestamp = ctx.current_timestamp
             for result in results:
-                append(result)
+                append(own(result))
                 append_time(timestamp)  # type: ignore[arg-type]
                 if len(outputs) >= limit:
                     return True
@@ -168,7 +180,17 @@ class KeyedProcessOperator(KeyedOperator):
             results = call(value, ctx)
             if results is not None:
                 for result in results:
-                    append(result)
+                    append(
+                        result
+                        if type(result) in atoms
+                        or (
+                            type(result) is tuple
+                            and len(result) == 2
+                            and type(result[0]) in atoms
+                            and type(result[1]) in atoms
+                        )
+                        else own(result)
+                    )
                     append_time(timestamp)
                     if len(outputs) >= limit:
                         self._results = _rest_of(results)
@@ -270,7 +292,7 @@ class ProcessOperator(FunctionOperator):
         while True:
             if self._results is not None:
                 for result in self._results:
-                    outputs.append(result)
+                    outputs.append(self.own(result))
                     if times is not None:
                         times.append(ctx.current_timestamp)  # type: ignore[arg-type]
                     if len(outputs) >= limit:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.copies import ATOMS
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
@@ -23,7 +24,6 @@ REDUCED_TABLE = "(reduce)"
 """key -> reduced value. States that users name have no brackets."""
 
 _ABSENT = object()
-_COMBINED_KEYS_MAX = 50_000
 
 
 class ReduceOperator(KeyedOperator):
@@ -53,7 +53,7 @@ class ReduceOperator(KeyedOperator):
         rest = iter(values)
         reduced: Values = []
         try:
-            _reduce_chunk(keys, rest, self._table, self.function.call, reduced.append)
+            _reduce_chunk(keys, rest, self._table, self.function.call, reduced.append, self.own)
         except Exception as error:
             position = positions_taken(values, rest)
             raise self.context.user_error(error, self.function.method, values[position], keys[position]) from error
@@ -64,14 +64,14 @@ class ReduceOperator(KeyedOperator):
         return True
 
     def forget_key_group(self) -> bool:
-        values = [value for _, value in self._table.items()]
+        values = [self.own(value) for _, value in self._table.items()]
         go_on = self.output.emit(values, None if self._latest is None else [self._latest] * len(values))
         self._latest = None
         return super().forget_key_group() and go_on
 
 
-def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any, append: Any) -> None:
-    layer, older = table.current, table.older
+def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any, append: Any, own: Any) -> None:
+    layer, older, atoms = table.current, table.older, ATOMS
     get = layer.get
     for key, value in zip(keys, values):  # noqa: B905
         before = get(key)
@@ -80,16 +80,25 @@ def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any
         if before is not None:
             value = reduce(before, value)
         layer[key] = value
-        append(value)
+        # What is emitted is not what is kept: the function may change one of its arguments and return it.
+        append(
+            value
+            if type(value) in atoms
+            or (type(value) is tuple and len(value) == 2 and type(value[0]) in atoms and type(value[1]) in atoms)
+            else own(value)
+        )
 
 
 class CombineOperator(Operator):
-    """Batched mode: reduces records of each key before they are sent. Holds a bounded number of keys."""
+    """Batched mode: reduces records of each key before they are sent. Sends all when it holds `keys_max` keys."""
 
-    def __init__(self, name: str, key_selector: Callable[[Any], Any], function: UserFunction) -> None:
+    def __init__(
+        self, name: str, key_selector: Callable[[Any], Any], function: UserFunction, keys_max: int = 50_000
+    ) -> None:
         super().__init__(name)
         self.key_selector = key_selector
         self.function = function
+        self._keys_max = keys_max
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -122,11 +131,11 @@ class CombineOperator(Operator):
             raise self.context.user_error(error, self.function.method, values[positions_taken(values, rest)]) from error
         if timestamps:
             self._latest = max(timestamps) if self._latest is None else max(self._latest, max(timestamps))
-        return self.finish() if len(table) >= _COMBINED_KEYS_MAX else True
+        return self.finish() if len(table) >= self._keys_max else True
 
     def finish(self) -> bool:
         self._settle_totals()
-        values = list(self._table.values())
+        values = list(map(self.own, self._table.values()))
         self._table.clear()
         return self.output.emit(values, None if self._latest is None else [self._latest] * len(values))
 

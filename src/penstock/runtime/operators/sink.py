@@ -22,6 +22,8 @@ WRITER = "(sink) writer"
 class SinkOperator(Operator):
     """Writes to a Sink. Committables leave the subtask as results, under `sink_id`."""
 
+    keeps_values = True
+
     writer: SinkWriter[Any] | None = None
 
     def __init__(self, name: str, sink: Sink[Any], sink_id: int) -> None:
@@ -121,6 +123,8 @@ class SinkOperator(Operator):
 
 class CollectOperator(Operator):
     """Sends its records to the driver: behind `print` and `execute_and_collect`."""
+
+    keeps_values = True
 
     def __init__(self, name: str, sink_id: int) -> None:
         super().__init__(name)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.output_tag import OutputTag
+from penstock.common.copies import ATOMS, as_it_is, own_copy
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.operators.operator import Input, Operator, Timestamps, Values
@@ -20,48 +21,85 @@ from penstock.runtime.task.vertex import ChainNode
 Take = Callable[[Values, Timestamps], bool]
 
 
+class Branches:
+    """Where one output goes: operators of the chain, which may change what they are given, and edges, which don't."""
+
+    def __init__(self) -> None:
+        self._inputs: list[Take] = []
+        self._edges: list[Take] = []
+        self.shares = False
+        """Whether operators of the chain are given the same values, as `pipeline.object-reuse` wants."""
+        self.take: Take = lambda values, timestamps: True
+        """Gives a chunk to all of them."""
+
+    def add_input(self, take: Take) -> None:
+        """An operator of the chain takes this output."""
+        self._inputs.append(take)
+        self._wire()
+
+    def add_edge(self, take: Take) -> None:
+        """An edge takes this output, and holds its records until their buffer is full."""
+        self._edges.append(take)
+        self._wire()
+
+    def _wire(self) -> None:
+        takes = [*self._edges, *self._inputs]
+        self.take = takes[0] if len(takes) == 1 else self._fork
+
+    def _fork(self, values: Values, timestamps: Timestamps) -> bool:
+        # Every branch gets the chunk, even if an earlier one has paused.
+        go_on = True
+        for take in self._edges:
+            go_on = take(values, timestamps) and go_on
+        if self._inputs:
+            # An edge keeps what it is given: nobody else may have it, whatever the setting says.
+            shared = (self.shares and not self._edges) or ATOMS.issuperset(map(type, values))
+            for take in self._inputs:
+                go_on = take(values if shared else list(map(own_copy, values)), timestamps) and go_on
+        return go_on
+
+
 class Outlet:
     """What one operator emits into: inputs of operators after it in the chain, and edges of the vertex."""
 
     def __init__(self, counters: OperatorCounters) -> None:
         self._counters = counters
-        self._main: list[Take] = []
-        self._sides: dict[str, list[Take]] = {}
+        self._main = Branches()
+        self._sides: dict[str, Branches] = {}
         self._inputs: list[Input] = []
         self.edges: list[OutputEdge] = []
 
     def to_input(self, tag: OutputTag[Any] | None, input: Input, counters: OperatorCounters) -> None:
         """Send the main output, or side output `tag`, to `input` of an operator that counts with `counters`."""
-        self._takes(tag).append(_counted(input, counters))
+        self._branches(tag).add_input(_counted(input, counters))
         if input not in self._inputs:
-            # An input may read the main output and side outputs. It gets each watermark once all the same.
+            # An input may read the main output and side outputs. It gets each watermark once nevertheless.
             self._inputs.append(input)
 
     def to_edge(self, tag: OutputTag[Any] | None, edge: OutputEdge) -> None:
         """Send the main output, or side output `tag`, to `edge`."""
-        self._takes(tag).append(edge.emit)
+        self._branches(tag).add_edge(edge.emit)
         if edge not in self.edges:
             self.edges.append(edge)
 
-    def _takes(self, tag: OutputTag[Any] | None) -> list[Take]:
-        return self._main if tag is None else self._sides.setdefault(tag.tag_id, [])
+    def _branches(self, tag: OutputTag[Any] | None) -> Branches:
+        return self._main if tag is None else self._sides.setdefault(tag.tag_id, Branches())
 
     def emit(self, values: Values, timestamps: Timestamps) -> bool:
         if not values:
             return True
         self._counters.records_out += len(values)
-        go_on = True
-        for take in self._main:
-            # `take` comes first: every branch of a fork gets the chunk, even if an earlier one has paused.
-            go_on = take(values, timestamps) and go_on
-        return go_on
+        return self._main.take(values, timestamps)
 
     def emit_side(self, tag: OutputTag[Any], values: Values, timestamps: Timestamps) -> bool:
         self._counters.records_out += len(values)
-        go_on = True
-        for take in self._sides.get(tag.tag_id, ()):
-            go_on = take(values, timestamps) and go_on
-        return go_on
+        side = self._sides.get(tag.tag_id)
+        return side is None or side.take(values, timestamps)
+
+    def reuse_objects(self) -> None:
+        """Share values among the operators of the chain."""
+        for branches in (self._main, *self._sides.values()):
+            branches.shares = True
 
     def watermark(self, timestamp: int) -> bool:
         go_on = True
@@ -103,6 +141,14 @@ class Chain:
                     assert link.edge is not None
                     outlet.to_edge(link.tag, edges[link.edge])
 
+    def reuse_objects(self) -> None:
+        """Pass values on as they are within the chain. What leaves it, or is kept, is copied all the same."""
+        for node, outlet in zip(self.nodes, self.outlets, strict=True):
+            targets = [self.operators[link.operator] for link in node.links if link.operator is not None]
+            if not outlet.edges and not any(target.keeps_values for target in targets):
+                node.operator.own = as_it_is
+            outlet.reuse_objects()
+
     @property
     def paused(self) -> bool:
         """Whether an operator has work left from an earlier step."""
@@ -115,6 +161,7 @@ class Chain:
     def open(self) -> None:
         """Open from the last to the first: an operator may emit from `open`, so those after it have to be open."""
         for operator in reversed(self.operators):
+            # Before the call: what fails to open may have opened a part, and is closed, too.
             self._opened.append(operator)
             operator.open()
 
@@ -139,6 +186,7 @@ class Chain:
                 first_error = first_error or error
         self._opened.clear()
         for operator in self.operators:
+            # Also of operators that were not opened: what holds state exists since `setup`.
             operator.dispose()
         if first_error is not None:
             raise first_error

@@ -1,8 +1,8 @@
 """A task's part in checkpoints, from the trigger or the aligned barriers to the acknowledgement.
 
 A source is triggered by the coordinator; other tasks take their part when the alignment says that the barriers of all
-channels, of all inputs, are there. Both append the same work item, `_take`, so the snapshot has its place between the
-records. Source: Flink's SubtaskCheckpointCoordinator.
+channels, of all inputs, have arrived. Both append the same work item, `_take`, so the snapshot has its place between
+the records. Source: Flink's SubtaskCheckpointCoordinator.
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ class TaskCheckpoints:
             self.stopped_by = None
         if self.alignment.current is None:
             self._aligning_since_ns = self._first_barrier_ms = None
+        # `complete` forgets the numbers up to its own, so older aborts, which may be duplicates, do not count.
         if checkpoint_id > self._last_completed and checkpoint_id not in self._aborted:
             self._aborted.add(checkpoint_id)
             for operator in self._chain.operators:

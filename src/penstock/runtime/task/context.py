@@ -106,6 +106,7 @@ class OperatorContext:
 
         Frames of penstock above the user's own code are left out of the traceback.
         """
+        # It was explained where it was raised: the operators that it passes on its way up add nothing.
         if isinstance(error, UserFunctionError):
             return error
         where = f"subtask {self.info.subtask + 1} of {self.info.parallelism}"

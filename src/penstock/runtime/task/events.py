@@ -136,8 +136,6 @@ class Decline(Effect, frozen=True, gc=False):
 class Finished(Effect, frozen=True, gc=False):
     """Functions are closed; nothing more will come from this subtask."""
 
-    cancelled: bool
-
 
 ControlEffect = RequestSplit | Result | DataEnded | Acknowledge | Decline | Finished
 """What a task sends to its job master."""

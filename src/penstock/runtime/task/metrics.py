@@ -51,6 +51,7 @@ class OperatorMetricGroup(MetricGroup):
 
     def collect(self) -> None:
         """Write the present values where the subtask's counters are reported from."""
+        # A copy: the heartbeat's thread collects while a function may register another metric.
         for name, read in list(self._read.items()):
             try:
                 value = read()

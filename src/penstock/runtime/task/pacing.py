@@ -24,6 +24,7 @@ class Pacing:
     def adapt(self, records: int, took_ns: int) -> None:
         """A call with `records` records took `took_ns` nanoseconds: adapt the size of the next call to it."""
         if took_ns > TARGET_NS * 2:
+            # A reader that waited and gave nothing does not show what a record costs.
             if records:
                 self.records_max = max(1, records * TARGET_NS // took_ns)
         elif took_ns < TARGET_NS // 2 and records >= self.records_max:

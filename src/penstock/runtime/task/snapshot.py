@@ -295,6 +295,7 @@ class Snapshots:
 
     def freeze(self, checkpoint_id: int, timestamp_ms: int, full: bool, savepoint: str) -> TaskSnapshot:
         """Freeze all operators, now."""
+        # All of them first: what they write into operator state is frozen below.
         for operator in self._chain.operators:
             for function in operator.context.functions:
                 function.snapshot_state(operator.context, checkpoint_id, timestamp_ms)

@@ -99,6 +99,7 @@ class Task:
             key_groups,
             environment,
             self.counters,
+            level.reuses_objects,
             lambda: self.ask(RequestSplit(*self.id)),
             lambda sink, values: self.ask(Result(*self.id, sink, Opaque(values), self._checkpoints.last)),
         )
@@ -119,6 +120,7 @@ class Task:
             self._inputs,
             Snapshots(self.chain, self.info, key_groups),
             self._work,
+            # Looked up at each call: the simulator's checks put themselves in the place of `ask`.
             lambda effect: self.ask(effect),
             environment,
         )
@@ -184,6 +186,7 @@ class Task:
     def handle(self, event: Event) -> None:
         """A control event. Its work is done by the next steps, except for Close and Cancel, which act at once."""
         self.journal.note(self._now_ms(), event)
+        # It was in transit when the task was closed: a reader, for example, is closed, too.
         if self.state is TaskState.FINISHED:
             return
         self._handlers[type(event)](event)
@@ -194,6 +197,7 @@ class Task:
         if self.state is not TaskState.FINISHED:
             self._queue_due(self._now_ms())
             self._do_work()
+            # Not while something waits: what is read now would overtake it, a barrier included.
             if self._polling is not None and not self._work and not self.chain.paused:
                 self._poll(self._polling)
             if self._checkpoints.compacting:
@@ -250,19 +254,21 @@ class Task:
     def _close(self, event: Close) -> None:
         # A checkpoint may have been triggered just before. The job has ended, so its snapshot would be discarded.
         self._work.clear()
-        self._finish(cancelled=False)
+        self._finish()
 
     def _cancel(self, event: Cancel) -> None:
         self._work.clear()
         for operator in self.chain.operators:
             operator.paused = False
-        self._finish(cancelled=True)
+        self._finish()
 
-    def _finish(self, cancelled: bool) -> None:
+    def _finish(self) -> None:
+        # The state first: `close` may raise, and nothing is closed twice. Finished last: what a function fails to write
+        # in `close` must not be lost unnoticed.
         self.state = TaskState.FINISHED
         self._checkpoints.alignment.close()
         self.chain.close()
-        self.ask(Finished(*self.id, cancelled))
+        self.ask(Finished(*self.id))
 
     # Work items, in the order in which they were queued.
 
@@ -299,6 +305,7 @@ class Task:
 
     def _end_next(self, endings: list[Callable[[], bool]]) -> None:
         if endings:
+            # Before the call: work that it puts at the head of the queue comes before the next ending.
             self._work.appendleft(partial(self._end_next, endings[1:]))
             endings[0]()
             return

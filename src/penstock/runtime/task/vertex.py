@@ -54,8 +54,8 @@ class VertexSpec:
     buffer_timeout_ms: int = 5
 
 
-class StoredState(msgspec.Struct, frozen=True):
-    """Keyed state is in a key-value store on local disk, below `directory` (None: the system's temporary one).
+class RocksDBSettings(msgspec.Struct, frozen=True):
+    """Keyed state is in RocksDB on local disk, below `directory` (None: the system's temporary one).
 
     Each subtask of an operator may use `memory_bytes`; up to `cached_entries` of a state are kept as Python objects.
     """
@@ -79,7 +79,9 @@ class LevelSpec:
     exactly_once: bool = True
     checkpointing: bool = False
     latency_interval_ms: int = 0
-    stored_state: StoredState | None = None
+    reuses_objects: bool = False
+    """Whether operators of a chain pass values on as they are: `pipeline.object-reuse`."""
+    rocksdb_settings: RocksDBSettings | None = None
     """None: keyed state is on the heap."""
     alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)
     job_parameters: dict[str, str] = dataclasses.field(default_factory=dict)

@@ -41,6 +41,7 @@ def wired_chain(
     key_groups: KeyGroups,
     environment: Environment,
     task_counters: TaskCounters,
+    reuses_objects: bool,
     request_split: Callable[[], None],
     deliver_result: Callable[[int, list[Any]], None],
 ) -> Chain:
@@ -49,6 +50,7 @@ def wired_chain(
     contexts = []
     now_ms = environment.now_ms
 
+    # For idleness: a source that cannot emit because of back pressure is not idle.
     def unblocked_ms() -> int:
         return now_ms() - task_counters.back_pressured_ns // 1_000_000
 
@@ -69,6 +71,8 @@ def wired_chain(
         node.operator.setup(context, outlet)
         contexts.append(context)
     chain.connect({edge.info.id: edge for edge in edges})
+    if reuses_objects:
+        chain.reuse_objects()
     for context, outlet in zip(contexts, chain.outlets, strict=True):
         for edge in outlet.edges:
             edge.operator = context

@@ -47,9 +47,7 @@ class CombinedWatermark:
     def watermark(self, stream: Hashable, timestamp: int) -> bool:
         """A stream reached `timestamp` (ms). True: `current` has advanced."""
         before = self._watermarks[stream]
-        if timestamp <= before:
-            return False
-        self._watermarks[stream] = timestamp
+        self._watermarks[stream] = max(before, timestamp)
         if before > self._lowest and timestamp < MAX_TIMESTAMP:
             # Another stream holds event time: a source must not look at its thousand splits for each chunk of one.
             return False

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.user_calls import results_of
 from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, WatermarkStrategy, timestamp_of
 
 
@@ -50,7 +51,7 @@ class EventTime(WatermarkOutput):
         if self._assign is None:
             return timestamps
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * count
-        stamped = list(map(self._assign, values, known))
+        stamped = results_of(self._assign, count, values, known)
         # A float or None would be accepted here and fail far away. Numbers of numpy and the like become plain ints.
         return stamped if set(map(type, stamped)) <= {int} else list(map(operator.index, stamped))
 

@@ -9,7 +9,7 @@ Flink docs, "Process Function", Timers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from penstock.common.constants import MIN_TIMESTAMP
@@ -17,6 +17,7 @@ from penstock.state.layers import LayeredTable
 from penstock.state.tables import FrozenTable, Layer, Table
 
 Entry = tuple[Any, int, Any]
+_EMPTIED_MIN = 64
 
 
 class TimerQueue(Table):
@@ -27,12 +28,14 @@ class TimerQueue(Table):
     The same entries are kept in a layered table, so that freezing a snapshot is cheap however many timers there are.
     """
 
-    __slots__ = ("_due", "_firing", "_heap", "_kept", "_layer")
+    __slots__ = ("_due", "_emptied", "_firing", "_heap", "_kept", "_layer")
 
     def __init__(self) -> None:
         self._heap: list[int] = []
         self._due: dict[int, dict[Entry, None]] = {}
         self._firing: set[int] = set()
+        self._emptied = 0
+        """How many timestamps have lost their last timer by `delete` since the heap was rebuilt."""
         self._kept = LayeredTable(namespaced=True)
         self._kept.hold(self)
 
@@ -41,7 +44,7 @@ class TimerQueue(Table):
         self._layer = layer
 
     def register(self, timestamp: int, key: Any, namespace: Any = None) -> None:
-        """Add a timer; one that is there already stays as it is."""
+        """Add a timer; one that exists already stays as it is."""
         entry = key, timestamp, namespace
         waiting = self._due.get(timestamp)
         if waiting is None:
@@ -57,12 +60,24 @@ class TimerQueue(Table):
         return waiting
 
     def delete(self, timestamp: int, key: Any, namespace: Any = None) -> None:
-        """Remove a timer, if it is there."""
+        """Remove a timer, if it exists."""
         entry = key, timestamp, namespace
         waiting = self._due.get(timestamp)
         if waiting is not None and entry in waiting:
             del waiting[entry]
             self._kept.discard(entry)
+            if not waiting:
+                self._emptied += 1
+                if self._emptied >= _EMPTIED_MIN and self._emptied * 2 > len(self._heap):
+                    self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Leave out timestamps without timers: a timer that is moved with each record would leave one for each move."""
+        due, firing = self._due, self._firing
+        self._heap[:] = [timestamp for timestamp in self._heap if due[timestamp] or timestamp in firing]
+        self._due = {timestamp: due[timestamp] for timestamp in self._heap}
+        heapify(self._heap)
+        self._emptied = 0
 
     def next_timestamp(self) -> int | None:
         """The earliest time for which a timer waits."""
@@ -123,6 +138,7 @@ class TimerQueue(Table):
         self._heap.clear()
         self._due.clear()
         self._firing.clear()
+        self._emptied = 0
         self._kept.clear()
 
 

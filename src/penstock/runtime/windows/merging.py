@@ -1,4 +1,4 @@
-"""Windows of one key that merge: which are there, and under which window the contents of each are kept.
+"""Windows of one key that merge: which exist, and under which window the contents of each are kept.
 
 When windows merge, the state of one of them stays where it is and becomes the state of the result; only that of the
 others is moved. So each window in flight is mapped to its *state window*.
@@ -45,7 +45,7 @@ class MergingWindows(Generic[W]):
     def add(self, window: W, on_merge: OnMerge[W]) -> W:
         """Add the window of a record, and return the one in flight that it is, or is part of, from now on.
 
-        `on_merge` is called for each merge that makes a window that was not there.
+        `on_merge` is called for each merge that makes a window that did not exist.
         """
         in_flight = self._state_windows
         if window in in_flight:

@@ -31,6 +31,7 @@ from penstock.api.windows.assigner import no_timestamp
 from penstock.api.windows.assigners import AlignedWindows
 from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.copies import ATOMS
 from penstock.common.errors import ProgramError
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.windows.contents import Contents
@@ -286,18 +287,19 @@ class SlicedWindowOperator(WindowingOperator):
             contents: Iterator[Any] = (self._put_together(slices, key) for key in rest)
         else:
             contents = map(slices[0], rest)
-        results = map(self.contents.result, contents)
+        result = self.contents.result
         timestamp = window + self._size - 1
         while True:
             room = self.context.budget.chunk_records - len(self.results)
             try:
-                chunk = list(islice(results, max(1, room)))
+                chunk = [result(each) for each in islice(contents, max(1, room))]
             except Exception as error:
                 key = keys[positions_taken(keys, rest)]
                 raise self.context.user_error(error, self.contents.method, key=key, timestamp=timestamp) from error
             if not chunk:
                 return
-            self.results += chunk
+            # What is emitted is not what is kept: a result may be the accumulator itself, and a late record changes it.
+            self.results += chunk if ATOMS.issuperset(map(type, chunk)) else map(self.own, chunk)
             self.result_times += [timestamp] * len(chunk)
             if self.is_full():
                 yield

@@ -30,6 +30,8 @@ NOTHING: Iterator[None] = iter(())
 class WindowingOperator(KeyedOperator):
     """Base of the window operators. Subclasses give `take` and `fire_until`."""
 
+    keeps_values = True
+
     merging = False
 
     def __init__(
@@ -150,7 +152,7 @@ class WindowingOperator(KeyedOperator):
         try:
             results: Iterable[Any] | None = self.evaluation.evaluate(key, window, self.contents.elements(contents))
             for result in results if results is not None else ():
-                self.results.append(result)
+                self.results.append(self.own(result))
                 self.result_times.append(timestamp)
                 if self.is_full():
                     yield

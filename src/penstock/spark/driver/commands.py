@@ -55,4 +55,5 @@ def _send_outcome(
 ) -> None:
     error = done.exception()
     answer = Answer(error is None, str(error) if error is not None else done.result())
+    # Another thread completes the future, and only the control thread may send.
     on_control_thread(lambda: send(answer))

@@ -97,6 +97,7 @@ class JobMasterHost:
             self._finish(Finish(JobStatus.FAILED, None))
             raise
         self._server.start(self._on_message, lambda: self._handle(Tick()))
+        # On the server's thread, the only one that may send.
         self._server.call_soon(lambda: self._carry_out(effects))
 
     def post(self, event: JobEvent) -> bool:
@@ -159,6 +160,7 @@ class JobMasterHost:
         if message.attempt == self._master.attempt.number:
             if isinstance(message.report, Heartbeat):
                 self.metrics.update(message.report.reports)
+            # A slot is known by its first message. One that Spark has started again has another identity.
             if self._identities.get(key) != identity:
                 self._identities[key] = identity
                 for waiting in self._unsent.pop(key, []):
@@ -172,7 +174,7 @@ class JobMasterHost:
             self._carry_out(self._after_fault(_with_journal(error, self._master)))
 
     def _after_fault(self, error: Exception) -> list[JobEffect]:
-        """A fault of the job master's own: the job fails with it. If not even that works it ends here."""
+        """A fault of the job master's own fails the attempt. If it can't handle that either, the job ends here."""
         try:
             return self._master.handle(HostFailed(error), _now_ms())
         except Exception:
@@ -189,13 +191,13 @@ class JobMasterHost:
                 else:
                     _CARRY_OUT[type(effect)](self, effect)
             except Exception as error:
-                # The others are carried out all the same: the job master waits for the answers to them.
+                # The others are executed nevertheless: the job master waits for the answers to them.
                 first_error = first_error or error
         if first_error is not None:
             raise first_error
 
     def _call(self, effect: CallAsync) -> None:
-        # A daemon thread for each: a listing that hangs for ever holds up neither another one nor the program's end.
+        # A daemon thread for each: a listing that hangs forever holds up neither another one nor the program's end.
         threading.Thread(target=lambda: self.post(make_call(effect)), name="penstock-enumerator", daemon=True).start()
 
     def _send(self, effect: SendToSlot) -> None:
@@ -207,6 +209,7 @@ class JobMasterHost:
             self._server.send(identity, effect.message)
 
     def _restart_results(self, effect: RestartResults) -> None:
+        # No slot of the attempt before will read what waits for it.
         self._identities.clear()
         self._unsent.clear()
         self._lanes.restart(effect)

@@ -47,6 +47,7 @@ class PipelinedQuery:
 
     def stop(self) -> None:
         """Stop it. Spark closes the pipes of its workers, which exit; never raises, and may be called again."""
+        # The JVM may be gone: an error of Py4J must not take the place of the one that ended the job.
         with contextlib.suppress(Exception):
             self._query.stop()
         shutil.rmtree(self._directory, ignore_errors=True)

@@ -84,5 +84,6 @@ class QueryThread:
             return
 
     def _failed(self, error: BaseException) -> None:
+        # Each query is a region of the job. The others must not run on without it.
         self._stop()
         self._post(QueryFailed(self._attempt, error))

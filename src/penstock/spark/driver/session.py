@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, NotEnoughSlotsError
 from penstock.spark.driver import class_archive
+from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import find_java, quiet_home
 from penstock.spark.internals.jvm import is_alive
 from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
@@ -39,30 +40,38 @@ _OWN = {
 # Slots of a local master are threads that mostly wait: with this many, the next larger job finds the session suitable.
 _LOCAL_SLOTS_LEAST = 64
 _TASK_TRIES = 4
-_own: SparkSession | None = None
+own_session: SparkSession | None = None
+"""The session that penstock has started, if any."""
 
 
 def session_for(slots: int, pipelined: bool, configuration: Configuration, given: SparkSession | None) -> SparkSession:
     """A session with at least `slots` slots: `given`, else the active one, else one that is started here.
 
     A session that was started here is stopped and replaced if it is too small, or if `configuration` has settings of
-    Spark (`spark.*`) that it was not started with. One of the user's is never stopped or changed.
+    Spark (`spark.*`) that it was not started with, unless another job uses it. One of the user's is never stopped or
+    changed. Call it with the lock of `HELD`, and hold the job's slots before it is released.
 
-    Raises ConfigurationError if PySpark has an unsupported version, or if a `pipelined` job needs settings that the
-    user's session lacks; NotEnoughSlotsError if that session is too small.
+    Raises ConfigurationError if PySpark has an unsupported version, if a `pipelined` job needs settings that the
+    user's session lacks, or if another job uses a session without the settings that this one needs;
+    NotEnoughSlotsError if too few slots are free.
     """
     check_version()
     from pyspark.sql import SparkSession
 
     settings = {k: v for k, v in configuration.to_dict().items() if k.startswith("spark.")}
     running = given or SparkSession.getActiveSession()
-    if running is not None and running is _own and is_alive(running):
-        if _slots_of(running) >= slots and _has(running, settings):
+    if running is not None and running is own_session and is_alive(running):
+        suits = _has(running, settings)
+        if suits and _slots_of(running) - HELD.total >= slots:
             return running
+        if HELD.is_used:
+            if not suits:
+                raise _used_with_other_settings(running, settings)
+            raise _too_few_slots(running, slots)
         running.stop()
         running = None
     if running is None or not is_alive(running):
-        running = _start(slots, settings)
+        running = start_session(slots, settings)
     elif pipelined:
         _check_settings(running)
     _check_slots(running, slots)
@@ -71,14 +80,15 @@ def session_for(slots: int, pipelined: bool, configuration: Configuration, given
 
 def stop_own_session() -> None:
     """Stop the session that `session_for` has started, if any."""
-    global _own
-    if _own is not None:
-        _own.stop()
-        _own = None
+    global own_session
+    if own_session is not None:
+        own_session.stop()
+        own_session = None
 
 
-def _start(slots: int, settings: dict[str, str]) -> SparkSession:
-    global _own
+def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
+    """Start a session with at least `slots` slots, and remember it as penstock's own."""
+    global own_session
     from pyspark.sql import SparkSession
 
     found = find_java(os.environ)
@@ -101,8 +111,8 @@ def _start(slots: int, settings: dict[str, str]) -> SparkSession:
     for key, value in merged.items():
         builder = builder.config(key, value)
     with _environment("JAVA_HOME", str(java)):
-        _own = builder.getOrCreate()
-    return _own
+        own_session = builder.getOrCreate()
+    return own_session
 
 
 @contextlib.contextmanager
@@ -148,13 +158,27 @@ def _slots_of(session: SparkSession) -> int:
 
 
 def _check_slots(session: SparkSession, slots: int) -> None:
-    available = _slots_of(session)
-    if available < slots:
-        raise NotEnoughSlotsError(
-            f"this job needs {slots} slots at once, Spark's {session.sparkContext.master} has {available}.\n"
-            f"  Do one of: a lower parallelism (env.set_parallelism, penstock run -p) · spark.master: local[{slots}] · "
-            "execution.runtime-mode: BATCH (if all sources are bounded)"
-        )
+    if _slots_of(session) - HELD.total < slots:
+        raise _too_few_slots(session, slots)
+
+
+def _too_few_slots(session: SparkSession, slots: int) -> NotEnoughSlotsError:
+    held = f", of which other jobs of this process hold {HELD.total}: {HELD}" if HELD.total else ""
+    needed = HELD.total + slots
+    return NotEnoughSlotsError(
+        f"this job needs {slots} slots at once, Spark's {session.sparkContext.master} has {_slots_of(session)}{held}.\n"
+        f"  Do one of: a lower parallelism (env.set_parallelism, penstock run -p) · spark.master: local[{needed}] from "
+        f"the first job on · execution.runtime-mode: BATCH (if all sources are bounded){' · wait' if held else ''}"
+    )
+
+
+def _used_with_other_settings(session: SparkSession, settings: dict[str, str]) -> ConfigurationError:
+    conf = session.sparkContext.getConf()
+    lines = "\n".join(f"  {key}={value}" for key, value in settings.items() if conf.get(key) != value)
+    return ConfigurationError(
+        f"other jobs of this process use a SparkSession that was started without these settings: {HELD}. Give them to "
+        f"the first job, wait for those jobs, or run this one in a process of its own:\n{lines}"
+    )
 
 
 def session_is_local(session: SparkSession) -> bool:

@@ -36,6 +36,7 @@ class StorageThread:
     def end(self, last: Callable[[], None]) -> None:
         """Make one more call; nothing comes after it."""
         with self._lock:
+            # From here on `call` refuses: behind the last call nothing would ever be made.
             self._ended = True
         self._waiting.put(last)
         self._waiting.put(None)

@@ -106,7 +106,7 @@ ASSUMPTIONS = (
         "text_of_a_lost_worker",
         "internals/error_texts.py",
         "the exception of a query whose worker was killed has one of a few texts",
-        "a lost worker is reported with Spark's text instead of TaskLostError; the job restarts all the same",
+        "a lost worker is reported with Spark's text instead of TaskLostError; the job restarts nevertheless",
     ),
     Assumption(
         "vector_module",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 FIXED_AT_START = {
-    # The JVM hands bytes to the Python worker once this much is there; the default holds 64 KiB back.
+    # The JVM hands bytes to the Python worker once this much is available; the default holds 64 KiB back.
     "spark.buffer.size": "64",
     # Without it Nagle's algorithm and delayed ACKs between JVM and worker add some 40 ms a hop.
     "spark.python.unix.domain.socket.enabled": "true",

@@ -42,7 +42,7 @@ class WorkerStreams:
     def take(self) -> tuple[io.BufferedReader, io.BufferedWriter]:
         """Input and output of this worker; the caller must be called by the stage's function.
 
-        Raises ConfigurationError if PySpark's frame is not there, or does not hold two buffered streams.
+        Raises ConfigurationError if PySpark's frame is not found, or does not hold two buffered streams.
         """
         frame = sys._getframe()
         while frame.f_back is not None:

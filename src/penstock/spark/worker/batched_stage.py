@@ -78,6 +78,7 @@ def run_slot(
             if isinstance(task.chain.head, SourceOperator):
                 slot.handle(vertex, AssignSplits(Opaque(level.splits[vertex][index])))
                 slot.handle(vertex, NoMoreSplits())
+        # Level 0 has no input: the rows that Spark gives it only start its tasks.
         for batch in batches if level.level else ():
             for buffer in buffers_of(batch):
                 slot.receive(buffer)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -90,6 +89,7 @@ class SlotHost:
         self._discarding = False
         self._interrupt = Interrupt()
         self._waiting: tuple[str, int] | None = None
+        # Before the control client and users' functions open sockets: those that exist now are Spark's.
         watch_for_hangup(self._interrupt.soon)
         assert payload.control is not None and payload.checkpoints is not None
         self._storage = DirectoryStorage(payload.checkpoints)
@@ -131,10 +131,10 @@ class SlotHost:
 
     def _open(self) -> bool:
         stores = None
-        if self._level.stored_state is not None:
+        if self._level.rocksdb_settings is not None:
             from penstock.spark.worker.rocksdb import rocksdb_stores
 
-            stores = rocksdb_stores(self._level.stored_state)
+            stores = rocksdb_stores(self._level.rocksdb_settings)
         environment = Environment(
             _now_ms, time.monotonic_ns, run=str(os.getpid()), stores=stores, open_spill=TemporarySpill
         )
@@ -143,7 +143,7 @@ class SlotHost:
         if self._level.restore:
             slot.restore(self._storage)
         slot.open()
-        self._report(Register(platform.node(), os.getpid()))
+        self._report(Register())
         return False
 
     def _work(self) -> bool:
@@ -202,6 +202,7 @@ class SlotHost:
     def _take_input(self, busy: bool) -> None:
         """Read one batch, and wait for it no longer than until the next timer or push; not at all while `busy`."""
         before = time.monotonic_ns()
+        # Not even what has arrived: what is not read holds back its senders.
         if busy or self._client.received:
             self._garbage.waited(before, 0)
             return
@@ -237,6 +238,7 @@ class SlotHost:
         try:
             return do()
         except Interrupted:
+            # By a Cancel, which has been received, or by the end of the query: the next turn finds it.
             return True
         except Exception as error:
             kind, text = describe(error)

@@ -18,6 +18,7 @@ def reports_of(slot: Slot) -> list[TaskReport]:
             function = getattr(operator, "function", None)
             if function is not None and function.metrics is not None:
                 function.metrics.collect()
+        # Metrics of users are copied: the report waits to be encoded while functions go on counting.
         operators = [
             OperatorReport(o.name, o.records_in, o.records_out, o.late_records_dropped, o.watermark, dict(o.user))
             for o in c.operators

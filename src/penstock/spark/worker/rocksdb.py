@@ -19,7 +19,7 @@ from typing import Any
 
 from rocksdict import BlockBasedOptions, Cache, Checkpoint, Options, Rdict, WriteBatch, WriteOptions
 
-from penstock.runtime.task.vertex import StoredState
+from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.state.backends.rocksdb.store import Stores
 
 _NAME = "penstock-rocksdb-"
@@ -90,12 +90,14 @@ class RocksStore:
     def __init__(self, directory: str, memory_bytes: int, files: Mapping[str, Iterable[bytes]]) -> None:
         self._path = tempfile.mkdtemp(prefix=f"{_NAME}{os.getpid()}-", dir=directory)
         self._links = itertools.count(1)
+        # Links are made by another thread: the database must not be closed in the middle of one.
         self._linking = threading.Lock()
         try:
             for name, parts in files.items():
                 with (Path(self._path) / name).open("wb") as file:
                     file.writelines(parts)
         except BaseException:
+            # A restore that fails is tried again: each try would leave a copy of the state.
             shutil.rmtree(self._path, ignore_errors=True)
             raise
         options = Options(raw_mode=True)
@@ -152,7 +154,7 @@ class RocksStore:
         shutil.rmtree(self._path, ignore_errors=True)
 
 
-def rocksdb_stores(settings: StoredState) -> Stores:
+def rocksdb_stores(settings: RocksDBSettings) -> Stores:
     """Stores for the tasks of a slot. Removes the databases of workers of this machine that were killed."""
     directory = settings.directory or tempfile.gettempdir()
     Path(directory).mkdir(parents=True, exist_ok=True)
@@ -165,5 +167,6 @@ def _remove_orphans(directory: Path) -> None:
     for path in directory.glob(f"{_NAME}*"):
         pid = path.name.removeprefix(_NAME).partition("-")[0]
         with contextlib.suppress(OSError):
+            # Without /proc nothing is known of other processes, and nothing is removed.
             if pid.isdigit() and not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists():
                 shutil.rmtree(path, ignore_errors=True)

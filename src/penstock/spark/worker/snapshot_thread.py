@@ -38,6 +38,7 @@ class SnapshotThread:
     def _write_all(self) -> None:
         while True:
             vertex, snapshot = self._waiting.get()
+            # The answer first: the slot looks for it as soon as it is woken.
             self.answers.append((vertex, self._write(snapshot)))
             self._ring()
 
@@ -54,4 +55,5 @@ class SnapshotThread:
             took_ms = (time.monotonic_ns() - began_ns) / 1e6
             return SnapshotWritten(snapshot.checkpoint_id, end.value, took_ms)
         except Exception as error:
+            # An outcome like any other: a disk that is full for a moment must not end all checkpoints of the slot.
             return SnapshotFailed(snapshot.checkpoint_id, f"{type(error).__name__}: {error}")

@@ -13,6 +13,7 @@ class TemporarySpill:
 
     def write(self, data: bytes) -> int:
         """Append `data`. Returns its offset in bytes."""
+        # A read has moved the position.
         offset = self._file.seek(0, 2)
         self._file.write(data)
         return offset

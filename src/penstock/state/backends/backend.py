@@ -97,7 +97,7 @@ class KeyedStateBackend(ABC):
         return state
 
     def layered(self, name: str, namespaced: bool = False) -> LayeredTable:
-        """The table of that name, made if it is not there. `namespaced`: it is kept by (key, namespace)."""
+        """The table of that name, created if it does not exist. `namespaced`: it is kept by (key, namespace)."""
         table = self.tables.get(name)
         if table is None:
             table = self.tables[name] = self.make_layered(name, namespaced)
@@ -119,7 +119,7 @@ class KeyedStateBackend(ABC):
         return table if table is not None else self.layered(name, name.startswith(WINDOW_PREFIX))
 
     def table(self, name: str, make: Callable[[], T]) -> T:
-        """A table of another kind, made if it is not there."""
+        """A table of another kind, created if it does not exist."""
         table = self.tables.get(name)
         if table is None:
             table = self.tables[name] = make()

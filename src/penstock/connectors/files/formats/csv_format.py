@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.common.errors import SourceError
+from penstock.common.user_calls import results_of
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import UTF8_BOM, BadLineError, LineFormat, LineParser, text_lines
 from penstock.connectors.files.split import FoundFile
@@ -186,11 +187,12 @@ class _CsvParser(LineParser):
             raise BadLineError(self._line_of(text, index), f"this record has {len(row)} fields, not {width}")
         # Fast path: csv.reader's rows already are the selected fields, in order.
         if self._as_they_are:
-            return list(map(self._make, rows))
+            return results_of(self._make, len(rows), rows)
         if not rows:
             return []
         fields = list(zip(*rows, strict=True))
-        return list(map(self._make, zip(*(self._column(fields, c, text) for c in self._conversions), strict=True)))
+        columns = [self._column(fields, conversion, text) for conversion in self._conversions]
+        return results_of(self._make, len(rows), zip(*columns, strict=True))
 
     def _column(self, fields: list[tuple[str, ...]], conversion: _Conversion, text: str) -> Sequence[Any]:
         position, convert, nulls = conversion

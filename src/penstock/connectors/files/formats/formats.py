@@ -47,7 +47,7 @@ class StreamFormat(RecordFormat):
 
 
 # The formats cannot extend the classes that make them: the modules would import each other. To `isinstance` they are
-# formats of these kinds all the same.
+# formats of these kinds nevertheless.
 for _format in (TextLineFormat, JsonLinesFormat, CsvFormat):
     StreamFormat.register(_format)
 BulkFormat.register(ParquetFormat)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import SourceError
+from penstock.common.user_calls import results_of
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser
 from penstock.connectors.files.formats.streams import reading
@@ -45,7 +46,8 @@ class _JsonParser(LineParser):
         lines = block.split(b"\n")
         try:
             # Decoder.decode_lines is no faster, and accepts two values on one line, or one value over two lines.
-            return list(map(self._decode, filter(None, lines))), 0
+            filled = list(filter(None, lines))
+            return results_of(self._decode, len(filled), filled), 0
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return self._one_by_one(lines), 0
 

@@ -25,7 +25,7 @@ class LineBlocks:
     """
 
     def __init__(self, stream: ByteStream, start: int, end: int | None, block_bytes: int = BLOCK_BYTES) -> None:
-        """`stream` is positioned at byte `max(0, start - 1)`: the byte before `start` tells if a line begins there.
+        """`stream` is positioned at byte `max(0, start - 1)`: the byte before `start` shows if a line begins there.
 
         `end` None: read to the end of the file.
         """

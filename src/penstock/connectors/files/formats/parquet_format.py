@@ -10,6 +10,7 @@ import pyarrow
 from pyarrow import parquet
 
 from penstock.common.errors import SourceError
+from penstock.common.user_calls import results_of
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.streams import reading_raw
@@ -80,7 +81,7 @@ class ParquetFormat(BatchFormat):
 
     def _values(self, batch: pyarrow.RecordBatch, columns: list[str]) -> list[Any]:
         rows = zip(*(column_values(batch.column(name)) for name in columns), strict=True)
-        return list(map(row_maker(columns, self._as_row), rows))
+        return results_of(row_maker(columns, self._as_row), batch.num_rows, rows)
 
 
 def column_values(column: pyarrow.Array) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from pyarrow import fs
 
 from penstock.api.sink import SinkContext
+from penstock.common.user_calls import results_of
 from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile
 from penstock.connectors.files.sink.rolling import RollingPolicy
 from penstock.connectors.files.sink.writer import FileWriter
@@ -43,7 +44,7 @@ class RowFileWriter(FileWriter[RowPart]):
         return RowPart(file_system, inner_path, pending, now_ms)
 
     def _append(self, bucket: str, records: list[Any], now_ms: int) -> None:
-        encoded = list(map(self._encode, records))
+        encoded = results_of(self._encode, len(records), records)
         limit = self._policy.size_limit()
         data = b"".join(encoded)
         part = self._open.get(bucket)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import msgspec
 
 from penstock.api.source import EnumeratorContext
+from penstock.common.errors import SourceError
 from penstock.common.stored import stored_as
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.source.listing import list_files
 from penstock.connectors.files.split import FileSplit, FoundFile, cut, whole
+
+_log = logging.getLogger(__name__)
 
 
 @stored_as("file-enumerator")
@@ -42,6 +46,7 @@ class FileEnumerator(SharedSplitEnumerator):
         self._discovery_interval_ms = discovery_interval_ms
         self._restored = state is not None
         self._is_listing = False
+        self._has_listed = False
         self._seen: set[str] = set(state.seen) if state else set()
         if state:
             self.add_splits(state.pending)
@@ -73,7 +78,12 @@ class FileEnumerator(SharedSplitEnumerator):
         self._is_listing = False
         if files is None:
             assert error is not None
-            raise error
+            if not self._has_listed or not isinstance(error, SourceError | OSError):
+                raise error
+            # Where files are watched for, a store or a directory may be away for a moment.
+            _log.warning("files are looked for again in %d ms: %s", self._discovery_interval_ms, error)
+            return
+        self._has_listed = True
         splits: list[FileSplit] = []
         for file in files:
             if file.path in self._seen:

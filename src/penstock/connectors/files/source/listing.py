@@ -39,8 +39,8 @@ def is_visible(name: str) -> bool:
 
 
 def _expand(path: str, must_exist: bool) -> Iterator[FoundFile]:
-    file_system, inner = resolve(path)
     try:
+        file_system, inner = resolve(path)
         info = file_system.get_file_info(inner)
         if info.type == fs.FileType.File:
             yield FoundFile(path, info.size)

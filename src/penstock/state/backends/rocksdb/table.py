@@ -17,11 +17,12 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from penstock.common.copies import own_copy
 from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView
 from penstock.state.backends.rocksdb.store_files import TableStore, entry, group_prefix
 from penstock.state.key_groups import KeyGroups
 from penstock.state.keys import KeyTypeError, encode_key
-from penstock.state.layers import LayeredTable, unshared, visible
+from penstock.state.layers import LayeredTable, visible
 from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Layer, pieces_of
 
 _ABSENT: Any = object()
@@ -59,7 +60,7 @@ class RocksDBTable(LayeredTable):
     def older(self, entry_key: Any) -> Any:
         value = _in_layers(self._frozen, entry_key)
         # What comes from the store is a copy by itself.
-        return self._stored(self._table_store.store, entry_key) if value is _ABSENT else unshared(value)
+        return self._stored(self._table_store.store, entry_key) if value is _ABSENT else own_copy(value)
 
     def _stored(self, store: EmbeddedStore | StoreView, entry_key: Any) -> Any:
         data = store.get(self._key(entry_key))

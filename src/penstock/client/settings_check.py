@@ -1,0 +1,42 @@
+"""Settings that can't have their effect: refused, or reported, before a job starts."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from penstock.common import options
+from penstock.common.config_options import ConfigOption
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
+
+_log = logging.getLogger(__name__)
+
+REFUSED: dict[ConfigOption[bool], str] = {
+    options.UNALIGNED_CHECKPOINTS: "unaligned checkpoints do not exist yet; alignment spills to disk, see "
+    "task.checkpoint.alignment.max-memory",
+    options.FORCE_UNALIGNED_CHECKPOINTS: "unaligned checkpoints do not exist yet",
+}
+"""What a job would rely on."""
+WITHOUT_EFFECT: dict[ConfigOption[Any], str] = {
+    options.ALIGNED_CHECKPOINT_TIMEOUT: "checkpoints stay aligned",
+    options.SNAPSHOT_COMPRESSION: "snapshots are not compressed",
+    options.TASK_CANCELLATION_INTERVAL: "a task is asked once to stop, and killed after task.cancellation.timeout",
+    options.GENERIC_TYPES: "values without a declared type are pickled",
+    options.AUTO_GENERATE_UIDS: "operators without a uid are identified by their position in the program",
+    options.CHAIN_DIFFERENT_MAX_PARALLELISM: "the maximum parallelism does not decide about chains",
+}
+"""Flink's settings without a meaning here, and what happens whatever they say."""
+
+
+def check_settings(configuration: Configuration) -> None:
+    """Warn of settings without effect. Raises ConfigurationError for misspelt keys, wrong values, and those refused."""
+    options.check_values(configuration)
+    for warning in options.check_keys(configuration):
+        _log.warning("%s", warning)
+    for refused, why in REFUSED.items():
+        if configuration.get(refused):
+            raise ConfigurationError(f"{refused.key}: {why}")
+    for option, instead in WITHOUT_EFFECT.items():
+        if configuration.get(option) != option.default:
+            _log.warning("%s has no effect: %s", option.key, instead)

@@ -1,0 +1,55 @@
+"""Which jobs of this process use its Spark session, and how many slots each of them holds.
+
+Spark admits a query by capacity, not by free slots: the second of two jobs that don't fit side by side would start half
+of its tasks and wait for ever. And a session that a job uses must not be stopped for another job.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+
+class Holding(NamedTuple):
+    """A running job. One in batch mode holds no slots: its tasks wait for each other."""
+
+    name: str
+    slots: int
+
+
+class HeldSlots:
+    """Of all jobs of this process, by job id."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        """Held from the moment in which a session is chosen for a job until its slots are counted."""
+        self._jobs: dict[str, Holding] = {}
+
+    def hold(self, job_id: str, name: str, slots: int) -> None:
+        """A job is about to start."""
+        with self.lock:
+            self._jobs[job_id] = Holding(name, slots)
+
+    def release(self, job_id: str) -> None:
+        """A job has ended, or could not be started. May be called again."""
+        with self.lock:
+            self._jobs.pop(job_id, None)
+
+    @property
+    def total(self) -> int:
+        """How many slots are held."""
+        with self.lock:
+            return sum(job.slots for job in self._jobs.values())
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any job runs."""
+        with self.lock:
+            return bool(self._jobs)
+
+    def __str__(self) -> str:
+        with self.lock:
+            return ", ".join(f"'{job.name}' ({job.slots})" for job in self._jobs.values())
+
+
+HELD = HeldSlots()

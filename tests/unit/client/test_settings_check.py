@@ -1,0 +1,70 @@
+"""Settings: each is read, or its user learns that it has no effect."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.client.settings_check import REFUSED, WITHOUT_EFFECT, check_settings
+from penstock.common import Configuration, options
+from penstock.common.errors import ConfigurationError
+
+SOURCES = Path(penstock.__file__).parent
+ACCESSORS = ("execution_config.py", "checkpoint_config.py")
+"""Getters and setters of PyFlink: a getter counts as a reader only if something calls it."""
+
+
+def names_of_options() -> dict[str, object]:
+    known = set(map(id, options.ALL_OPTIONS))
+    return {name: value for name, value in vars(options).items() if id(value) in known}
+
+
+def test_every_setting_is_read_or_reported() -> None:
+    """A user would set something, and wait for an effect that never comes."""
+    texts = {path: path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py") if path.name != "options.py"}
+    readers = "\n".join(text for path, text in texts.items() if path.name not in (*ACCESSORS, "settings_check.py"))
+    accessors = "\n".join(text for path, text in texts.items() if path.name in ACCESSORS)
+    called = {
+        name
+        for method in accessors.split("    def ")
+        if f".{method.partition('(')[0]}(" in readers
+        for name in re.findall(r"options\.([A-Z_]+)", method)
+    }
+    reported = {id(option) for option in (*REFUSED, *WITHOUT_EFFECT)}
+    silent = [
+        name
+        for name, option in names_of_options().items()
+        if not re.search(rf"\b{name}\b", readers) and name not in called and id(option) not in reported
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("option", REFUSED, ids=lambda option: option.key)
+def test_what_a_job_would_rely_on_is_refused(option) -> None:
+    """A job would be started that can't do what it was started for."""
+    with pytest.raises(ConfigurationError, match=option.key):
+        check_settings(Configuration().set(option, True))
+
+
+def test_what_has_no_effect_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """A setting taken over from Flink would seem to work."""
+    configuration = Configuration.from_dict(
+        {"execution.checkpointing.snapshot-compression": "true", "web.port": "8081"}
+    )
+    with caplog.at_level(logging.WARNING):
+        check_settings(configuration)
+    assert "snapshots are not compressed" in caplog.text and "'web.port'" in caplog.text
+    caplog.clear()
+    check_settings(Configuration())
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("setting", [("parallelism.defalt", "2"), ("parallelism.default", "two")])
+def test_misspelt_keys_and_wrong_values_are_refused(setting: tuple[str, str]) -> None:
+    """A job would run with the default, unnoticed."""
+    with pytest.raises(ConfigurationError, match=r"parallelism\.default"):
+        check_settings(Configuration.from_dict(dict([setting])))
