@@ -2,8 +2,8 @@
 
 Two keys that compare equal in Python have equal bytes: `1`, `1.0` and `True` are one key here as they are one key of a
 dict. What may be a key: None, bool, int, float (not NaN), str, bytes, date, datetime, time, timedelta, UUID, enum
-members, and tuples, Rows and frozen dataclasses made of these. Anything else is refused, since equal values
-might not have equal bytes.
+members, and tuples, Rows and frozen dataclasses made of these, and classes with a method `__penstock_key__` that
+returns such a key. Anything else is refused, since equal values might not have equal bytes.
 
     tag  what            bytes after it
     N    None            -
@@ -17,6 +17,7 @@ might not have equal bytes.
     E    enum member     class and member name (an enum that is also a number, str, bytes or tuple: as that)
     (    tuple           count, then each field            R  Row: what it is compared by, as a tuple
     K    frozen dataclass  class name, count, each field
+    O    __penstock_key__  class name, the key that it returned
 """
 
 from __future__ import annotations
@@ -86,21 +87,15 @@ def _encode_fields(tag: bytes, fields: Any) -> bytes:
 
 
 def _encode_enum(key: enum.Enum) -> bytes:
-    return _sized(b"E", f"{type(key).__module__}.{type(key).__qualname__}.{key.name}".encode())
-
-
-@dataclasses.dataclass
-class _Generated:
-    """Has an __eq__ that is made by @dataclass."""
-
-
-def _is_generated(eq: Any) -> bool:
-    # What @dataclass has made was compiled from no file, under a name which Python does not promise.
-    code = getattr(eq, "__code__", None)
-    return code is not None and code.co_filename == _Generated.__eq__.__code__.co_filename
+    # Members of a Flag with bits that have no name are all called None.
+    name = getattr(key, "name", None) or key.value
+    return _sized(b"E", f"{type(key).__module__}.{type(key).__qualname__}.{name}".encode())
 
 
 def _encode_subclass(key: Any) -> bytes:
+    own_key = getattr(type(key), "__penstock_key__", None)
+    if own_key is not None:
+        return _sized(b"O", _name_of(type(key))) + encode_key(own_key(key))
     for kind in (bool, int, float, str, bytes, tuple):
         if isinstance(key, kind) and type(key).__eq__ is kind.__eq__:
             return _ENCODERS[kind](key)
@@ -118,16 +113,24 @@ def _encode_subclass(key: Any) -> bytes:
             )
         if not _is_generated(type(key).__eq__):
             raise KeyTypeError(
-                f"a {type(key).__name__} cannot be a key: it has an __eq__ of its own, so equal ones may have "
-                "different fields. Leave it to @dataclass, with field(compare=False) for a field that does not count"
+                f"a {type(key).__name__} cannot be a key: it has an __eq__ of its own, so two that are equal may have "
+                "different fields. Give it a method __penstock_key__(self) that returns what it is compared by"
             )
-        name = f"{type(key).__module__}.{type(key).__qualname__}".encode()
         compared = (getattr(key, f.name) for f in dataclasses.fields(key) if f.compare)
-        return _sized(b"K", name) + _encode_fields(b"(", compared)
+        return _sized(b"K", _name_of(type(key))) + _encode_fields(b"(", compared)
     raise KeyTypeError(
         f"a {type(key).__name__} cannot be a key: {key!r:.80}. Keys are None, numbers, str, bytes, dates, UUIDs, "
         "enums, and tuples, Rows or frozen dataclasses of these"
     )
+
+
+def _name_of(kind: type) -> bytes:
+    return f"{kind.__module__}.{kind.__qualname__}".encode()
+
+
+def _is_generated(method: Any) -> bool:
+    """Whether `dataclass` has written this method: it compiles what it writes from a string."""
+    return getattr(getattr(method, "__code__", None), "co_filename", None) == "<string>"
 
 
 _ENCODERS: dict[type, Callable[[Any], bytes]] = {

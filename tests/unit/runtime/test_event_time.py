@@ -335,3 +335,15 @@ def test_chunks_are_handed_to_periodic_generators_whole() -> None:
     assert time.take() is None
     time.periodic()
     assert (time.take(), time.take()) == (7, None)
+
+
+@pytest.mark.parametrize("kind", [MAX_TIMESTAMP, 2**70, -(2**70), None, float("nan"), 1.5, "1"], ids=repr)
+@pytest.mark.parametrize("mid_stream", [False, True])
+def test_what_is_no_timestamp_is_refused_with_its_record(rig, kind, mid_stream: bool) -> None:
+    """A record would vanish in a window that never ends, or another record would be blamed."""
+    strategy = BOUNDED.with_timestamp_assigner(lambda value, timestamp: kind if value == "bad" else 7)
+    with pytest.raises(UserFunctionError, match=r"timestamp assigner\n  value 'bad'"):
+        if mid_stream:
+            rig(TimestampsAndWatermarksOperator("T", strategy, 0)).process("good", "bad", "other")
+        else:
+            Reading(rig, strategy, "a").reads(records("a", "good", "bad", "other"))

@@ -6,10 +6,12 @@ until the operator is resumed: by then everything after it in the chain has caug
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.runtime.operators.operator import Operator, Timestamps, Values
+from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
+from penstock.runtime.time.event_time import TimestampError
 
 
 class EventTimeOrigin(Operator):
@@ -92,3 +94,8 @@ class EventTimeOrigin(Operator):
     def _pause(self) -> bool:
         self.paused = True
         return False
+
+
+def failed_at(error: Exception, values: Sequence[Any], rest: Any) -> int:
+    """Index of the record for which there is no timestamp; `rest` is the iterator that the assigner was called from."""
+    return error.position if isinstance(error, TimestampError) else positions_taken(values, rest)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
 from penstock.common.errors import SourceError
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.runtime.operators.event_time_origin import EventTimeOrigin
-from penstock.runtime.operators.operator import Input, Timestamps, Values, positions_taken
+from penstock.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
+from penstock.runtime.operators.operator import Input, Timestamps, Values
 from penstock.runtime.time.combined_watermark import CombinedWatermark
 from penstock.runtime.time.event_time import EventTime
 from penstock.state.handles import Redistribution
@@ -155,7 +155,7 @@ class SourceOperator(EventTimeOrigin):
         try:
             stamped = times.timestamps(rest, len(records.values), records.timestamps)
         except Exception as error:
-            value = records.values[positions_taken(records.values, rest)]
+            value = records.values[failed_at(error, records.values, rest)]
             raise self.context.user_error(error, "timestamp assigner", value) from error
         return times.pieces(records.values, stamped)
 

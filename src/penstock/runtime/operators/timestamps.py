@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.runtime.operators.event_time_origin import EventTimeOrigin
-from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
+from penstock.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
+from penstock.runtime.operators.operator import Timestamps, Values
 from penstock.runtime.time.event_time import EventTime
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
         try:
             times = self._time.timestamps(rest, len(values), timestamps)
         except Exception as error:
-            raise self.context.user_error(error, "timestamp assigner", values[positions_taken(values, rest)]) from error
+            raise self.context.user_error(
+                error, "timestamp assigner", values[failed_at(error, values, rest)]
+            ) from error
         return self.emit_pieces(self._time.pieces(values, times))
 
     def advance(self) -> None:

@@ -11,9 +11,28 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.user_calls import results_of
 from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, WatermarkStrategy, timestamp_of
+
+
+class TimestampError(ValueError):
+    """What the assigner returned for the record at `position` of the chunk is no timestamp."""
+
+    def __init__(self, position: int, message: str) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+def _checked(position: int, timestamp: Any) -> int:
+    try:
+        # Numbers of numpy and the like become plain ints.
+        number = operator.index(timestamp)
+    except TypeError:
+        raise TimestampError(position, f"a timestamp is an int, in milliseconds, not {timestamp!r:.80}") from None
+    if not MIN_TIMESTAMP <= number < MAX_TIMESTAMP:
+        raise TimestampError(position, f"{number} is no timestamp: the last one is {MAX_TIMESTAMP - 1} ms")
+    return number
 
 
 class EventTime(WatermarkOutput):
@@ -52,8 +71,10 @@ class EventTime(WatermarkOutput):
             return timestamps
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * count
         stamped = results_of(self._assign, count, values, known)
-        # A float or None would be accepted here and fail far away. Numbers of numpy and the like become plain ints.
-        return stamped if set(map(type, stamped)) <= {int} else list(map(operator.index, stamped))
+        # A float or None would be accepted here and fail far away, and the end of time would vanish in a window.
+        if set(map(type, stamped)) <= {int} and max(stamped) < MAX_TIMESTAMP and min(stamped) >= MIN_TIMESTAMP:
+            return stamped
+        return [_checked(position, timestamp) for position, timestamp in enumerate(stamped)]
 
     def pieces(self, values: list[Any], timestamps: list[int] | None) -> Iterator[tuple[list[Any], list[int] | None]]:
         """The chunk, cut wherever the generator emitted a watermark: each piece goes before `take` of that moment."""
