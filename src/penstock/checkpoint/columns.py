@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.checkpoint.column_types import field_for, from_column, pickled_field, to_column
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.state.handles import KeyedFile, Section, TableInFile
 from penstock.state.schema import TableSchema
 from penstock.state.snapshot.storage import NotTypedError, StateWriter
@@ -145,7 +145,7 @@ class ParquetColumnWriter:
 def read_columns(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tuple[EntryKeys, Entries, int]]:
     """The rows of these key groups, a row group at a time, and how many bytes were read for them.
 
-    Raises CheckpointError if the file is missing or damaged.
+    Raises CheckpointError if the file can't be read (DamagedCheckpointError if it is missing or damaged).
     """
     for table, size in read_tables(read, file, groups):
         yield *_rows_of(table), size
@@ -161,12 +161,19 @@ def read_tables(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tupl
         parquet = pq.ParquetFile(stored, page_checksum_verification=True)
         for row_group in row_groups:
             table = parquet.read_row_group(row_group)
+            # The footer has no checksum: a wrong count there would lose rows silently.
+            rows = sum(section.length for section in file.sections if section.offset == row_group)
+            if table.num_rows != rows:
+                raise DamagedCheckpointError(
+                    f"the savepoint file {file.path} is damaged: {table.num_rows} rows in row group {row_group}, "
+                    f"not {rows}"
+                )
             size, stored.bytes_read = stored.bytes_read, 0
             yield _of_groups(table, groups), size
 
 
 def read_schema(read: ReadPart, file: KeyedFile) -> pa.Schema:
-    """Its columns. Raises CheckpointError if the file is missing or damaged."""
+    """Its columns. Raises CheckpointError if the file can't be read (DamagedCheckpointError: missing or damaged)."""
     with _errors_named(file):
         return pq.ParquetFile(_StoredFile(read, file)).schema_arrow
 
@@ -176,9 +183,9 @@ def _errors_named(file: KeyedFile) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise CheckpointError(f"the savepoint file {file.path} is missing") from error
+        raise DamagedCheckpointError(f"the savepoint file {file.path} is missing") from error
     except (OSError, pa.ArrowException) as error:
-        raise CheckpointError(f"the savepoint file {file.path} is damaged: {error}") from error
+        raise DamagedCheckpointError(f"the savepoint file {file.path} is damaged: {error}") from error
 
 
 def _of_groups(table: pa.Table, groups: range) -> pa.Table:
@@ -245,7 +252,14 @@ class _StoredFile(io.RawIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         left = self._size - self._position
-        data = self._read_part(self._path, self._position, left if size is None or size < 0 else min(size, left))
+        size = left if size is None or size < 0 else min(size, left)
+        try:
+            data = self._read_part(self._path, self._position, size)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            # Not one of Parquet's errors, which are OSErrors, too: reading may succeed later.
+            raise CheckpointError(f"the savepoint file {self._path} can't be read: {error}") from error
         self._position += len(data)
         self.bytes_read += len(data)
         return data

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, BinaryIO
 
 from penstock.common.errors import CheckpointError
+from penstock.common.types import Row
 from penstock.state.former_names import found_by_former_name
 
 STAND_IN: ContextVar[Callable[[str, str], Any] | None] = ContextVar("STAND_IN", default=None)
@@ -51,15 +53,19 @@ def _complete(value: Any, seen: set[int]) -> None:
     waiting = [value]
     while waiting:
         one = waiting.pop()
-        kind = type(one)
-        if kind in (list, tuple, set, frozenset):
-            waiting.extend(one)
-        elif kind is dict:
-            waiting.extend(one)
-            waiting.extend(one.values())
-        elif dataclasses.is_dataclass(one) and kind is not type and id(one) not in seen:
+        if isinstance(one, type) or id(one) in seen:
+            continue
+        parts: list[Any] = []
+        if dataclasses.is_dataclass(one):
+            parts += _completed(one)
+        if isinstance(one, dict):
+            parts += one
+            parts += one.values()
+        elif isinstance(one, (list, tuple, set, frozenset, deque, Row)):
+            parts += one
+        if parts:
             seen.add(id(one))
-            waiting.extend(_completed(one))
+            waiting += parts
 
 
 def _completed(one: Any) -> list[Any]:

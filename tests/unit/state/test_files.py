@@ -18,7 +18,7 @@ from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.layers import LayeredTable
 from penstock.state.operator_state import NamedList
 from penstock.state.schema import schema_of
-from penstock.state.snapshot.files import read_items, restore_keyed, write_keyed, write_lists
+from penstock.state.snapshot.files import read_items, read_keyed, restore_keyed, write_keyed, write_lists
 
 GROUPS = KeyGroups(128)
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.DOUBLE())
@@ -123,6 +123,40 @@ def test_named_lists_of_a_savepoint_are_tables(storage) -> None:
     assert file.bytes == sum(map(len, storage.files.values()))
     some = msgspec.structs.replace(numbers, items=numbers.items[1:])
     assert read_items(storage, file.path, some) == [None, 5]
+
+
+def test_files_without_a_table_that_is_wanted_are_not_read(storage) -> None:
+    """A job that has dropped a large state, or reads one of many in a savepoint, would wait for all of it."""
+    first = written(storage, "1", state=counts(100), other=counts(100))
+    second = written(storage, "2", other=counts(200))
+    table = LayeredTable()
+    assert restore_keyed(storage, [second], range(128), {"state": table}) == 0
+    assert 0 < restore_keyed(storage, [first, second], range(128), {"state": table}) < first.bytes
+    assert dict(table.items()) == {n: n * n for n in range(100)}
+    both = {"state": LayeredTable(), "other": LayeredTable()}
+    assert restore_keyed(storage, [first, second], range(128), both) < first.bytes + second.bytes
+    assert (len(both["state"].whole()), len(both["other"].whole())) == (100, 200)
+    del storage.files["1"]
+    assert restore_keyed(storage, [first, second], range(128), {"other": LayeredTable()}) == second.bytes
+
+
+def test_large_state_is_read_and_written_piece_by_piece(storage) -> None:
+    """One key group with a million keys would be a pickle that has to fit into memory twice."""
+    table = LayeredTable()
+    same_group = [n for n in range(300_000) if GROUPS[n] == 5][:1_500]
+    for n in same_group:
+        table.put(n, n)
+    file = written(storage, "f", t=table)
+    assert [section.group for section in file.sections] == [5]
+    pieces = [len(keys) for _, keys, _, _ in read_keyed(storage, [file], range(5, 6), {"t"})]
+    assert sum(pieces) == len(same_group) == 1_500 and max(pieces) <= 512
+
+
+def test_many_items_are_written_in_small_steps(storage) -> None:
+    """A task would stand still while a source writes thousands of splits."""
+    lists = [NamedList("splits", Redistribution.SPLIT, list(range(5_000)))]
+    file, steps = finish(write_lists(storage, "f", lists))
+    assert steps >= 5 and read_items(storage, file.path, file.lists[0]) == list(range(5_000))
 
 
 def test_damage_is_told_by_name(storage) -> None:

@@ -76,3 +76,30 @@ def test_the_cache_forgets_when_it_grows_large() -> None:
         assert len(groups) <= 10
     with pytest.raises(KeyTypeError):
         groups[frozenset()]
+
+
+@given(st.integers(1, 128), st.integers(1, 128), st.text(max_size=5) | st.integers() | st.none())
+def test_a_rescale_takes_a_key_to_one_other_subtask(before: int, after: int, key) -> None:
+    """A new subtask would restore only a part of the groups that it owns, or the state of a key would be twice."""
+    group = key_group_of(key, 128)
+    owners = [
+        [subtask for subtask in range(parallelism) if group in key_group_range(subtask, 128, parallelism)]
+        for parallelism in (before, after)
+    ]
+    assert owners == [[subtask_of(group, 128, before)], [subtask_of(group, 128, after)]]
+
+
+@given(st.integers(1, 40_000))
+def test_the_default_leaves_room_to_grow(parallelism: int) -> None:
+    """A job could not be scaled out without losing its state."""
+    groups = default_max_parallelism(parallelism)
+    assert 128 <= groups <= MAX_PARALLELISM_BOUND and groups.bit_count() == 1
+    assert groups >= min(parallelism * 3 // 2, MAX_PARALLELISM_BOUND)
+
+
+@given(st.integers(1, MAX_PARALLELISM_BOUND), st.integers() | st.text(max_size=3) | st.floats(allow_nan=False))
+def test_each_key_has_a_group_within_the_maximum(max_parallelism: int, key) -> None:
+    """A record would be sent to a subtask that does not exist."""
+    groups = KeyGroups(max_parallelism)
+    assert 0 <= groups[key] < max_parallelism
+    assert groups[key] == key_group_of(key, max_parallelism) == KeyGroups(max_parallelism)[key]

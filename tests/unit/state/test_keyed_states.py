@@ -1,8 +1,9 @@
-"""Keyed state on the heap: a value per key, and nothing of one key under another."""
+"""Keyed state in both backends: a value per key, and nothing of one key under another."""
 
 from __future__ import annotations
 
 import pytest
+from tests.unit.state.written_state import BACKENDS, backend_of
 
 from penstock.api.state.descriptors import (
     AggregatingStateDescriptor,
@@ -14,7 +15,6 @@ from penstock.api.state.descriptors import (
 from penstock.common import Types
 from penstock.common.errors import ProgramError
 from penstock.state.backends.backend import KeyedStateBackend
-from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 
 ANY = Types.PICKLED_BYTE_ARRAY()
 VALUE = ValueStateDescriptor("value", ANY)
@@ -37,9 +37,9 @@ class Mean:
         return a[0] + b[0], a[1] + b[1]
 
 
-@pytest.fixture
-def backend() -> KeyedStateBackend:
-    backend = HashMapKeyedStateBackend()
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> KeyedStateBackend:
+    backend = backend_of(request.param, cached=0)
     backend.key = "a"
     return backend
 
@@ -73,8 +73,10 @@ def test_list_state_keeps_the_order(backend) -> None:
     state.add_all([1, 2])
     assert list(state) == [3, 1, 2]
     read = state.get()
+    state.add(4)
+    assert (list(read), list(state.get())) == ([3, 1, 2], [3, 1, 2, 4]), "a loop may add to the list it goes through"
     state.update([9])
-    assert (list(read), list(state.get())) == ([3, 1, 2], [9])
+    assert list(state.get()) == [9]
     state.update([])
     assert not stored(backend)
 

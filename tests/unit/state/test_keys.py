@@ -280,3 +280,50 @@ def test_keys_with_an_equality_of_their_own() -> None:
 def test_flags_with_bits_that_have_no_name() -> None:
     """Different keys would have the same bytes, and so the same state."""
     assert len({encode_key(Rights(value)) for value in (0, 1, 2, 4, 6, 3)}) == 6
+
+
+@dataclasses.dataclass(frozen=True)
+class Longer(Route):
+    stops: int = 0
+
+
+class Named(Route):
+    """Not declared as a dataclass again: it is compared as a Route is."""
+
+
+def test_dataclasses_that_are_derived_from_one_another() -> None:
+    """State of one kind of key would be found under another that has the same fields."""
+    keys = [Route("a", "b"), Longer("a", "b"), Longer("a", "b", stops=1), Named("a", "b"), Trip("a", "b")]
+    assert len({encode_key(key) for key in keys}) == len(set(keys)) == len(keys)
+    assert encode_key(Longer("a", "b", "x", 1)) == encode_key(Longer("a", "b", "y", 1))
+    assert encode_key(Named("a", "b")) == encode_key(Named("a", "b"))
+
+
+@given(KEYS, KEYS)
+def test_no_key_begins_with_another(a, b) -> None:
+    """A key and its window are stored one behind the other: one key's window would be found under another key."""
+    assume(a != b)
+    assert not encode_key(a).startswith(encode_key(b))
+
+
+@given(st.lists(SMALL, max_size=20))
+def test_streams_have_the_keys_that_a_dict_has(keys) -> None:
+    """A job would give other groups than `dict` does in the same program, on the same records."""
+    by_bytes: dict[bytes, int] = {}
+    as_dict: dict[object, int] = {}
+    for key in keys:
+        by_bytes[encode_key(key)] = by_bytes.get(encode_key(key), 0) + 1
+        as_dict[key] = as_dict.get(key, 0) + 1
+    assert [*by_bytes.values()] == [*as_dict.values()]
+
+
+@given(
+    st.text(alphabet=st.characters(exclude_categories=()), max_size=5),
+    st.integers(min_value=-(2**200), max_value=2**200),
+)
+def test_every_text_and_number_is_a_key(text, number) -> None:
+    """A record with a lone surrogate in its name, or a very large number, would fail the job."""
+    assert encode_key(text) == encode_key(str(text)) != encode_key(text + "x")
+    assert len({encode_key(number), encode_key(number + 1), encode_key(-number - 1)}) == len(
+        {number, number + 1, -number - 1}
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,14 +13,14 @@ from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.common.errors import CheckpointError
 from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.simulator.storage import MemoryStorage
-from penstock.simulator.stores import MemoryStore
+from penstock.simulator.stores import MemoryFiles, MemoryStore
 from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.rocksdb.store import EmbeddedStore, Stores
 from penstock.state.backends.rocksdb.store_files import StoreReader, contents_of, write_store_files
 from penstock.state.handles import KeyedFile, store_files_of
 from penstock.state.key_groups import KeyGroups
-from penstock.state.snapshot.files import read_keyed, write_keyed
+from penstock.state.snapshot.files import read_keyed, restore_keyed, write_keyed
 from penstock.state_processor.new_tables import finished
 
 GROUPS = KeyGroups(8)
@@ -63,7 +63,7 @@ class Keeper:
         frozen = self.backend.freeze_store()
         assert frozen is not None
         self._snapshots += 1
-        name = f"{self._snapshots}"
+        name = f"{len(self._storage.files)}-{self._snapshots}"
 
         def write() -> list[KeyedFile]:
             files = finished(write_store_files(self._storage, name, frozen, self.kept))
@@ -236,3 +236,68 @@ def test_nothing_is_left_on_the_disk(tmp_path: Path, storage: MemoryStorage) -> 
     assert len(list(tmp_path.iterdir())) == 1
     keeper.backend.close()
     assert not list(tmp_path.iterdir())
+
+
+def test_files_are_linked_once_and_opened_once(stores: Stores, storage: MemoryStorage) -> None:
+    """A snapshot would hold two moments; a subtask would copy a terabyte for each state and key group that it reads."""
+    keeper = Keeper(stores, storage)
+    keeper.store(1, 1)
+    keeper.spill_all()
+    frozen = keeper.backend.freeze_store()
+    assert frozen is not None
+    linked = frozen.link()
+    keeper.store(1, 2)
+    keeper.spill_all()
+    assert frozen.link() is linked
+    frozen.release()
+    opened = []
+
+    def counted(files: Mapping[str, Iterable[bytes]]) -> EmbeddedStore:
+        opened.append([*files])
+        return stores.open(files)
+
+    chain = store_files_of(keeper.freeze()())
+    reader = StoreReader(lambda: Stores(counted, 1))
+    for group in range(8):
+        for table in ("count", "last"):
+            list(read_keyed(storage, chain, range(group, group + 1), {table}, reader))
+    assert len(opened) == 1
+    reader.close()
+    list(read_keyed(storage, chain, range(8), {"count"}, reader))
+    assert len(opened) == 2
+    reader.close()
+    keeper.backend.close()
+
+
+def test_a_store_whose_files_can_not_be_linked() -> None:
+    """A full disk would block the task for good, and not only cost a checkpoint."""
+
+    class Full(MemoryStore):
+        def link(self) -> MemoryFiles:
+            raise OSError("the disk is full")
+
+    backend = RocksDBKeyedStateBackend(lambda: 0, Stores(Full, 0), GROUPS)
+    count = backend.state(COUNT)
+    backend.key = 1
+    frozen = backend.freeze_store()
+    assert frozen is not None and backend.embedded.is_held
+    with pytest.raises(OSError, match="the disk is full"):
+        frozen.link()
+    assert not backend.embedded.is_held
+    frozen.release()
+    count.update(5)
+    backend.maintain(10)
+    assert not backend.layered("count").current and count.value() == 5
+
+
+def test_a_whole_store_is_read_by_the_backend_that_wrote_it(stores: Stores, storage: MemoryStorage) -> None:
+    """After a rescale a subtask of RocksDB's could not read the files of two others."""
+    halves = [written(stores, storage, {key: key for key in range(first, 100, 2)}) for first in (0, 1)]
+    backend = RocksDBKeyedStateBackend(lambda: 0, stores, GROUPS)
+    count, reader = backend.state(COUNT), backend.store_reader()
+    for chain in halves:
+        restore_keyed(storage, chain, range(8), {"count": backend.layered("count")}, reader)
+    reader.close()
+    for backend.key in range(100):
+        assert count.value() == backend.key
+    backend.close()

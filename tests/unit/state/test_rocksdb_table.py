@@ -1,12 +1,11 @@
-"""Tables whose older part is in a key-value store: the same as on the heap, whatever is spilled when."""
+"""Tables whose older part is in a key-value store: what is spilled when. What holds of all tables: test_tables.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from tests.unit.state.written_state import GROUPS, by_group, entries, table_of
 
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.api.windows.window import TimeWindow
@@ -15,98 +14,7 @@ from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.simulator.stores import MemoryStore
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.store import Stores
-from penstock.state.backends.rocksdb.store_files import TableStore
 from penstock.state.backends.rocksdb.table import RocksDBTable
-from penstock.state.key_groups import KeyGroups
-from penstock.state.tables import FrozenTable
-
-GROUPS = KeyGroups(8)
-KEYS = st.sampled_from(["a", "b", "c", "d"])
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("put"), KEYS, st.integers(0, 9)),
-        st.tuples(st.just("remove"), KEYS),
-        st.tuples(st.just("freeze"), st.booleans()),
-        st.tuples(st.just("spill"), st.integers(1, 3)),
-        st.tuples(st.just("compact"), st.integers(1, 3)),
-    ),
-    max_size=40,
-)
-
-
-def table_of(cached: int = 1) -> RocksDBTable:
-    return RocksDBTable(TableStore(Stores(MemoryStore, cached)), "table", GROUPS, cached)
-
-
-def entries(frozen: FrozenTable) -> dict:
-    found: dict = {}
-    for entry_keys, values in frozen.pieces():
-        found.update(zip(entry_keys, values, strict=True))
-    return found
-
-
-def by_group(frozen: FrozenTable) -> dict:
-    assert frozen.of_group is not None
-    for _ in frozen.prepare(lambda entry_key: GROUPS[entry_key]):
-        pass
-    found: dict = {}
-    for group in range(8):
-        for entry_keys, values in frozen.of_group(group):
-            for entry_key, value in zip(entry_keys, values, strict=True):
-                assert entry_key not in found and GROUPS[entry_key] == group
-                found[entry_key] = value
-    return found
-
-
-@given(STEPS)
-def test_it_is_a_dict_and_its_snapshots_give_it_back(steps) -> None:
-    """State would change by being moved to disk, or by a restart from what was written of it."""
-    table, model = table_of(), {}
-    chain: list[tuple[FrozenTable, dict]] = []
-    for step in steps:
-        match step:
-            case ("put", key, value):
-                table.put(key, value)
-                model[key] = value
-            case ("remove", key):
-                assert table.remove(key) == model.pop(key, None)
-            case ("freeze", full):
-                frozen = table.freeze(full or not chain)
-                if frozen.full:
-                    chain = []
-                    present = {entry_key: value for entry_key, value in entries(frozen).items() if value is not None}
-                    assert present == model
-                chain.append((frozen, by_group(frozen) if frozen.full else entries(frozen)))
-                restored = table_of()
-                for _, held in chain:
-                    restored.restore(held.keys(), held.values())
-                assert dict(restored.items()) == model
-            case ("spill", most):
-                table.spill(most)
-            case ("compact", most):
-                table.compact(most)
-        assert dict(table.items()) == model
-        assert all(table.get(key) == model.get(key) for key in "abcd")
-    for frozen, held in chain:
-        assert (by_group(frozen) if frozen.full else entries(frozen)) == held, "as it was, whatever was done since"
-
-
-def test_a_slice_that_is_over_leaves_nothing_in_the_store() -> None:
-    """Windows that have long fired would fill the disk."""
-    backend = RocksDBKeyedStateBackend(lambda: 0, Stores(MemoryStore, 1), GROUPS)
-    slices = backend.slices("slices")
-    for start in (0, 10):
-        for key in "abc":
-            slices.at(start).put(key, start)
-    while backend.maintenance_due_ms() == 0:
-        backend.maintain(2)
-    assert slices.at(0).current.get("a") is None and slices.at(0).get("a") == 0
-    for _ in slices.drop(0, "abc"):
-        pass
-    while backend.maintenance_due_ms() == 0:
-        backend.maintain(2)
-    assert dict(backend.layered("slices").items()) == {("a", 10): 10, ("b", 10): 10, ("c", 10): 10}
-    assert len(list(backend.embedded.store.view().items(b""))) == 3
 
 
 @pytest.fixture
@@ -191,3 +99,71 @@ def test_a_backend_that_is_not_there() -> None:
     configuration.set_string("state.backend.type", "rockdb")
     with pytest.raises(ConfigurationError, match="there are hashmap and rocksdb"):
         rocksdb_settings(configuration)
+
+
+def test_memory_is_bounded_however_fast_state_changes() -> None:
+    """A burst of new keys would fill the memory while the store lags behind."""
+    table = table_of("rocksdb", cached=10)
+    assert isinstance(table, RocksDBTable)
+    for key in range(1_000):
+        table.put(key, key)
+        table.spill(1)
+        assert len(table.current) <= 11
+        # At most three layers wait; this many entries are then not in the store yet.
+        assert len(entries(table.freeze_in_memory())) <= 50
+    assert len(table.whole()) == 1_000
+
+
+def test_a_snapshot_of_very_many_changes_is_full() -> None:
+    """An increment would lack keys, because not all that have changed are remembered."""
+    table = table_of("rocksdb", cached=1_000_000)
+    assert isinstance(table, RocksDBTable)
+    for key in range(1_000_001):
+        table.put(key, key)
+    table.spill(1)
+    for key in range(1_000_001):
+        table.put(-key, key)
+    table.spill(1)
+    assert table.forgot_changes
+    assert table.freeze(full=False).full and not table.forgot_changes
+    table.put(3, -1)
+    table.spill(1)
+    frozen = table.freeze(full=False)
+    assert entries(frozen) == {3: -1} and not frozen.full
+
+
+class Region:
+    """A user's own kind of window."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Region) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def test_windows_of_a_users_own_kind() -> None:
+    """A window assigner of the user's would work on the heap, and fail or mix up its windows in RocksDB."""
+    backend = RocksDBKeyedStateBackend(lambda: 0, Stores(MemoryStore, 0), GROUPS)
+    state = backend.state(ValueStateDescriptor("v"), namespaced=True)
+    backend.key = "a"
+    for name in ("north", "south"):
+        backend.namespace = Region(name)
+        state.update(name)
+        backend.maintain(10)
+    assert not backend.layered("window/v").current
+    for name in ("north", "south"):
+        backend.namespace = Region(name)
+        assert state.value() == name
+    backend.namespace = Region("west")
+    assert state.value() is None
+
+
+def test_a_backend_without_state_has_nothing_to_freeze() -> None:
+    """Each checkpoint of an operator without state would copy the files of an empty store."""
+    backend = RocksDBKeyedStateBackend(lambda: 0, Stores(MemoryStore, 0), GROUPS)
+    assert backend.freeze_store() is None and not backend.needs_full_snapshot()
+    assert backend.maintenance_due_ms() is None

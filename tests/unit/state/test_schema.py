@@ -7,15 +7,23 @@ import io
 import pickle
 import sys
 import types
+from abc import ABC
+from collections import Counter, OrderedDict, defaultdict, deque
+from typing import NamedTuple
 
 import pytest
 
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.api.state.ttl import StateTtlConfig
+from penstock.api.windows.window import CountWindow, GlobalWindow, TimeWindow
 from penstock.common.composite_types import RowTypeInfo
 from penstock.common.errors import CheckpointError
+from penstock.common.time import Time
 from penstock.common.typeinfo import Types
-from penstock.state.gained_fields import StateUnpickler
-from penstock.state.schema import TableSchema, check_schema, schema_of
+from penstock.common.types import Row, restored_row
+from penstock.connectors.files.split import FileSplit
+from penstock.state.gained_fields import STAND_IN, StateUnpickler
+from penstock.state.schema import TableSchema, check_schema, element_schema, schema_of
 
 
 @pytest.fixture
@@ -73,6 +81,47 @@ def test_what_has_not_changed_comes_back_as_it_was(program) -> None:
     assert back.next[0] is back and back.next[1] is account
 
 
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda one: Pair(1, one),
+        lambda one: Row(a=one),
+        lambda one: deque([one], maxlen=3),
+        lambda one: OrderedDict(k=one),
+        lambda one: defaultdict(list, k=[one]),
+        lambda one: Counter({"k": one}),
+        lambda one: {"k": ({"k": [one]},)},
+    ],
+)
+def test_fields_are_gained_wherever_an_instance_is_kept(program, hold) -> None:
+    """State would have been completed in lists and dicts, and fail later where it is in a deque or a Row."""
+    data = pickle.dumps(hold(program(("name", str))("a")))
+    account = program(("name", str), ("tags", list, dataclasses.field(default_factory=list)))
+    assert read(data) == hold(account("a"))
+
+
+def test_what_holds_itself_is_read_once(program) -> None:
+    """A restart would never end."""
+    ring = [program(("name", str))("a")]
+    ring.append(ring)
+    ring.append({"ring": ring})
+    back = read(pickle.dumps(ring))
+    assert back[1] is back and back[2]["ring"] is back and back[0].name == "a"
+
+
+def test_a_class_that_is_kept_in_state_is_no_old_instance(program) -> None:
+    """State that holds classes, to make their instances later, could be written and not be read."""
+    for bases in ((), (ABC,)):
+        account = program(("name", str), bases=bases)
+        kept, one = read(pickle.dumps([account, account("a")]))
+        assert kept is account and one == account("a")
+
+
 def test_states_of_another_type_are_refused() -> None:
     """A number would be read as a text, and fail far away from its cause."""
     long = ValueStateDescriptor("n", Types.LONG())
@@ -99,3 +148,85 @@ def test_a_declared_dataclass_may_gain_fields_too(program) -> None:
     with pytest.raises(CheckpointError, match="was written as"):
         check_schema("s", str(TableSchema("value", before)), TableSchema("value", gained_without))
     assert schema_of(MapStateDescriptor("m", Types.STRING(), Types.LONG())).kind == "map"
+
+
+def test_a_class_that_is_gone_has_a_stand_in_where_one_is_wanted(program) -> None:
+    """Savepoints could only be read on a machine that has the program; and a job would start with stand-ins."""
+    account = program(("name", str))
+    data = pickle.dumps([account("a"), 1])
+    del sys.modules["a_program"].Account
+    with pytest.raises(AttributeError, match="Account"):
+        read(data)
+
+    @dataclasses.dataclass
+    class StandIn:
+        name: str = ""
+
+    asked = []
+    token = STAND_IN.set(lambda module, name: asked.append((module, name)) or StandIn)
+    try:
+        assert read(data) == [StandIn("a"), 1]
+    finally:
+        STAND_IN.reset(token)
+    assert asked == [("a_program", "Account")]
+
+
+def named_in_a_pickle(module: str, name: str):
+    """What is read where a pickle names a class."""
+    return read(b"c%b\n%b\n." % (module.encode(), name.encode()))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "now"),
+    [
+        ("penstock.runtime.windows.window", "TimeWindow", TimeWindow),
+        ("penstock.runtime.windows.window", "CountWindow", CountWindow),
+        ("penstock.runtime.windows.window", "GlobalWindow", GlobalWindow),
+        ("penstock.connectors.file_system.split", "FileSplit", FileSplit),
+        ("penstock.common.types", "_restore", restored_row),
+        ("a_program", "Account", None),
+    ],
+)
+def test_classes_are_found_by_the_names_that_they_once_had(program, module: str, name: str, now) -> None:
+    """A savepoint of the first release could not be restored, or its windows would be of some other class."""
+    account = program(("name", str))
+    assert named_in_a_pickle(module, name) is (now or account)
+    with pytest.raises((ImportError, AttributeError)):
+        named_in_a_pickle(module, "NeverThere")
+
+
+def test_rows_of_the_first_release_are_rows() -> None:
+    """Keys that are rows would not be found any more."""
+    row = Row(a=1, b="x")
+    before = pickle.dumps(row, protocol=0).replace(b"restored_row", b"_restore")
+    assert b"_restore" in before and read(before) == row
+
+
+def test_the_parts_of_lists_and_maps_have_types_of_their_own() -> None:
+    """A savepoint would have pickles in the columns of operator state whose type was declared."""
+    of_list = schema_of(ListStateDescriptor("l", Types.LONG()))
+    of_map = schema_of(MapStateDescriptor("m", Types.STRING(), Types.DOUBLE()))
+    value = schema_of(ValueStateDescriptor("v", Types.LONG()))
+    assert element_schema(of_list) == TableSchema("list", Types.LONG())
+    assert element_schema(of_map) == TableSchema("map", Types.DOUBLE())
+    assert element_schema(value) == value
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "expected"),
+    [
+        (ValueStateDescriptor("s", Types.LONG()), "value with a time to live of "),
+        (ListStateDescriptor("s", Types.LONG()), "list with a time to live of "),
+        (MapStateDescriptor("s", Types.STRING(), Types.LONG()), "map with a time to live of "),
+    ],
+)
+def test_state_that_expires_is_stored_with_its_times(descriptor, expected: str) -> None:
+    """A time to live could be switched on or off for state that is there: times would be taken for values."""
+    plain = schema_of(descriptor)
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+    timed = schema_of(descriptor)
+    assert str(timed).startswith(expected)
+    check_schema("s", str(timed), timed)
+    for found, declared in ((plain, timed), (timed, plain)):
+        with pytest.raises(CheckpointError, match="'s' was written as"):
+            check_schema("s", str(found), declared)

@@ -206,16 +206,21 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
     """A dict whose entries expire one by one."""
 
     def get(self, key: Any) -> Any:
+        item = self._read(key)
+        return None if item is None else item[1]
+
+    def _read(self, key: Any) -> tuple[int, Any] | None:
+        """The entry, if it may be seen. Its value may be None."""
         entry_key, now_ms = self._place(), self._backend.now_ms()
-        item = (self._table.get(entry_key) or {}).get(key)
+        item: tuple[int, Any] | None = (self._table.get(entry_key) or {}).get(key)
         if item is None:
             return None
         if self._is_over(item[0], now_ms):
             self.remove(key)
-            return item[1] if self._shows_expired else None
+            return item if self._shows_expired else None
         if self._reading_counts:
             self.put(key, item[1])
-        return item[1]
+        return item
 
     def put(self, key: Any, value: Any) -> None:
         self.put_all({key: value})
@@ -238,7 +243,7 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
             self.clear()
 
     def contains(self, key: Any) -> bool:
-        return self.get(key) is not None
+        return self._read(key) is not None
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         entry_key, now_ms = self._place(), self._backend.now_ms()

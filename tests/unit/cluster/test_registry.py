@@ -1,0 +1,149 @@
+"""The jobs that run on this machine: commands find them by id or name, and none that has ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.cluster.registry import JobRegistry, RunningJob
+from penstock.common.errors import JobError
+from penstock.rpc.keys import ControlAddress
+from penstock.rpc.messages import Answer
+from penstock.rpc.server import ControlServer
+
+ADDRESS = ControlAddress("tcp://127.0.0.1:1", b"server", b"client \xff", b"secret")
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> JobRegistry:
+    return JobRegistry({"XDG_CACHE_HOME": str(tmp_path)})
+
+
+def files_in(tmp_path: Path) -> list[Path]:
+    return sorted(tmp_path.rglob("*.json"))
+
+
+def job(job_id: str, name: str = "counts", started_ms: int = 0, pid: int = os.getpid()) -> RunningJob:
+    return RunningJob(job_id, name, pid, started_ms, ADDRESS)
+
+
+def ended_process() -> int:
+    """The number of a process that is there no more."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_jobs_are_listed_as_long_as_they_run(registry: JobRegistry) -> None:
+    """`penstock jobs` would show none, jobs that have ended, or a new one above an old one."""
+    assert registry.jobs() == []
+    registry.add(job("b", started_ms=20))
+    registry.add(job("a", started_ms=30))
+    registry.add(job("c", started_ms=10))
+    assert [one.job_id for one in registry.jobs()] == ["c", "b", "a"]
+    assert registry.jobs()[0] == job("c", started_ms=10), "with the keys of its control port"
+    registry.remove("b")
+    registry.remove("b")
+    assert [one.job_id for one in registry.jobs()] == ["c", "a"]
+
+
+def test_only_the_user_can_read_the_keys_of_a_job(registry: JobRegistry, tmp_path: Path) -> None:
+    """Every user of the machine could cancel the job, or take its savepoints."""
+    umask = os.umask(0)
+    try:
+        registry.add(job("a"))
+    finally:
+        os.umask(umask)
+    (path,) = files_in(tmp_path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_job_that_is_registered_twice_has_its_last_address(registry: JobRegistry) -> None:
+    """After a restart of the driver commands would go to the port of the one before; or the file could not be read."""
+    registry.add(job("a", name="a much longer name than the second time"))
+    registry.add(job("a", name="short"))
+    assert [one.name for one in registry.jobs()] == ["short"]
+
+
+def test_drivers_that_were_killed_are_forgotten(registry: JobRegistry, tmp_path: Path) -> None:
+    """A name would be ambiguous for ever, because a job of that name was killed once."""
+    registry.add(job("killed", pid=ended_process()))
+    registry.add(job("runs"))
+    assert [one.job_id for one in registry.jobs()] == ["runs"]
+    assert [path.stem for path in files_in(tmp_path)] == ["runs"]
+
+
+def test_a_driver_of_another_user_runs(registry: JobRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a cache directory that is shared, the jobs of others would be deleted from the list."""
+
+    def forbidden(pid: int, signal: int) -> None:
+        raise PermissionError("not yours")
+
+    registry.add(job("a"))
+    monkeypatch.setattr(os, "kill", forbidden)
+    assert [one.job_id for one in registry.jobs()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{"job_id": "x"}', b"\xff\xfe", b"[]", b'{"job_id": 1, "name": 2, "pid": 3}']
+)
+def test_a_file_that_is_half_written_hides_no_other(registry: JobRegistry, tmp_path: Path, content: bytes) -> None:
+    """All commands would fail while one job is starting."""
+    registry.add(job("whole"))
+    (path,) = files_in(tmp_path)
+    path.with_name("half.json").write_bytes(content)
+    path.with_name("directory.json").mkdir()
+    assert [one.job_id for one in registry.jobs()] == ["whole"]
+    assert path.with_name("half.json").exists(), "it may be complete in a moment"
+
+
+def test_a_job_is_found_by_id_by_name_or_by_the_beginning_of_its_id(registry: JobRegistry) -> None:
+    """Users would have to type 32 digits, or would stop the wrong job."""
+    registry.add(job("abc1", "counts"))
+    registry.add(job("abd2", "sums"))
+    registry.add(job("sums-of-another", "others"))
+    assert registry.find("abd2").name == "sums"
+    assert registry.find("counts").job_id == "abc1"
+    assert registry.find("abc").job_id == "abc1"
+    assert registry.find("sums").job_id == "abd2", "a whole name comes before the beginning of an id"
+
+
+def test_a_reference_to_no_job_or_to_several_is_explained(registry: JobRegistry) -> None:
+    """A user would have one of two jobs stopped by chance, or would not learn which there are."""
+    with pytest.raises(JobError, match="no job 'x' runs on this machine; no job of this user does"):
+        registry.find("x")
+    registry.add(job("abc1", "counts", 1))
+    registry.add(job("abd2", "counts", 2))
+    registry.add(job("zzz", "sums", 3))
+    for reference in ("counts", "ab"):
+        with pytest.raises(JobError, match=f"'{reference}' is the name or the beginning of several jobs") as raised:
+            registry.find(reference)
+        assert str(raised.value).endswith("\n  abc1  counts\n  abd2  counts")
+    with pytest.raises(JobError, match=r"no job 'y' runs on this machine. There are:\n  abc1  counts\n.*\n  zzz  sums"):
+        registry.find("y")
+
+
+def test_another_registry_finds_what_one_has_added(registry: JobRegistry, tmp_path: Path) -> None:
+    """`penstock savepoint` is another process than the driver: it would find no job."""
+    registry.add(job("a"))
+    assert JobRegistry({"XDG_CACHE_HOME": str(tmp_path)}).find("a") == job("a")
+    assert JobRegistry({"XDG_CACHE_HOME": str(tmp_path / "other")}).jobs() == []
+    assert JobRegistry({"HOME": str(tmp_path), "XDG_CACHE_HOME": "relative"}).jobs() == []
+
+
+def test_a_job_runs_if_its_own_port_answers(registry: JobRegistry) -> None:
+    """The checkpoint of a job that still writes it could be claimed by another; or that of no job at all, ever."""
+    server = ControlServer("127.0.0.1")
+    server.start(lambda identity, message: server.send(identity, Answer(True, "RUNNING")), lambda: None)
+    try:
+        registry.add(RunningJob("a", "counts", os.getpid(), 0, server.address))
+        assert registry.answers("a") and not registry.answers("counts"), "by its id alone: names come again"
+        registry.add(RunningJob("a", "counts", ended_process(), 0, server.address))
+        assert not registry.answers("a")
+    finally:
+        server.stop()

@@ -1,0 +1,80 @@
+"""When entries are examined whose time to live may be over: soon, a few at a time, and none for ever."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.state.expiry import Expiry
+
+
+class Entries:
+    """Entries with the time of their expiry, as a state has them."""
+
+    def __init__(self, ttl_ms: int) -> None:
+        self.now_ms = 0
+        self.times: dict[str, int] = {}
+        self.expiry = Expiry(ttl_ms, self.alive)
+        self._ttl_ms = ttl_ms
+
+    def write(self, name: str) -> None:
+        self.times[name] = self.now_ms + self._ttl_ms
+        self.expiry.touch(name, self.times[name])
+
+    def alive(self, name: str) -> int | None:
+        if self.times.get(name, self.now_ms) <= self.now_ms:
+            self.times.pop(name, None)
+        return self.times.get(name)
+
+
+@given(
+    ttl_ms=st.integers(1, 1_000),
+    writes=st.lists(st.tuples(st.integers(0, 300), st.sampled_from("abcde")), max_size=30),
+    entries_max=st.integers(1, 4),
+)
+def test_each_entry_goes_soon_after_its_time_and_none_before(
+    ttl_ms: int, writes: list[tuple[int, str]], entries_max: int
+) -> None:
+    """Memory would hold what has expired, or lose what is in use."""
+    entries = Entries(ttl_ms)
+    late_ms = ttl_ms // 8 + 1
+    for wait_ms, name in writes:
+        entries.now_ms += wait_ms
+        while (at := entries.expiry.next_ms) is not None and at <= entries.now_ms:
+            before = {name for name, time in entries.times.items() if time > entries.now_ms}
+            assert 0 < entries.expiry.expire(entries.now_ms, entries_max) <= entries_max
+            assert before <= entries.times.keys()
+        assert all(time + late_ms > entries.now_ms for time in entries.times.values())
+        entries.write(name)
+    while (at := entries.expiry.next_ms) is not None:
+        entries.now_ms = max(at, entries.now_ms)
+        entries.expiry.expire(entries.now_ms, entries_max)
+    assert not entries.times
+
+
+def test_nothing_is_examined_too_early() -> None:
+    """A job with much state would search it over and over for nothing."""
+    entries = Entries(800)
+    entries.write("a")
+    assert entries.expiry.next_ms is not None and 800 <= entries.expiry.next_ms <= 900
+    assert entries.expiry.expire(799, 10) == 0
+    entries.now_ms = 850
+    entries.write("a")
+    entries.now_ms = 900
+    assert entries.expiry.expire(900, 10) == 1, "found alive, and to be examined again"
+    assert entries.times == {"a": 1_650} and entries.expiry.next_ms > 1_600
+    entries.expiry.clear()
+    assert entries.expiry.next_ms is None and entries.expiry.expire(10_000, 10) == 0
+
+
+def test_what_is_found_alive_is_examined_again() -> None:
+    """An entry whose time was prolonged without a write would stay for ever."""
+    entries = Entries(80)
+    entries.write("a")
+    entries.times["a"] = 1_000
+    entries.now_ms = 500
+    assert entries.expiry.expire(500, 10) == 1
+    assert entries.expiry.next_ms is not None and 1_000 <= entries.expiry.next_ms <= 1_010
+    entries.now_ms = entries.expiry.next_ms
+    assert entries.expiry.expire(entries.now_ms, 10) == 1 and not entries.times
+    assert entries.expiry.next_ms is None

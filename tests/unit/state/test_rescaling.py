@@ -1,0 +1,133 @@
+"""State that is restored with another parallelism: each key and each item has exactly one new owner."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.state.written_state import BACKENDS, GROUPS, Subtask, files_in_memory
+
+from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
+from penstock.checkpoint.restore import assign
+from penstock.checkpoint.vertex import CheckpointVertex
+from penstock.simulator.storage import MemoryStorage
+from penstock.state.handles import OperatorState
+from penstock.state.key_groups import key_group_range, subtask_of
+from penstock.state.operator_state import HeapOperatorStates
+from penstock.state.snapshot.files import read_items, write_lists
+from penstock.state_processor.new_tables import finished
+
+COUNT = ValueStateDescriptor("count")
+SPLITS, NAMES, RULES = ListStateDescriptor("splits"), ListStateDescriptor("names"), MapStateDescriptor("rules")
+PARALLELISM = st.integers(1, 8)
+
+
+def owner_of(key: int, parallelism: int) -> int:
+    return subtask_of(GROUPS[key], 8, parallelism)
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+@settings(deadline=None, max_examples=40)
+@given(
+    before=PARALLELISM,
+    after=PARALLELISM,
+    rounds=st.lists(st.dictionaries(st.integers(0, 30), st.integers(0, 99) | st.none()), min_size=1, max_size=4),
+)
+def test_each_key_goes_to_the_owner_of_its_group(
+    kind: str, before: int, after: int, rounds: list[dict[int, int | None]]
+) -> None:
+    """With another parallelism counts would start from zero, be those of an earlier checkpoint, or be kept twice."""
+    storage = files_in_memory()
+    olds = [Subtask(kind, storage) for _ in range(before)]
+    for old in olds:
+        old.backend.state(COUNT)
+    model: dict[int, int | None] = {}
+    for changes in rounds:
+        for key, count in changes.items():
+            backend = olds[owner_of(key, before)].backend
+            backend.key = key
+            backend.state(COUNT).update(count)
+            model[key] = count
+        for old in olds:
+            old.backend.maintain(2)
+            old.freeze(False)()
+    found: dict[int, int] = {}
+    for subtask in range(after):
+        groups = key_group_range(subtask, 8, after)
+        new = olds[0].restored([old.chain for old in olds], groups=groups).backend
+        mine = dict(new.layered("count").items())
+        assert {owner_of(key, after) for key in mine} <= {subtask}
+        found.update(mine)
+    assert found == {key: count for key, count in model.items() if count is not None}
+
+
+def written(storage: MemoryStorage, states: list[HeapOperatorStates], columns: bool) -> Manifest:
+    """The manifest of a checkpoint, or savepoint, of these subtasks."""
+    parts = [
+        SubtaskPart(number, OperatorState([], finished(write_lists(storage, f"lists-{number}", one.lists(), columns))))
+        for number, one in enumerate(states)
+    ]
+    return Manifest("job", "a job", 1, 0, 0, 0, [OperatorPart("op", "an operator", len(states), 128, parts)], [])
+
+
+def restored(storage: MemoryStorage, manifest: Manifest, parallelism: int) -> list[HeapOperatorStates]:
+    vertices = [CheckpointVertex(0, "vertex", parallelism, 128, [("op", "an operator")], False)]
+    assigned = assign(manifest, vertices, own=True, allow_non_restored=False)
+    states = []
+    for subtask in range(parallelism):
+        lists: dict[str, list[Any]] = {}
+        schemas = {}
+        for path, part in assigned[0, subtask]["op"].lists:
+            lists.setdefault(part.name, []).extend(read_items(storage, path, part))
+            schemas[part.name] = part.schema
+        state = HeapOperatorStates()
+        state.restore(lists, schemas)
+        states.append(state)
+    return states
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@settings(deadline=None, max_examples=40)
+@given(
+    splits=st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=5),
+    rules=st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(), max_size=3),
+    after=st.integers(1, 6),
+)
+def test_items_are_split_united_or_the_same_everywhere(
+    columns: bool, splits: list[list[int]], rules: dict[str, Any], after: int
+) -> None:
+    """A source would read a split twice or never; a subtask would lack a rule, or what all have to know."""
+    storage = files_in_memory()
+    olds = [HeapOperatorStates() for _ in splits]
+    for state, mine in zip(olds, splits, strict=True):
+        state.get_list_state(SPLITS).update(mine)
+        state.get_union_list_state(NAMES).add_all(mine)
+        state.get_broadcast_state(RULES).put_all(rules)
+    news = restored(storage, written(storage, olds, columns), after)
+    dealt = [list(state.get_list_state(SPLITS)) for state in news]
+    everything = [item for mine in splits for item in mine]
+    assert Counter(item for mine in dealt for item in mine) == Counter(everything)
+    if after == len(splits):
+        assert dealt == splits, "no item moves without need"
+    else:
+        assert max(map(len, dealt)) - min(map(len, dealt)) <= 1, "each subtask has its share"
+    for state in news:
+        assert list(state.get_union_list_state(NAMES)) == everything
+        assert dict(state.get_broadcast_state(RULES).items()) == rules
+
+
+def test_what_one_subtask_does_with_a_rule_is_not_seen_by_others() -> None:
+    """A rule that is changed in place in one subtask would be changed in all of the same process."""
+    storage = files_in_memory()
+    state = HeapOperatorStates()
+    state.get_broadcast_state(RULES).put("a", [1])
+    state.get_union_list_state(NAMES).add(["x"])
+    one, other = restored(storage, written(storage, [state], columns=False), 2)
+    one.get_broadcast_state(RULES)["a"].append(2)
+    next(iter(one.get_union_list_state(NAMES))).append("y")
+    assert other.get_broadcast_state(RULES)["a"] == [1]
+    assert list(other.get_union_list_state(NAMES)) == [["x"]]
