@@ -348,6 +348,7 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     only_the_first_layer: {**OFTEN, "crash_rate": 0.5, "growth_max": 1_000.0, "rescale_rate": 0.0},
     a_store_that_goes_on: {**OFTEN, "cached_entries": 0, "crash_rate": 0.5, "upload_ms_max": 1_000},
     what_is_in_memory_left_out: {**OFTEN, "cached_entries": 5, "crash_rate": 0.5},
+    open_doors: {**OFTEN, "late_rate": 0.5, "crash_at_steps": (100, 200, 300), "crash_rate": 0.8},
     no_fall_back: {
         **OFTEN, "exactly_once": False, "crash_at_steps": (300,), "crash_rate": 0.5, "retained": 5, "damage_rate": 1.0,
     },

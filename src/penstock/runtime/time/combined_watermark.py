@@ -48,7 +48,7 @@ class CombinedWatermark:
         """A stream reached `timestamp` (ms). True: `current` has advanced."""
         before = self._watermarks[stream]
         self._watermarks[stream] = max(before, timestamp)
-        if before > self._lowest and timestamp < MAX_TIMESTAMP:
+        if self._lowest <= self.current and before > self._lowest and timestamp < MAX_TIMESTAMP:
             # Another stream holds event time: a source must not look at its thousand splits for each chunk of one.
             return False
         return self._advance()
