@@ -37,7 +37,8 @@ test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k
 ifdef ARGS
 	@$(PYTEST) $(ARGS)
 else
-	@failed=0; $(PYTEST) $(PARALLEL) $(WITHOUT_SPARK) || failed=1; $(PYTEST) $(ON_SPARK) || failed=1; exit $$failed
+	@failed=0; $(PYTEST) $(PARALLEL) $(WITHOUT_SPARK) $(JUNIT:%=--junitxml=%-without-spark.xml) || failed=1; \
+		$(PYTEST) $(ON_SPARK) $(JUNIT:%=--junitxml=%-on-spark.xml) || failed=1; exit $$failed
 endif
 
 test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: below 90 seconds

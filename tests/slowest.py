@@ -1,6 +1,6 @@
 """The slowest tests of a run as a table in Markdown, for docs/testing.md.
 
-make test ARGS=--junitxml=run.xml && python tests/slowest.py run.xml
+make test JUNIT=run && python tests/slowest.py run-without-spark.xml run-on-spark.xml
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from xml.etree import ElementTree
 SHOWN = 50
 
 
-def main(report: Path) -> None:
+def main(*reports: Path) -> None:
     """Print seconds by folder, then the slowest tests with set-up and teardown."""
     seconds = Counter[tuple[str, str]]()
-    for case in ElementTree.parse(report).iter("testcase"):
-        module = case.get("classname", "").removeprefix("tests.")
-        seconds[module, case.get("name", "")] += float(case.get("time", 0))
+    for report in reports:
+        for case in ElementTree.parse(report).iter("testcase"):
+            module = case.get("classname", "").removeprefix("tests.")
+            seconds[module, case.get("name", "")] += float(case.get("time", 0))
     folders = Counter[str]()
     for (module, _), taken in seconds.items():
         folders[module.partition(".")[0]] += taken
@@ -29,4 +30,4 @@ def main(report: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))
