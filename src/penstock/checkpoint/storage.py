@@ -139,7 +139,8 @@ class DirectoryStorage(StateFiles):
         needed = {self._path(path).strip("/") for path in kept}
         used = {path.rpartition("/")[0] for path in needed}
         found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True, recursive=True))
-        for entry in found:
+        # Manifests first: a checkpoint that is half deleted when this process dies must not be taken for a whole one.
+        for entry in sorted(found, key=lambda entry: entry.base_name != METADATA):
             if entry.type is fs.FileType.File and entry.path.strip("/") not in needed:
                 with contextlib.suppress(FileNotFoundError):
                     self._system.delete_file(entry.path)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import ClassVar
 
+import fsspec
 import msgspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, is_relative, located
 from penstock.checkpoint.storage import (
@@ -90,3 +93,26 @@ def test_a_savepoint(base: str) -> None:
     storage.remove()
     with pytest.raises(CheckpointError):
         read_manifest(path)
+
+
+class Recording(MemoryFileSystem):
+    """A file system in memory that notes what is removed."""
+
+    protocol = "recording"
+    removed: ClassVar[list[str]] = []
+
+    def rm(self, path, *arguments, **options):
+        self.removed.append(path)
+        super().rm(path, *arguments, **options)
+
+
+def test_a_checkpoint_is_deleted_from_its_manifest_down() -> None:
+    """A checkpoint that is half deleted when the driver dies would be restored by the next run, which can't."""
+    fsspec.register_implementation("recording", Recording, clobber=True)
+    storage = DirectoryStorage(f"recording://{uuid.uuid4().hex}")
+    for number in (1, 2):
+        checkpoint(storage, number, b"content")
+    storage.sweep([])
+    names = [path.rpartition("/")[2] for path in Recording.removed if path.rpartition("/")[2]]
+    assert names[:2] == ["_metadata", "_metadata"]
+    assert {name for name in names[2:] if name.endswith("keyed")} == {"1-0-0-0-0-keyed", "2-0-0-0-0-keyed"}
