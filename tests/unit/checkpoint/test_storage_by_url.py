@@ -76,6 +76,7 @@ def test_from_the_first_checkpoint_to_the_last_sweep(base: str) -> None:
     assert content_of(elsewhere, DirectoryStorage(f"{base}/another-job")) == b"state 2"
 
     storage.remove(second.files())
+    Recording.removed.clear()
     storage.sweep([])
     with pytest.raises(CheckpointError, match="there is no checkpoint"):
         latest_of(base, "a job")
@@ -112,6 +113,7 @@ def test_a_checkpoint_is_deleted_from_its_manifest_down() -> None:
     storage = DirectoryStorage(f"recording://{uuid.uuid4().hex}")
     for number in (1, 2):
         checkpoint(storage, number, b"content")
+    Recording.removed.clear()
     storage.sweep([])
     names = [path.rpartition("/")[2] for path in Recording.removed if path.rpartition("/")[2]]
     assert names[:2] == ["_metadata", "_metadata"]
