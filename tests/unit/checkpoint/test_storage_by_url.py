@@ -112,9 +112,18 @@ def test_a_checkpoint_is_deleted_from_its_manifest_down() -> None:
     fsspec.register_implementation("recording", Recording, clobber=True)
     storage = DirectoryStorage(f"recording://{uuid.uuid4().hex}")
     for number in (1, 2):
+        # Beside its manifest lies what is its own.
+        own = storage.create(f"{number}-own-keyed", shared=False)
+        own.write(b"own")
+        own.close()
         checkpoint(storage, number, b"content")
     Recording.removed.clear()
     storage.sweep([])
     names = [path.rpartition("/")[2] for path in Recording.removed if path.rpartition("/")[2]]
     assert names[:2] == ["_metadata", "_metadata"]
-    assert {name for name in names[2:] if name.endswith("keyed")} == {"1-0-0-0-0-keyed", "2-0-0-0-0-keyed"}
+    assert sorted(name for name in names if name.endswith("keyed")) == [
+        "1-0-0-0-0-keyed",
+        "1-own-keyed",
+        "2-0-0-0-0-keyed",
+        "2-own-keyed",
+    ]
