@@ -142,13 +142,13 @@ class KeyedProcessOperator(KeyedOperator):
                 for result in results:
                     append(
                         result
-                        if type(result) in atoms
-                        or (
+                        if (
                             type(result) is tuple
                             and len(result) == 2
                             and type(result[0]) in atoms
                             and type(result[1]) in atoms
                         )
+                        or type(result) in atoms
                         else own(result)
                     )
                     if len(outputs) >= limit:
@@ -182,13 +182,13 @@ class KeyedProcessOperator(KeyedOperator):
                 for result in results:
                     append(
                         result
-                        if type(result) in atoms
-                        or (
+                        if (
                             type(result) is tuple
                             and len(result) == 2
                             and type(result[0]) in atoms
                             and type(result[1]) in atoms
                         )
+                        or type(result) in atoms
                         else own(result)
                     )
                     append_time(timestamp)

@@ -83,8 +83,8 @@ def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any
         # What is emitted is not what is kept: the function may change one of its arguments and return it.
         append(
             value
-            if type(value) in atoms
-            or (type(value) is tuple and len(value) == 2 and type(value[0]) in atoms and type(value[1]) in atoms)
+            if (type(value) is tuple and len(value) == 2 and type(value[0]) in atoms and type(value[1]) in atoms)
+            or type(value) in atoms
             else own(value)
         )
 

@@ -67,8 +67,13 @@ class MapOperator(FunctionOperator):
         call, own, atoms = self.function.call, self.own, ATOMS
         return [
             result
-            if type(result := call(value)) in atoms
-            or (type(result) is tuple and len(result) == 2 and type(result[0]) in atoms and type(result[1]) in atoms)
+            if (
+                type(result := call(value)) is tuple
+                and len(result) == 2
+                and type(result[0]) in atoms
+                and type(result[1]) in atoms
+            )
+            or type(result) in atoms
             else own(result)
             for value in values
         ]
