@@ -122,3 +122,24 @@ def test_the_slot_is_not_held_up(thread, bell) -> None:
     go_on.set()
     bell.wait(2)
     assert len(thread.answers) == 2
+
+
+def test_nothing_is_written_after_the_tasks_are_closed(thread, bell) -> None:
+    """A file would be written after the job master has deleted what no checkpoint needs, and stay for ever."""
+    begun, gate = threading.Event(), threading.Event()
+    written: list[str] = []
+
+    def first() -> None:
+        begun.set()
+        assert gate.wait(10)
+        written.append("the step that was under way")
+
+    thread.write(3, Snapshot(7, first, lambda: written.append("the rest")))
+    thread.write(4, Snapshot(7, lambda: written.append("the next")))
+    assert begun.wait(10)
+    threading.Timer(0.05, gate.set).start()
+    thread.end()
+    assert written == ["the step that was under way"]
+    bell.wait(2)
+    assert written == ["the step that was under way"]
+    assert [type(answer) for _, answer in thread.answers] == [SnapshotFailed, SnapshotFailed]

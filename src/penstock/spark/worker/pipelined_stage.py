@@ -186,6 +186,9 @@ class SlotHost:
 
     def _send_effects(self) -> None:
         assert self._slot is not None
+        if self._slot.finished:
+            # Before it is reported that the tasks are closed.
+            self._snapshots.end()
         for effect in self._slot.take_effects():
             if isinstance(effect, WriteSnapshot):
                 self._snapshots.write(effect.vertex, effect.snapshot)

@@ -18,6 +18,7 @@ from penstock.runtime.task.events import SnapshotFailed, SnapshotWritten
 from penstock.runtime.task.snapshot import TaskSnapshot
 from penstock.state.snapshot.storage import SnapshotStorage
 
+_STEP_MAX_S = 2
 Answer = tuple[int, SnapshotWritten | SnapshotFailed]
 
 
@@ -29,17 +30,32 @@ class SnapshotThread:
         self._storage = storage
         self._ring = ring
         self._waiting: queue.SimpleQueue[tuple[int, TaskSnapshot]] = queue.SimpleQueue()
+        self._ended = threading.Event()
+        self._writing = threading.Lock()
         threading.Thread(target=self._write_all, name="penstock-snapshots", daemon=True).start()
 
     def write(self, vertex: int, snapshot: TaskSnapshot) -> None:
         """Write this snapshot after those that were requested before. Returns at once."""
         self._waiting.put((vertex, snapshot))
 
+    def end(self) -> None:
+        """Abandon what is not written yet. Afterwards nothing is written any more, unless the store hangs.
+
+        The job master deletes what no checkpoint needs when all tasks are closed: a file that is written after that
+        would stay for ever.
+        """
+        self._ended.set()
+        # The thread is in a step of a millisecond; a store that hangs must not keep the tasks from closing.
+        if self._writing.acquire(timeout=_STEP_MAX_S):
+            self._writing.release()
+
     def _write_all(self) -> None:
         while True:
             vertex, snapshot = self._waiting.get()
+            with self._writing:
+                answer = self._write(snapshot)
             # The answer first: the slot looks for it as soon as it is woken.
-            self.answers.append((vertex, self._write(snapshot)))
+            self.answers.append((vertex, answer))
             self._ring()
 
     def _write(self, snapshot: TaskSnapshot) -> SnapshotWritten | SnapshotFailed:
@@ -47,10 +63,13 @@ class SnapshotThread:
         try:
             storage = SavepointStorage(snapshot.savepoint) if snapshot.savepoint else self._storage
             writing = snapshot.write(storage)
-            while True:
+            while not self._ended.is_set():
                 next(writing)
                 # Releases the interpreter's lock, if another thread waits for it.
                 time.sleep(0)
+            # Closed, it removes the file that it was writing.
+            writing.close()
+            return SnapshotFailed(snapshot.checkpoint_id, "the task is closed")
         except StopIteration as end:
             took_ms = (time.monotonic_ns() - began_ns) / 1e6
             return SnapshotWritten(snapshot.checkpoint_id, end.value, took_ms)
