@@ -164,9 +164,10 @@ def _session(
     """The session for a job, whose slots are held from now on. Raises what `session_for` raises."""
     with HELD.lock:
         spark = session_for(graph.slots, not graph.batched, configuration, given)
+        for path in python_files:
+            spark.sparkContext.addPyFile(path)
+        # Last: what fails before it holds nothing.
         HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
-    for path in python_files:
-        spark.sparkContext.addPyFile(path)
     return spark
 
 

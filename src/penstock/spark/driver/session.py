@@ -62,7 +62,7 @@ def session_for(slots: int, pipelined: bool, configuration: Configuration, given
     running = given or SparkSession.getActiveSession()
     if running is not None and running is own_session and is_alive(running):
         suits = _has(running, settings)
-        if suits and _slots_of(running) - HELD.total >= slots:
+        if suits and _free_slots(running) >= slots:
             return running
         if HELD.is_used:
             if not suits:
@@ -157,8 +157,12 @@ def _slots_of(session: SparkSession) -> int:
     return max(session.sparkContext.defaultParallelism, int(most or 0))
 
 
+def _free_slots(session: SparkSession) -> int:
+    return _slots_of(session) - HELD.total
+
+
 def _check_slots(session: SparkSession, slots: int) -> None:
-    if _slots_of(session) - HELD.total < slots:
+    if _free_slots(session) < slots:
         raise _too_few_slots(session, slots)
 
 
