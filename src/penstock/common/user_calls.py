@@ -1,4 +1,4 @@
-"""Calling a user's function for each value of a chunk.
+"""Calling users' functions: once for each value of a chunk, or once for a handler.
 
 `list(map(function, values))` is the fastest loop there is, but a StopIteration that the function raises ends it as if
 the values had ended: the rest of the chunk would be lost without an error. So this is the one place that has that loop.
@@ -10,6 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
+
+
+def outcome_of(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """What a call returns, or the error that it raises, for a handler that takes both."""
+    try:
+        return call(), None
+    except Exception as error:
+        return None, error
 
 
 def results_of(function: Callable[..., Any], count: int, *values: Iterable[Any]) -> list[Any]:

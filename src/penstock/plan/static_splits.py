@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.source import Source
+from penstock.common.user_calls import outcome_of
 
 
 class _StaticContext:
@@ -32,12 +33,7 @@ class _StaticContext:
 
     def call_async(self, call: Callable[[], Any], handler: Callable[[Any, Exception | None], None]) -> None:
         # No job waits meanwhile: the splits are assigned before it starts.
-        try:
-            value = call()
-        except Exception as error:
-            handler(None, error)
-        else:
-            handler(value, None)
+        handler(*outcome_of(call))
 
 
 def assign_statically(source: Source[Any], parallelism: int, now_ms: int) -> list[list[Any]]:

@@ -22,6 +22,7 @@ from penstock.api.source import (
     SourceReader,
     SplitEnumerator,
 )
+from penstock.common.user_calls import outcome_of
 from penstock.plan.static_splits import assign_statically
 
 MakeSource = Callable[[], Source[Any]]
@@ -229,12 +230,7 @@ class SourceRun:
         moved = bool(self._calls)
         while self._calls:
             call, handler = self._calls.popleft()
-            try:
-                value = call()
-            except Exception as error:
-                handler(None, error)
-            else:
-                handler(value, None)
+            handler(*outcome_of(call))
         return moved
 
     def _answer_requests(self) -> bool:
