@@ -51,6 +51,18 @@ def own_copy(value: Any) -> Any:
         return _deep_copy(value)
 
 
+def own_copies(values: list[Any]) -> list[Any]:
+    """`own_copy` of each value. Atoms, and pairs of them, are recognised without a call."""
+    atoms = ATOMS
+    return [
+        value
+        if (type(value) is tuple and len(value) == 2 and type(value[0]) in atoms and type(value[1]) in atoms)
+        or type(value) in atoms
+        else own_copy(value)
+        for value in values
+    ]
+
+
 def _copy(value: Any) -> Any:
     kind = type(value)
     return value if kind in ATOMS else (_COPIERS.get(kind) or _copier_of(kind))(value)

@@ -422,9 +422,9 @@ class JobMaster:
 
 def _is_noted(event: JobEvent) -> bool:
     """Whether an event belongs in the journal: heartbeats and results would displace all others."""
-    return not isinstance(event, Tick | Reported) or (
-        isinstance(event, Reported) and not isinstance(event.message.report, Heartbeat | Result)
-    )
+    if isinstance(event, Reported):
+        return not isinstance(event.message.report, Heartbeat | Result)
+    return not isinstance(event, Tick)
 
 
 _HANDLERS: dict[type[JobEvent], Callable[[JobMaster, Any], None]] = {

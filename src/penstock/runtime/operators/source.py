@@ -142,8 +142,7 @@ class SourceOperator(EventTimeOrigin):
         """Event time of a split. From the first call on, the watermark waits for this split."""
         times = self._times.get(split_id)
         if times is None:
-            times = self._times[split_id] = EventTime(self._strategy, self.context.unblocked_ms)
-            self._combined.add(split_id)
+            times = self._add(split_id)
             if _NO_SPLIT in self._times:
                 self._remove(_NO_SPLIT)
             self.announce_status(self._combined.active)
@@ -170,8 +169,7 @@ class SourceOperator(EventTimeOrigin):
         self._apply(self._split)
         self._split_finished = False
         if len(self._times) == 1:
-            self._times[_NO_SPLIT] = EventTime(self._strategy, self.context.unblocked_ms)
-            self._combined.add(_NO_SPLIT)
+            self._add(_NO_SPLIT)
         self._remove(self._split)
         self.announce_status(self._combined.active)
 
@@ -198,6 +196,11 @@ class SourceOperator(EventTimeOrigin):
         self.announce_status(combined.active)
         if advanced:
             self.announce_watermark(combined.current)
+
+    def _add(self, split: str) -> EventTime:
+        times = self._times[split] = EventTime(self._strategy, self.context.unblocked_ms)
+        self._combined.add(split)
+        return times
 
     def _remove(self, split: str) -> None:
         del self._times[split]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.output_tag import OutputTag
-from penstock.common.copies import ATOMS, as_it_is, own_copy
+from penstock.common.copies import as_it_is, own_copies
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.operators.operator import Input, Operator, Timestamps, Values
@@ -51,11 +51,11 @@ class Branches:
         go_on = True
         for take in self._edges:
             go_on = take(values, timestamps) and go_on
-        if self._inputs:
-            # An edge keeps what it is given: nobody else may have it, whatever the setting says.
-            shared = (self.shares and not self._edges) or ATOMS.issuperset(map(type, values))
-            for take in self._inputs:
-                go_on = take(values if shared else list(map(own_copy, values)), timestamps) and go_on
+        # An edge keeps what it is given: nobody else may have it, whatever the setting says.
+        shares = self.shares and not self._edges
+        owner = None if self._edges else self._inputs[-1]
+        for take in self._inputs:
+            go_on = take(values if shares or take is owner else own_copies(values), timestamps) and go_on
         return go_on
 
 
