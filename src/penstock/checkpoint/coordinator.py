@@ -88,8 +88,9 @@ class CheckpointCoordinator:
         self._job_id = job_id
         self._job_name = job_name
         self._vertices: Sequence[CheckpointVertex] = ()
-        """Of the present attempt; the next one may have others."""
-        self._tasks: list[SubtaskId] = []
+        """Of the present attempts; the next ones may have others."""
+        self._tasks: set[SubtaskId] = set()
+        """Those that take part in checkpoints. While a region restarts these are the tasks of the others."""
         self._sources: list[SubtaskId] = []
         self._emit = emit
         self._ledger = CommitLedger()
@@ -108,7 +109,7 @@ class CheckpointCoordinator:
         self._running = False
         self._enumerator_states: EnumeratorStates = dict
 
-    # The life of attempts.
+    # The life of tasks.
 
     def start_from(self, manifest: Manifest) -> None:
         """The job starts from this checkpoint. It is retained as the job's own only if this job has taken it."""
@@ -117,32 +118,37 @@ class CheckpointCoordinator:
         if manifest.job_id == self._job_id and not manifest.savepoint:
             self.retention.adopt(manifest)
 
-    def attempt_began(
+    def tasks_began(
         self, attempt: int, vertices: Sequence[CheckpointVertex], enumerator_states: EnumeratorStates, now_ms: int
     ) -> None:
-        """All tasks of an attempt are running: those of `vertices`."""
+        """All tasks of the job are running: those of `vertices`. `attempt`: the highest number of theirs."""
         self._attempt = attempt
         self._vertices = vertices
-        self._tasks = [SubtaskId(v.id, subtask) for v in vertices for subtask in range(v.parallelism)]
+        self._tasks = {SubtaskId(v.id, subtask) for v in vertices for subtask in range(v.parallelism)}
         self._sources = [SubtaskId(v.id, subtask) for v in vertices if v.is_source for subtask in range(v.parallelism)]
         self._enumerator_states = enumerator_states
         self._running = True
         self._tolerance.reset()
-        self.schedule.attempt_began(now_ms)
+        self.schedule.tasks_began(now_ms)
 
-    def attempt_ended(self, now_ms: int) -> None:
-        """Its tasks are gone: pending checkpoints are aborted, and what sinks prepared since is discarded.
+    def tasks_ended(self, vertices: Sequence[CheckpointVertex], now_ms: int) -> None:
+        """The tasks of `vertices` are gone. No checkpoint begins until all tasks run again.
 
-        Must not be called while a manifest is being stored: see `is_storing`.
+        Pending ones are aborted, also at the tasks that still run. What the sinks of these vertices prepared since the
+        last one is discarded; what other sinks prepared is carried to the next checkpoint. Must not be called while a
+        manifest is being stored: see `is_storing`.
         """
         assert not self.is_storing
         self._running = False
-        self.schedule.attempt_ended()
-        prepared = self._ledger.drop_carried()
+        self.schedule.tasks_ended()
+        gone = {vertex.id for vertex in vertices}
+        self._tasks = {task for task in self._tasks if task.vertex not in gone}
         for pending in self._pending.values():
-            prepared += pending.take_prepared()
+            self._ledger.carry(pending.take_prepared())
+        prepared = self._ledger.drop_carried({sink for vertex in vertices for sink in vertex.sinks})
         waiting = [*(pending.request for pending in self._pending.values()), *self._requests]
         for pending in self._pending.values():
+            self._send_to_all(AbortCheckpoint(pending.checkpoint_id))
             if pending.savepoint:
                 self._delete_savepoint(pending)
             else:
@@ -150,21 +156,26 @@ class CheckpointCoordinator:
                 self.history.append(CheckpointReport.failed(pending, reason, "", now_ms))
         self._pending.clear()
         self._requests.clear()
-        self._savepoint_ids.clear()
-        self._ledger.attempt_ended()
+        self._ledger.tasks_ended()
         for request in waiting:
             request.then(CheckpointFailureReason.ATTEMPT_ENDED.error())
         for number, committables in prepared:
             # A savepoint that was handed to the user goes on naming what had been prepared by then.
             if number > self._saved_id:
                 self._emit(AbortCommittables(*committables))
-        self.retention.attempt_ended()
-        self.retain_only(self.retention.completed)
+        self.retention.tasks_ended(gone)
+        if not self._tasks:
+            self._savepoint_ids.clear()
+            self.retention.swept()
+            self.retain_only(self.retention.completed)
 
     def commit_again(self, manifest: Manifest, vertices: Sequence[CheckpointVertex]) -> None:
-        """`vertices` are restored from this checkpoint: perhaps not all its commits were done. They are idempotent."""
-        self._ledger.forget_open()
+        """`vertices` are restored from this checkpoint: perhaps not all its commits were done. They are idempotent.
+
+        Commits of other vertices' sinks stay as they are.
+        """
         sinks = {state_id: sink for vertex in vertices for sink, state_id in vertex.sinks.items()}
+        self._ledger.forget_open(set(sinks.values()))
         for state_id, packed_commits in manifest.commits.items():
             if state_id in sinks:
                 for packed_commit in packed_commits:
@@ -272,7 +283,7 @@ class CheckpointCoordinator:
     ) -> None:
         """A task has taken its part. `commits`: by sink, what the next completed checkpoint commits."""
         prepared = [Committables(sink, task[1], values) for sink, values in commits]
-        if not self._running:
+        if task not in self._tasks:
             # Its attempt has ended: the next one writes the same output again.
             for committables in prepared:
                 self._emit(AbortCommittables(*committables))
@@ -313,12 +324,12 @@ class CheckpointCoordinator:
         """A commit is done. One that was handed out before the last restore changes nothing."""
         self._ledger.done(operation)
 
-    def commit_counts(self, operation: int) -> bool:
-        """Whether a commit that failed is one of the present attempt."""
-        return self._ledger.is_open(operation)
+    def sink_of_open(self, operation: int) -> int | None:
+        """The sink of a commit that is not done. None: it does not count any more, its sink was restored since."""
+        return self._ledger.sink_of_open(operation)
 
     def when_committed(self, call: Callable[[], None]) -> None:
-        """Call it when no commit is open. If a commit fails the attempt fails with it, and it is not called."""
+        """Call it when no commit is open. If a commit fails its attempt fails with it, and it is not called."""
         self._ledger.when_all_done(call)
 
     # How checkpoints end.

@@ -6,7 +6,7 @@ incremental checkpoint builds on the files of those before it, also on files of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from penstock.checkpoint.manifest import Manifest
 from penstock.runtime.ids import SubtaskId
@@ -62,7 +62,10 @@ class Retention:
         """No checkpoint is retained."""
         self.completed.clear()
 
-    def attempt_ended(self) -> None:
-        """No task builds on its chain any more; a new attempt reports its files again."""
-        self._chains.clear()
+    def tasks_ended(self, vertices: Set[int]) -> None:
+        """No task of these vertices builds on its chain any more; a new attempt reports its files again."""
+        self._chains = {task: files for task, files in self._chains.items() if task.vertex not in vertices}
+
+    def swept(self) -> None:
+        """No task runs, and everything that no checkpoint refers to is deleted, whether it is known or not."""
         self._known = set().union(*(manifest.files() for manifest in self.completed))

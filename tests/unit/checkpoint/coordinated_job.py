@@ -14,6 +14,7 @@ from penstock.checkpoint.storage_operations import carry_out
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
+from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import TriggerCheckpoint
 from penstock.simulator.storage import MemoryStorage
 from penstock.state.handles import KeyedFile, OperatorState, SubtaskState
@@ -49,7 +50,7 @@ class Job:
             CheckpointSettings(**{"failures_tolerated": 100, **settings}),
             self.effects.append,
         )
-        self.coordinator.attempt_began(0, VERTICES, lambda: {"s": packed(["split"])}, self.now_ms)
+        self.coordinator.tasks_began(0, VERTICES, lambda: {"s": packed(["split"])}, self.now_ms)
 
     def does(self) -> Job:
         """Carry out what the coordinator asks, and what follows from that."""
@@ -108,7 +109,7 @@ class Job:
         return self.does()
 
     def ends_attempt(self) -> Job:
-        self.coordinator.attempt_ended(self.now_ms)
+        self.coordinator.tasks_ended(VERTICES, self.now_ms)
         return self.does()
 
     def triggered(self) -> list[int]:
@@ -124,7 +125,7 @@ class Job:
                 self.storage.files[name] = b""
                 state = SubtaskState({"c": OperatorState([KeyedFile(name, 0, [], [])])})
             prepared = list(commits) if task[0] == COUNT else []
-            self.coordinator.acknowledged(task, checkpoint_id, state, prepared, self.now_ms)
+            self.coordinator.acknowledged(SubtaskId(*task), checkpoint_id, state, prepared, self.now_ms)
             self.does()
         return self
 

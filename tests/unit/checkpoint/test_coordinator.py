@@ -149,7 +149,7 @@ def test_failed_checkpoints_are_in_the_history() -> None:
     subsumed, newer = job.triggers(), job.triggers()
     job.acknowledge(newer)
     left = job.triggers()
-    job.coordinator.attempt_ended(job.now_ms)
+    job.coordinator.tasks_ended(VERTICES, job.now_ms)
     history = job.coordinator.history
     assert [report.checkpoint_id for report in history] == [declined, late, subsumed, newer, left]
     assert [report.is_completed for report in history] == [False, False, False, True, False]
@@ -167,7 +167,7 @@ def test_an_attempt_that_ends_takes_its_checkpoints_with_it() -> None:
     last = job.coordinator.trigger(job.now_ms, CheckpointRequest(answers.append))
     job.ends_attempt()
     assert isinstance(answers[0], CheckpointError) and len(answers) == 1
-    job.coordinator.attempt_began(1, VERTICES, dict, job.now_ms)
+    job.coordinator.tasks_began(1, VERTICES, dict, job.now_ms)
     again = job.triggers()
     assert again > last
     job.acknowledge(again, commits=[(SINK, ["b"])])

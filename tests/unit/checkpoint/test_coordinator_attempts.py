@@ -20,7 +20,7 @@ from penstock.state.handles import SubtaskState
 
 
 def begins_again(job: Job, attempt: int = 1) -> Job:
-    job.coordinator.attempt_began(attempt, VERTICES, lambda: {"s": packed(["split"])}, job.now_ms)
+    job.coordinator.tasks_began(attempt, VERTICES, lambda: {"s": packed(["split"])}, job.now_ms)
     return job
 
 
@@ -40,7 +40,7 @@ def test_numbers_go_on_from_what_the_job_starts_from(job_id: str, savepoint: boo
 def test_no_checkpoint_begins_without_the_state_of_the_enumerators() -> None:
     """Splits would be read twice, or by no one, after a restart from that checkpoint."""
     job = Job()
-    job.coordinator.attempt_began(1, VERTICES, lambda: None, job.now_ms)
+    job.coordinator.tasks_began(1, VERTICES, lambda: None, job.now_ms)
     outcomes: list[Manifest | CheckpointError] = []
     assert job.coordinator.trigger(job.now_ms, CheckpointRequest(outcomes.append)) is None
     assert job.does().triggered() == [] and job.coordinator.under_way == []
@@ -211,7 +211,7 @@ def test_a_commit_from_before_a_restore_does_not_count() -> None:
     assert latest is not None
     job.coordinator.commit_again(latest, VERTICES)
     new = next(effect.operation for effect in job.effects if not isinstance(effect, RetainOnly | StoreManifest))
-    assert (job.coordinator.commit_counts(old), job.coordinator.commit_counts(new)) == (False, True)
+    assert (job.coordinator.sink_of_open(old), job.coordinator.sink_of_open(new)) == (None, SINK)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class Wild:
         self.settle()
         self.attempt += 1
         self.chains.clear()
-        self.job.coordinator.attempt_began(self.attempt, VERTICES, lambda: {"s": packed([])}, self.job.now_ms)
+        self.job.coordinator.tasks_began(self.attempt, VERTICES, lambda: {"s": packed([])}, self.job.now_ms)
 
     def settle(self) -> None:
         """The storage answers everything."""
