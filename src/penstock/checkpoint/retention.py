@@ -50,10 +50,15 @@ class Retention:
         self._known &= live
         return sorted(garbage)
 
+    @property
+    def can_fall_back(self) -> bool:
+        """Whether there is a checkpoint before the newest one."""
+        # The last one stays: without it the job would start over, though its output is committed.
+        return len(self.completed) > 1
+
     def drop_latest(self) -> bool:
         """The newest checkpoint is damaged: fall back to the one before. False if there is none."""
-        # The last one stays: without it the job would start over, though its output is committed.
-        if len(self.completed) < 2:
+        if not self.can_fall_back:
             return False
         self.completed.pop()
         return True

@@ -8,6 +8,7 @@ from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
+from penstock.common.failover_strategy import FailoverStrategy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +26,7 @@ class JobSettings:
     failure_grace_ms: int = 3_000
     """How long the tasks of a failed attempt have to close before they are abandoned."""
     slots_retry_ms: int = 1_000
+    failover_strategy: FailoverStrategy = FailoverStrategy.REGION
 
     @staticmethod
     def of(configuration: Configuration) -> JobSettings:
@@ -44,4 +46,5 @@ class JobSettings:
             get(options.HEARTBEAT_TIMEOUT),
             get(options.TASK_CANCELLATION_TIMEOUT),
             get(options.SLOT_REQUEST_TIMEOUT),
+            failover_strategy=get(options.FAILOVER_STRATEGY),
         )

@@ -14,6 +14,7 @@ from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.jobmaster.effects import (
     CloseResults,
@@ -107,7 +108,7 @@ class Job:
         self.handle(StorageEnded(self.operations.pop(0).operation, error))
 
     def report(self, level: int, report: Any, attempt: int | None = None, index: int = 0) -> list[JobEffect]:
-        number = self.master.attempt.number if attempt is None else attempt
+        number = self.attempt.number if attempt is None else attempt
         return self.handle(Reported(FromSlot(number, level, index, report)))
 
     def of_tasks(self, make: Any) -> list[JobEffect]:
@@ -138,7 +139,7 @@ class Job:
         return self.acknowledges(self.begins_checkpoint(), *committables)
 
     def fails(self, error: BaseException) -> list[JobEffect]:
-        return self.handle(QueryFailed(self.master.attempt.number, error))
+        return self.handle(QueryFailed(self.attempt.id, error))
 
     def waits(self, ms: int) -> list[JobEffect]:
         self.now_ms += ms
@@ -148,6 +149,11 @@ class Job:
         assert self.master.status is JobStatus.RESTARTING
         assert any(isinstance(effect, Deploy) for effect in self.waits(100))
         return self
+
+    @property
+    def attempt(self) -> Attempt:
+        """The present attempt of the first region."""
+        return self.master.regions[0].attempt
 
     @property
     def completed(self) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.checkpoint.effects import AbortCommittables, Commit
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import CloseResults, Deliver, RestartResults
 from penstock.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
 from penstock.jobmaster.results.lanes import ResultLanes
@@ -86,12 +87,14 @@ def test_what_fails_is_reported_and_the_lane_goes_on() -> None:
     lanes = Lanes()
     lanes.sinks[1].error = error = OSError("away")
     lanes.lanes.commit(Commit(1, 1, 0, ["a"]))
-    lanes.lanes.deliver(Deliver(0, 1, 0, Opaque(["x"])))
+    lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["x"])))
     lanes.lanes.abort(AbortCommittables(1, 0, ["b"]))
     lanes.pool.run_all()
-    assert lanes.posted == [CommitEnded(1, error), DeliveryFailed(0, error)], "what can't be removed stays"
+    assert lanes.posted == [CommitEnded(1, error), DeliveryFailed(AttemptId(0, 0), error)], (
+        "what can't be removed stays"
+    )
     lanes.sinks[1].error = None
-    lanes.lanes.deliver(Deliver(0, 1, 0, Opaque(["y"])))
+    lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["y"])))
     lanes.pool.run_all()
     assert lanes.sinks[1].done == [("take", ["y"])]
 
@@ -99,7 +102,7 @@ def test_what_fails_is_reported_and_the_lane_goes_on() -> None:
 def test_the_end_comes_after_everything_and_tells_every_sink() -> None:
     """A program that collects would miss its last values, or wait for ever."""
     lanes = Lanes()
-    lanes.lanes.deliver(Deliver(0, 1, 0, Opaque(["last"])))
+    lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["last"])))
     lanes.lanes.close(CloseResults(None))
     lanes.pool.run_all()
     assert lanes.sinks[1].done == [("take", ["last"]), ("succeeded",)] and lanes.sinks[2].done == [("succeeded",)]
@@ -115,7 +118,7 @@ def test_an_error_that_no_restart_has_repaired_fails_the_job() -> None:
         lanes.pool.run_all()
         lanes.sinks[1].error = None
         if restarted:
-            lanes.lanes.restart(RestartResults(1))
+            lanes.lanes.restart(RestartResults(AttemptId(0, 1), frozenset({1, 2})))
         lanes.lanes.close(CloseResults(None))
         lanes.pool.run_all()
         (closed,) = [event for event in lanes.posted if isinstance(event, ResultsClosed)]

@@ -83,7 +83,7 @@ class Job:
         server = ControlServer("127.0.0.1")
         now_ms = time.time_ns() // 1_000_000
         master = JobMaster("id", graph, settings, NoRestart(), now_ms)
-        self.host = JobMasterHost(master, server, {}, self.storage, self.start_queries, self.new_savepoint)
+        self.host = JobMasterHost(master, server, {}, self.storage, self.start_query, self.new_savepoint)
         self.tasks = {vertex.level: vertex.id for vertex in graph.vertices}
         self.got: dict[int, list[ToTask]] = {level: [] for level in self.tasks}
         self.slots = {level: self.connect(level, server) for level in self.tasks}
@@ -92,11 +92,11 @@ class Job:
         beat = FromSlot(0, level, 0, Heartbeat([]))
         return ControlClient(server.address, self.got[level].append, lambda: beat, 50)
 
-    def start_queries(self, effect: Deploy) -> Iterator[Any]:
+    def start_query(self, effect: Deploy) -> Any:
         if self.start_error is not None:
             raise self.start_error
         self.queries.append(Query())
-        yield self.queries[-1]
+        return self.queries[-1]
 
     def new_savepoint(self, base: str | None) -> str:
         if base is None:
