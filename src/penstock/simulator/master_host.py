@@ -68,7 +68,7 @@ class Surroundings(NamedTuple):
 class MasterHost:
     """Of one job; `number` distinguishes it from those before.
 
-    `send` reaches a slot, `deploy` starts the slots of an attempt, `stop` kills them.
+    `send` reaches a slot, `deploy` starts the slots of an attempt, `stop` kills those of a region.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class MasterHost:
         around: Surroundings,
         send: Callable[[SlotId, ToTask], None],
         deploy: Callable[[Deploy], None],
-        stop: Callable[[], None],
+        stop: Callable[[int], None],
         origin: Manifest | None,
         healed: bool,
     ) -> None:
@@ -120,7 +120,7 @@ class MasterHost:
         )
 
     def start(self) -> None:
-        """Begin the first attempt."""
+        """Begin the first attempts."""
         self._carry_out(self.master.start())
 
     def handle(self, event: JobEvent) -> None:
@@ -150,27 +150,29 @@ class MasterHost:
 
     def collect(self, newest: Manifest) -> None:
         """Results that count with a checkpoint whose manifest is stored, though the job master does not know it yet."""
-        attempt = self.master.attempt
-        # A checkpoint of an earlier attempt, from which this one was restored, contains no result of this one.
-        if (newest.job_id, newest.attempt) == (self.job_id, attempt.number):
-            for result in attempt.results.release(newest.checkpoint_id):
-                self._around.outside.collect(result.sink, result.subtask, result.values.value)
+        for region in self.master.regions:
+            attempt = region.attempt
+            # The checkpoint from which an attempt was restored, or an earlier one, contains no result of it.
+            if newest.job_id == self.job_id and newest.checkpoint_id > attempt.restored_id:
+                for result in attempt.results.release(newest.checkpoint_id):
+                    self._around.outside.collect(result.sink, result.subtask, result.values.value)
 
     # What other threads do on Spark.
 
     def spark_does_next(self) -> None:
         """Spark starts or stops queries."""
         effect = self.spark.popleft()
-        self._around.trace.add("spark", f"{type(effect).__name__}({effect.attempt})")
+        attempt = effect.attempt
+        self._around.trace.add("spark", f"{type(effect).__name__}({attempt.region}, {attempt.number})")
         if isinstance(effect, Deploy):
             self._deploy(effect)
         else:
-            self._stop()
-            self.events.append(AttemptStopped(effect.attempt))
+            self._stop(attempt.region)
+            self.events.append(AttemptStopped(attempt))
 
-    def query_failed(self, error: BaseException) -> None:
-        """Spark has ended the query of the present attempt."""
-        self.events.append(QueryFailed(self.master.attempt.number, error))
+    def query_failed(self, region: int, error: BaseException) -> None:
+        """Spark has ended the query of the present attempt of a region."""
+        self.events.append(QueryFailed(self.master.regions[region].attempt.id, error))
 
     def storage_does_next(self) -> None:
         """The storage executes an operation."""
@@ -186,7 +188,7 @@ class MasterHost:
     def call_is_made(self) -> None:
         """The oldest call of a split enumerator is made; another thread may be slow, so it waits for its turn."""
         effect = self.calls.popleft()
-        self._around.trace.add("enumerator", f"call {effect.number} of attempt {effect.attempt}")
+        self._around.trace.add("enumerator", f"call {effect.number} of attempt {effect.attempt.number}")
         self.events.append(make_call(effect))
 
     def results_do_next(self) -> None:

@@ -34,7 +34,7 @@ from penstock.runtime.task.events import (
     TriggerCheckpoint,
 )
 from penstock.runtime.task.slot import Slot
-from penstock.simulator.checkers import ChannelChecks, CutChecks, TaskChecks
+from penstock.simulator.checkers import RegionChecks
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.fate import Fate
@@ -48,7 +48,7 @@ from penstock.simulator.scheduler import Agenda
 from penstock.simulator.slot_actions import SlotActions
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.user import User
-from penstock.simulator.workers import draw_living, heartbeats, workers_of
+from penstock.simulator.workers import draw_living, heartbeats, remove, workers_of
 
 STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
@@ -92,10 +92,8 @@ class Simulation:
         )
         self._idle_jumps = 0
         self._heartbeat_ms = 0
-        self.hosts: dict[SlotId, SlotHost] = {}
-        self._tasks = TaskChecks()
-        self._channels = ChannelChecks({}, exact_time, batched=False)
-        self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
+        self._checks: dict[int, RegionChecks] = {}
+        """By level."""
         self._start_job(graph)
 
     @property
@@ -110,8 +108,8 @@ class Simulation:
 
     @property
     def status(self) -> JobStatus:
-        """Where the present attempt is."""
-        return self.master.attempt.status
+        """Where the present attempts are."""
+        return self.master.regions.status
 
     @property
     def error(self) -> BaseException | None:
@@ -126,7 +124,7 @@ class Simulation:
     @property
     def cuts(self) -> int:
         """How many cuts were compared."""
-        return self._cuts_before + self._cut_checks.cuts
+        return self._cuts_before + sum(checks.cuts.cuts for checks in set(self._checks.values()))
 
     # Jobs and attempts.
 
@@ -138,53 +136,68 @@ class Simulation:
             self._jobs, graph, around, self._send, self._deploy, self._stop, origin, self._fate.healed
         )
         self._jobs += 1
-        self._use_hosts({}, Network(1))
+        self._cuts_before = self.cuts
+        self.hosts: dict[SlotId, SlotHost] = {}
+        """The workers of the present attempts, those that are gone included."""
+        self._running: dict[SlotId, SlotHost] = {}
+        """The workers that were not stopped."""
+        self._network = Network(self.circumstances.channel_rows)
+        self._checks = {}
+        self._hosts_changed()
         self.driver.start()
 
-    def _use_hosts(self, hosts: dict[SlotId, SlotHost], network: Network) -> None:
-        """These slots can act from now on, and no others."""
+    def _hosts_changed(self) -> None:
+        """The workers that run can act from now on, and no others."""
         self._agenda = Agenda(self.random)
         self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
-        checks = (self._tasks, self._channels)
-        actions = SlotActions(hosts, network, self._control, checks, self.random, self.trace, self._reported)
+        hosts, network, control = self._running, self._network, self._control
+        actions = SlotActions(hosts, network, control, self._checks, self.random, self.trace, self._reported)
         self._possibilities: Possibilities = Possibilities(
-            self._agenda, actions, hosts, network, self._control, self.clock.now_ms
+            self._agenda, actions, hosts, network, control, self.clock.now_ms
         )
         actions.touched, actions.touched_channel = self._possibilities.touch, self._possibilities.touch_channel
 
     def _deploy(self, effect: Deploy) -> None:
         """Spark starts the slots of an attempt, unless it has too few, or one of them never comes."""
         circumstances = self.circumstances
-        if effect.attempt and self._fate.chance(circumstances.slots_missing_rate):
-            self.driver.query_failed(NotEnoughSlotsError("an executor has not been replaced yet"))
+        region, number = effect.attempt
+        if number and self._fate.chance(circumstances.slots_missing_rate):
+            self.driver.query_failed(region, NotEnoughSlotsError("an executor has not been replaced yet"))
             return
         levels = effect.graph.levels(
             self.driver.job_id,
-            attempt=effect.attempt,
+            attempt=number,
             exactly_once=circumstances.exactly_once,
             latency_interval_ms=circumstances.latency_interval_ms,
             checkpointing=circumstances.checkpointing,
             restore=effect.restored,
-        )
-        if effect.attempt and self._fate.chance(circumstances.damage_rate):
+        )[effect.levels.start : effect.levels.stop]
+        if number and self._fate.chance(circumstances.damage_rate):
             self.storage.damage()
-        self._cuts_before = self.cuts
+        before = self._checks.get(effect.levels.start)
+        self._cuts_before += before.cuts.cuts if before is not None else 0
         edges = {id: edge for level in levels for id, edge in level.edges.items()}
-        self._tasks = TaskChecks()
-        self._channels = ChannelChecks(edges, self._exact_time, batched=False)
-        self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
-        self.hosts = workers_of(effect, levels, self.clock, circumstances, self, self.storage)
-        if effect.attempt and self._fate.chance(circumstances.slot_never_starts_rate):
-            self.hosts[self.random.choice(sorted(self.hosts))].freeze()
-        self._use_hosts(self.hosts, Network(circumstances.channel_rows))
+        checks = RegionChecks(edges, self._exact_time, circumstances.exactly_once)
+        self._checks.update(dict.fromkeys(effect.levels, checks))
+        remove(self.hosts, effect.levels)
+        workers = workers_of(effect, levels, self.clock, circumstances, self, self.storage)
+        self.hosts.update(workers)
+        self._running.update(workers)
+        if number and self._fate.chance(circumstances.slot_never_starts_rate):
+            workers[self.random.choice(sorted(workers))].freeze()
+        self._hosts_changed()
 
-    def _stop(self) -> None:
-        """Spark stops the queries of an attempt: all its workers are gone. Some of what was under way will be late."""
-        for host in self.hosts.values():
-            host.kill()
-        self._control.end_attempt(self.circumstances.late_rate)
-        self._use_hosts({}, Network(1))
+    def _stop(self, region: int) -> None:
+        """Spark stops the query of a region: all its workers are gone. Some of what was under way will be late."""
+        levels = self.master.graph.regions[region]
+        for slot, host in self._running.items():
+            if slot.level in levels:
+                host.kill()
+        remove(self._running, levels)
+        self._network.forget(levels)
+        self._control.end_attempt(levels, self.circumstances.late_rate)
+        self._hosts_changed()
 
     def _start_next_job(self, savepoint: str | None = None) -> None:
         """The user starts the job from a savepoint, or from the latest checkpoint that is to be found."""
@@ -223,12 +236,13 @@ class Simulation:
 
     def opening(self, slot: Slot) -> None:
         """A slot is about to be opened."""
+        cuts = self._checks[slot.level.level].cuts
         for task in slot.tasks.values():
-            self._cut_checks.watch(slot, task)
+            cuts.watch(slot, task)
 
     def sent(self, slot: SlotId, row: bytes) -> None:
         """A slot has a row to write."""
-        self._channels.sent(row, slot[0])
+        self._checks[slot.level].channels.sent(row, slot.level)
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
@@ -258,10 +272,10 @@ class Simulation:
             else:
                 break
         if status is JobStatus.FINISHED:
-            for host in self.hosts.values():
+            for slot, host in self.hosts.items():
                 assert host.slot is not None
                 for task in host.slot.tasks.values():
-                    self._channels.all_read(task)
+                    self._checks[slot.level].channels.all_read(task)
         return status
 
     def _goes_on(self, status: JobStatus, error: BaseException | None) -> bool:
@@ -319,7 +333,8 @@ class Simulation:
             self.trace.add("fate", f"{name_of(slot)} is killed")
             self.hosts[slot].kill()
             self._control.forget(slot)
-            self.driver.query_failed(TaskLostError(f"{name_of(slot)} was killed"))
+            region = self.master.regions.of_level(slot.level).index
+            self.driver.query_failed(region, TaskLostError(f"{name_of(slot)} was killed"))
 
     def freeze(self) -> None:
         """A worker is stopped without dying: only its missing heartbeats show it."""
@@ -330,8 +345,9 @@ class Simulation:
             self._possibilities.touch(slot)
 
     def _victim(self) -> SlotId | None:
-        runs = self.status in (JobStatus.CREATED, JobStatus.RUNNING) and not self.driver.spark
-        return draw_living(self.hosts, self.random) if runs else None
+        regions = self.master.regions
+        up = {slot: host for slot, host in self._running.items() if regions.of_level(slot.level).is_up}
+        return draw_living(up, self.random)
 
     def heal(self) -> None:
         """Nothing fails any more."""
@@ -357,9 +373,9 @@ class Simulation:
         assert isinstance(message, FromSlot)
         report = message.report
         self.trace.add("job master", f"{name_of(SlotId(message.level, message.index))}: {report_line(report)}")
-        if message.attempt == self.master.attempt.number:
+        if self.master.is_present(message.level, message.attempt):
             if isinstance(report, Effect):
-                self._tasks.effect(report)
+                self._checks[message.level].tasks.effect(report)
             if isinstance(report, Acknowledge):
                 self.acknowledged.append(report)
             elif isinstance(report, Decline):
@@ -425,7 +441,7 @@ class Simulation:
         self.trace.add("clock", why)
         if now_ms - self._heartbeat_ms >= _HEARTBEAT_MS:
             self._heartbeat_ms = now_ms
-            for heartbeat in heartbeats(self.hosts, self.master.attempt.number):
+            for heartbeat in heartbeats(self._running):
                 self.handle(Reported(heartbeat))
         self.handle(Tick())
 

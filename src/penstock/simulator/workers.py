@@ -1,4 +1,4 @@
-"""The workers of one attempt: the hosts of its slots, as Spark and faults see them."""
+"""Workers: the hosts of the slots of attempts, as Spark and faults see them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,17 @@ def workers_of(
     storage: MemoryStorage,
 ) -> dict[SlotId, SlotHost]:
     """One worker for each slot of an attempt, not started yet."""
-    payloads = [dump_level(level) for level in levels]
+    payloads = {level.level: dump_level(level) for level in levels}
     return {
-        slot: SlotHost(payloads[slot.level], slot, clock, circumstances, world, storage, effect.attempt)
-        for slot in slots_of(effect.graph)
+        slot: SlotHost(payloads[slot.level], slot, clock, circumstances, world, storage, effect.attempt.number)
+        for slot in slots_of(effect.graph, effect.attempt.region)
     }
+
+
+def remove(workers: dict[SlotId, SlotHost], levels: range) -> None:
+    """Those of these levels are gone."""
+    for slot in [slot for slot in workers if slot.level in levels]:
+        del workers[slot]
 
 
 def draw_living(workers: dict[SlotId, SlotHost], random: Random) -> SlotId | None:
@@ -39,8 +45,8 @@ def draw_living(workers: dict[SlotId, SlotHost], random: Random) -> SlotId | Non
     return random.choice(alive) if alive else None
 
 
-def heartbeats(workers: dict[SlotId, SlotHost], attempt: int) -> Iterator[FromSlot]:
+def heartbeats(workers: dict[SlotId, SlotHost]) -> Iterator[FromSlot]:
     """Those of all living workers. They arrive at once: the thread that sends them has nothing else to do."""
     for slot, host in workers.items():
-        if host.sends_heartbeats and host.attempt == attempt:
-            yield FromSlot(attempt, *slot, Heartbeat([]))
+        if host.sends_heartbeats:
+            yield FromSlot(host.attempt, *slot, Heartbeat([]))
