@@ -69,7 +69,8 @@ def test_a_region_that_fails_is_restarted_alone() -> None:
     """One broken pipeline would hold up all others of its job, and set them back to the latest checkpoint."""
     played = job().runs()
     effects = played.fails(LOST, region=1)
-    assert not reached(effects, Cancel) and effects[0] == StopAttempt(AttemptId(1, 0))
+    assert reached(effects, Cancel) == {1}
+    assert [effect for effect in effects if isinstance(effect, StopAttempt)] == [StopAttempt(AttemptId(1, 0))]
     assert played.master.status is JobStatus.RESTARTING
     assert deployed(played.waits(100)) == [AttemptId(1, 1)]
     played.runs()
@@ -131,10 +132,8 @@ def test_what_the_sinks_of_other_regions_prepared_comes_with_the_next_checkpoint
     played = job().runs()
     number = played.begins_checkpoint()
     played.region_acknowledges(0, number, "live", "gone")
-    sink_vertex = GRAPH.vertices_of(1)[-1].id
-    played.report(
-        GRAPH.regions[1][-1], Acknowledge(sink_vertex, 0, number, commits=Opaque([(played.sinks[1], ["gone"])]))
-    )
+    vertex, commits = GRAPH.vertices_of(1)[-1], Opaque([(played.sinks[1], ["gone"])])
+    played.report(vertex.level, Acknowledge(vertex.id, 0, number, commits=commits))
     effects = played.fails(LOST, region=1)
     aborted = [(effect.sink, effect.committables) for effect in effects if isinstance(effect, AbortCommittables)]
     assert aborted == [(played.sinks[1], ["gone"])]
@@ -214,7 +213,7 @@ def test_a_region_waits_for_a_manifest_that_is_on_its_way() -> None:
     number = played.begins_checkpoint()
     played.acknowledges(number, "a", "b")
     played.fails(LOST, region=1)
-    assert not deployed(played.waits(60_000))
+    assert not deployed(played.waits(10_000))
     effects = []
     while played.operations:
         effects += played.handle(StorageEnded(played.operations.pop(0).operation))
@@ -307,8 +306,8 @@ def test_failures_that_concern_all_regions(case: str) -> None:
     effects = played.handle(HostFailed(JobError("ours"))) if case == "host" else played.fails(LOST, region=1)
     if case != "closing":
         assert 0 in reached(effects, Cancel), "the other region fails with it"
-    played.waits(SETTINGS.failure_grace_ms)
-    assert deployed(played.waits(100)) == [AttemptId(0, 1), AttemptId(1, 1)]
+    effects = [*played.waits(SETTINGS.failure_grace_ms), *played.waits(100)]
+    assert deployed(effects) == [AttemptId(0, 1), AttemptId(1, 1)]
     played.runs()
     assert reached(played.of_tasks(lambda v: DataEnded(v, 0)), TriggerCheckpoint) == {0, 1}, "it comes to its own end"
 
@@ -366,9 +365,7 @@ def test_a_region_that_fails_while_the_job_stops_with_a_savepoint() -> None:
     assert any(isinstance(effect, Reply) and effect.error is None for effect in played.effects)
     played.of_region(0, lambda v: Finished(v, 0))
     assert played.finish == Finish(JobStatus.FINISHED, None)
-    assert sorted(committed(played.effects)) == [
-        (sink, [value]) for sink, value in zip(sorted(played.sinks), "ab", strict=True)
-    ]
+    assert committed(played.effects) == [(played.sinks[0], ["a"]), (played.sinks[1], ["b"])]
 
 
 def test_an_error_of_the_other_region_is_not_taken_for_damage() -> None:
