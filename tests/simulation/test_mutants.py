@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.checkpoint.commits import CommitLedger
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import Commit
 from penstock.checkpoint.pending import PendingCheckpoint
@@ -17,7 +18,9 @@ from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.enumerators import SplitEnumerators
 from penstock.jobmaster.events import CancelRequested
+from penstock.jobmaster.failover import Failover
 from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.region import Region
 from penstock.jobmaster.restarts import RestartDecision
 from penstock.jobmaster.results.held_back import HeldBack, HeldBackResults
 from penstock.runtime.network import output
@@ -239,8 +242,9 @@ def slots_may_take_for_ever(patch: pytest.MonkeyPatch) -> None:
     """A slot that never registers is waited for."""
 
     def watch(self: JobMaster, of_job_master: Any = JobMaster._watch) -> None:
-        if self.attempt.deployed_ms is not None:
-            self.attempt.deployed_ms = self.now_ms
+        for region in self.regions:
+            if region.attempt.deployed_ms is not None:
+                region.attempt.deployed_ms = self.now_ms
         of_job_master(self)
 
     patch.setattr(JobMaster, "_watch", watch)
@@ -250,7 +254,8 @@ def cancel_forgotten_between_attempts(patch: pytest.MonkeyPatch) -> None:
     """A job that is cancelled while it waits for its restart is restarted anyway."""
 
     def cancel(self: JobMaster, event: Any) -> None:
-        self.attempt.cancel()
+        for region in self.regions:
+            region.attempt.cancel()
 
     patch.setitem(job_master._HANDLERS, CancelRequested, cancel)
 
@@ -272,7 +277,7 @@ def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:
 
 def no_last_checkpoint(patch: pytest.MonkeyPatch) -> None:
     """A job whose data has ended closes its tasks at once: what came after the last checkpoint is never committed."""
-    patch.setattr(JobEnding, "data_ended", lambda self: self._job.attempt.close())
+    patch.setattr(JobEnding, "_last_checkpoint", lambda self: self._close())
 
 
 def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:
@@ -290,7 +295,7 @@ def changes_lost_to_a_savepoint(patch: pytest.MonkeyPatch) -> None:
 def open_doors(patch: pytest.MonkeyPatch) -> None:
     """Messages of an attempt that has ended are taken for those of the present one."""
     patch.setattr(SlotHost, "lets_in", lambda self, message: True)
-    patch.setattr(JobMaster, "_lets_in", lambda self, attempt: True)
+    patch.setattr(Region, "lets_in", lambda self, attempt: True)
 
 
 def each_trigger_counts(patch: pytest.MonkeyPatch) -> None:
@@ -322,7 +327,85 @@ def nothing_restored_in_at_least_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Slot, "restore", lambda self, files: restore(self, files) if self.level.exactly_once else 0)
 
 
+# One region is restarted, the others run on.
+
+
+def what_others_prepared_discarded(patch: pytest.MonkeyPatch) -> None:
+    """When a region has ended, what the sinks of all regions prepared is discarded."""
+    drop = CommitLedger.drop_carried
+    patch.setattr(
+        CommitLedger, "drop_carried", lambda self, sinks: drop(self, {item[1].sink for item in self._carried})
+    )
+
+
+def what_the_ended_region_prepared_kept(patch: pytest.MonkeyPatch) -> None:
+    """What a region had prepared before it failed is committed, and what it writes again too."""
+    patch.setattr(CommitLedger, "drop_carried", lambda self, sinks: [])
+
+
+def no_abort_at_the_others(patch: pytest.MonkeyPatch) -> None:
+    """Regions that run on do not learn that the savepoint with which the job was to stop is aborted."""
+    ended, send = CheckpointCoordinator.tasks_ended, CheckpointCoordinator._send_to_all
+
+    def silently(self: CheckpointCoordinator, vertices: Any, now_ms: int) -> None:
+        self._send_to_all = lambda event: None  # type: ignore[method-assign]
+        ended(self, vertices, now_ms)
+        self._send_to_all = send.__get__(self)  # type: ignore[method-assign]
+
+    patch.setattr(CheckpointCoordinator, "tasks_ended", silently)
+
+
+def commits_of_others_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """The restart of one region forgets the open commits of the others: no manifest names them any more."""
+    patch.setattr(CommitLedger, "forget_open", lambda self, sinks: self._open.clear())
+
+
+def restored_while_a_manifest_is_on_its_way(patch: pytest.MonkeyPatch) -> None:
+    """A region is restored from the checkpoint before the one that is being stored."""
+    patch.setattr(CheckpointCoordinator, "storage_is_idle", True)
+    patch.setattr(CheckpointCoordinator, "is_storing", False)
+
+
+def late_output_of_others_discarded(patch: pytest.MonkeyPatch) -> None:
+    """While a region is down, what tasks of the others prepared is discarded as though they were gone."""
+    acknowledged = CheckpointCoordinator.acknowledged
+
+    def drop(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any, now_ms: int) -> None:
+        if self._running:
+            acknowledged(self, task, checkpoint_id, state, commits, now_ms)
+
+    patch.setattr(CheckpointCoordinator, "acknowledged", drop)
+
+
+def a_drained_region_goes_on_alone(patch: pytest.MonkeyPatch) -> None:
+    """A region that fails after the end has begun is restarted, though the sources of the others were ended."""
+    patch.setattr(JobEnding, "has_begun", False)
+
+
+def files_of_others_swept(patch: pytest.MonkeyPatch) -> None:
+    """When a region has ended, all files are deleted that no completed checkpoint refers to."""
+    ended = CheckpointCoordinator.tasks_ended
+
+    def sweep(self: CheckpointCoordinator, vertices: Any, now_ms: int) -> None:
+        ended(self, vertices, now_ms)
+        self.retain_only(self.retention.completed)
+
+    patch.setattr(CheckpointCoordinator, "tasks_ended", sweep)
+
+
+def one_region_falls_back_alone(patch: pytest.MonkeyPatch) -> None:
+    """A region whose checkpoint is damaged is restored from it again and again: the others do not go back."""
+    patch.setattr(Failover, "_concerns_all", property(lambda self: self._ending.has_begun))
+
+
+OF_REGIONS = [
+    what_others_prepared_discarded, what_the_ended_region_prepared_kept, no_abort_at_the_others,
+    commits_of_others_forgotten, restored_while_a_manifest_is_on_its_way, late_output_of_others_discarded,
+    a_drained_region_goes_on_alone, files_of_others_swept, one_region_falls_back_alone,
+]  # fmt: skip
+"""Only programs with several regions can show them."""
 FAULTS = [
+    *OF_REGIONS,
     commits_not_repeated, late_acknowledgements_dropped, no_time_limit_at_the_end, back_behind_the_stop,
     changes_lost_to_a_savepoint, open_doors, each_trigger_counts, savepoints_not_aligned,
     nothing_restored_in_at_least_once,

@@ -79,6 +79,8 @@ class Circumstances:
     """Probability that a job that is stopped with a savepoint is drained."""
     restart_strategy: int = 0
     """Index of the restart strategy: see master_host.py."""
+    full_failover: bool = False
+    """Whether all regions are restarted when one fails."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
@@ -146,6 +148,7 @@ class Circumstances:
             cached_entries=random.choice([None, None, 0, 1, 5]),
             alignment_limits=AlignmentLimits(random.choice([0, 200, 1 << 20]), random.choice([1 << 20, 1 << 20, 500])),
             damage_rate=random.choice([0.0, 0.3]) if fails and not exactly_once else 0.0,
+            full_failover=random.random() < 0.15,
         )
 
     def budget(self, clock: Clock) -> Budget:

@@ -18,6 +18,7 @@ from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.storage_operations import carry_out
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import CheckpointError
+from penstock.common.failover_strategy import FailoverStrategy
 from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.jobmaster.effects import (
@@ -246,7 +247,9 @@ def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
         failures_tolerated=1_000_000,
         retained=circumstances.retained,
     )
-    return JobSettings(checkpoints, ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
+    failover = FailoverStrategy.FULL if circumstances.full_failover else FailoverStrategy.REGION
+    retention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+    return JobSettings(checkpoints, retention, failover_strategy=failover)
 
 
 def _restarts(circumstances: Circumstances, random: Random, healed: bool) -> RestartStrategy:
