@@ -333,9 +333,7 @@ def nothing_restored_in_at_least_once(patch: pytest.MonkeyPatch) -> None:
 def what_others_prepared_discarded(patch: pytest.MonkeyPatch) -> None:
     """When a region has ended, what the sinks of all regions prepared is discarded."""
     drop = CommitLedger.drop_carried
-    patch.setattr(
-        CommitLedger, "drop_carried", lambda self, sinks: drop(self, {item[1].sink for item in self._carried})
-    )
+    patch.setattr(CommitLedger, "drop_carried", lambda self, sinks: drop(self, {one.sink for _, one in self._carried}))
 
 
 def what_the_ended_region_prepared_kept(patch: pytest.MonkeyPatch) -> None:
@@ -420,6 +418,7 @@ FAULTS = [
 
 
 OFTEN = {"checkpoint_at_steps": tuple(range(0, 800, 60)), "checkpoint_timeout_ms": 3_000, "cancel_at_step": None}
+KILLS = {**OFTEN, "crash_at_steps": tuple(range(100, 900, 100)), "full_failover": False}
 PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     back_behind_the_stop: {**OFTEN, "savepoint_at_steps": (150,), "stop_rate": 1.0, "stop_crash_rate": 1.0},
     changes_lost_to_a_savepoint: {
@@ -437,6 +436,20 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     },
     timers_left_out: {**OFTEN, "crash_at_steps": (300,), "crash_rate": 0.5},
     savepoints_not_aligned: {**OFTEN, "exactly_once": False, "savepoint_at_steps": (90, 150, 240, 330)},
+    what_the_ended_region_prepared_kept: KILLS,
+    no_abort_at_the_others: {
+        **KILLS, "savepoint_at_steps": (95, 195, 295), "stop_rate": 1.0, "drain_rate": 0.0, "driver_crash_rate": 0.0,
+    },
+    commits_of_others_forgotten: {**KILLS, "commit_failure_rate": 0.3},
+    restored_while_a_manifest_is_on_its_way: {**KILLS, "driver_crash_rate": 0.0},
+    late_output_of_others_discarded: {**KILLS, "upload_ms_max": 1_000},
+    a_drained_region_goes_on_alone: {
+        **KILLS, "savepoint_at_steps": (95, 195, 295), "stop_rate": 1.0, "drain_rate": 1.0, "driver_crash_rate": 0.0,
+    },
+    files_of_others_swept: {**KILLS, "growth_max": 1_000.0, "rescale_rate": 0.0},
+    one_region_falls_back_alone: {
+        **KILLS, "exactly_once": False, "crash_rate": 0.5, "retained": 5, "damage_rate": 1.0,
+    },
     silence_is_not_noticed: {**OFTEN, "freeze_at_steps": (200,), "driver_crash_rate": 0.0},
     slots_may_take_for_ever: {**OFTEN, "crash_at_steps": (100, 300), "slot_never_starts_rate": 0.9},
     cancel_forgotten_between_attempts: {**OFTEN, "crash_at_steps": (200,), "rescale_rate": 1.0},
