@@ -438,11 +438,17 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     savepoints_not_aligned: {**OFTEN, "exactly_once": False, "savepoint_at_steps": (90, 150, 240, 330)},
     what_the_ended_region_prepared_kept: KILLS,
     no_abort_at_the_others: {
-        **KILLS, "savepoint_at_steps": (95, 195, 295), "stop_rate": 1.0, "drain_rate": 0.0, "driver_crash_rate": 0.0,
+        **KILLS, "crash_at_steps": (100,), "crash_rate": 0.0, "savepoint_at_steps": (90,), "stop_rate": 1.0,
+        "drain_rate": 0.0, "stop_crash_rate": 0.0, "driver_crash_at_steps": (), "driver_crash_rate": 0.0,
+        "freeze_at_steps": (),
     },
     commits_of_others_forgotten: {**KILLS, "commit_failure_rate": 0.3},
     restored_while_a_manifest_is_on_its_way: {**KILLS, "driver_crash_rate": 0.0},
-    late_output_of_others_discarded: {**KILLS, "upload_ms_max": 1_000},
+    late_output_of_others_discarded: {
+        **KILLS, "checkpoint_at_steps": tuple(range(0, 800, 25)), "crash_at_steps": (120, 260, 400), "crash_rate": 0.0,
+        "upload_ms_max": 1_000, "driver_crash_at_steps": (), "driver_crash_rate": 0.0, "freeze_at_steps": (),
+        "alignment_limits": AlignmentLimits(), "concurrent_max": 1,
+    },
     a_drained_region_goes_on_alone: {
         **KILLS, "savepoint_at_steps": (95, 195, 295), "stop_rate": 1.0, "drain_rate": 1.0, "driver_crash_rate": 0.0,
     },
@@ -459,6 +465,8 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
 """Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
 FIRST = {
     changes_lost_to_a_savepoint: 260, a_store_that_goes_on: 409, what_is_in_memory_left_out: 157,
+    no_abort_at_the_others: 90, late_output_of_others_discarded: 110, a_drained_region_goes_on_alone: 50,
+    commits_of_others_forgotten: 155, files_of_others_swept: 190, one_region_falls_back_alone: 180,
     only_the_first_layer: 99, commits_not_repeated: 58, results_before_their_time: 58,
 }  # fmt: skip
 """The seed to start with, to save time."""

@@ -109,7 +109,11 @@ class Job:
         return self.does()
 
     def ends_attempt(self) -> Job:
-        self.coordinator.tasks_ended(VERTICES, self.now_ms)
+        """All tasks are gone."""
+        return self.ends_tasks(VERTICES)
+
+    def ends_tasks(self, vertices: list[CheckpointVertex]) -> Job:
+        self.coordinator.tasks_ended(vertices, self.now_ms)
         return self.does()
 
     def triggered(self) -> list[int]:
