@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import pytest
+from tests.simulation.mutation import run_seeds
 
-from penstock.checkpoint.commits import CommitLedger
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import Commit
 from penstock.checkpoint.pending import PendingCheckpoint
@@ -18,7 +16,6 @@ from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.enumerators import SplitEnumerators
 from penstock.jobmaster.events import CancelRequested
-from penstock.jobmaster.failover import Failover
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.restarts import RestartDecision
@@ -38,8 +35,7 @@ from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.snapshot import KeyedChain
 from penstock.runtime.time.timers import TimerQueue
 from penstock.runtime.time.watermarks import WatermarkValve
-from penstock.simulator import Circumstances, SimulationError, run_program, run_seed
-from penstock.simulator.generation import generate
+from penstock.simulator import SimulationError
 from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, Network
 from penstock.state.backends.rocksdb.store_files import TableStore
@@ -48,8 +44,6 @@ from penstock.state.layers import LayeredTable
 from penstock.state.tables import FrozenTable
 
 pytestmark = pytest.mark.simulation
-
-SEEDS = 500
 
 
 def highest_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -327,83 +321,7 @@ def nothing_restored_in_at_least_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Slot, "restore", lambda self, files: restore(self, files) if self.level.exactly_once else 0)
 
 
-# One region is restarted, the others run on.
-
-
-def what_others_prepared_discarded(patch: pytest.MonkeyPatch) -> None:
-    """When a region has ended, what the sinks of all regions prepared is discarded."""
-    drop = CommitLedger.drop_carried
-    patch.setattr(CommitLedger, "drop_carried", lambda self, sinks: drop(self, {one.sink for _, one in self._carried}))
-
-
-def what_the_ended_region_prepared_kept(patch: pytest.MonkeyPatch) -> None:
-    """What a region had prepared before it failed is committed, and what it writes again too."""
-    patch.setattr(CommitLedger, "drop_carried", lambda self, sinks: [])
-
-
-def no_abort_at_the_others(patch: pytest.MonkeyPatch) -> None:
-    """Regions that run on do not learn that the savepoint with which the job was to stop is aborted."""
-    ended, send = CheckpointCoordinator.tasks_ended, CheckpointCoordinator._send_to_all
-
-    def silently(self: CheckpointCoordinator, vertices: Any, now_ms: int) -> None:
-        self._send_to_all = lambda event: None  # type: ignore[method-assign]
-        ended(self, vertices, now_ms)
-        self._send_to_all = send.__get__(self)  # type: ignore[method-assign]
-
-    patch.setattr(CheckpointCoordinator, "tasks_ended", silently)
-
-
-def commits_of_others_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """The restart of one region forgets the open commits of the others: no manifest names them any more."""
-    patch.setattr(CommitLedger, "forget_open", lambda self, sinks: self._open.clear())
-
-
-def restored_while_a_manifest_is_on_its_way(patch: pytest.MonkeyPatch) -> None:
-    """A region is restored from the checkpoint before the one that is being stored."""
-    patch.setattr(CheckpointCoordinator, "storage_is_idle", True)
-    patch.setattr(CheckpointCoordinator, "is_storing", False)
-
-
-def late_output_of_others_discarded(patch: pytest.MonkeyPatch) -> None:
-    """While a region is down, what tasks of the others prepared is discarded as though they were gone."""
-    acknowledged = CheckpointCoordinator.acknowledged
-
-    def drop(self: Any, task: Any, checkpoint_id: int, state: Any, commits: Any, now_ms: int) -> None:
-        if self._running:
-            acknowledged(self, task, checkpoint_id, state, commits, now_ms)
-
-    patch.setattr(CheckpointCoordinator, "acknowledged", drop)
-
-
-def a_drained_region_goes_on_alone(patch: pytest.MonkeyPatch) -> None:
-    """A region that fails after the end has begun is restarted, though the sources of the others were ended."""
-    patch.setattr(JobEnding, "has_begun", False)
-
-
-def files_of_others_swept(patch: pytest.MonkeyPatch) -> None:
-    """When a region has ended, all files are deleted that no completed checkpoint refers to."""
-    ended = CheckpointCoordinator.tasks_ended
-
-    def sweep(self: CheckpointCoordinator, vertices: Any, now_ms: int) -> None:
-        ended(self, vertices, now_ms)
-        self.retain_only(self.retention.completed)
-
-    patch.setattr(CheckpointCoordinator, "tasks_ended", sweep)
-
-
-def one_region_falls_back_alone(patch: pytest.MonkeyPatch) -> None:
-    """A region whose checkpoint is damaged is restored from it again and again: the others do not go back."""
-    patch.setattr(Failover, "_concerns_all", property(lambda self: self._ending.has_begun))
-
-
-OF_REGIONS = [
-    what_others_prepared_discarded, what_the_ended_region_prepared_kept, no_abort_at_the_others,
-    commits_of_others_forgotten, restored_while_a_manifest_is_on_its_way, late_output_of_others_discarded,
-    a_drained_region_goes_on_alone, files_of_others_swept, one_region_falls_back_alone,
-]  # fmt: skip
-"""Only programs with several regions can show them."""
 FAULTS = [
-    *OF_REGIONS,
     commits_not_repeated, late_acknowledgements_dropped, no_time_limit_at_the_end, back_behind_the_stop,
     changes_lost_to_a_savepoint, open_doors, each_trigger_counts, savepoints_not_aligned,
     nothing_restored_in_at_least_once,
@@ -418,7 +336,6 @@ FAULTS = [
 
 
 OFTEN = {"checkpoint_at_steps": tuple(range(0, 800, 60)), "checkpoint_timeout_ms": 3_000, "cancel_at_step": None}
-KILLS = {**OFTEN, "crash_at_steps": tuple(range(100, 900, 100)), "full_failover": False}
 PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     back_behind_the_stop: {**OFTEN, "savepoint_at_steps": (150,), "stop_rate": 1.0, "stop_crash_rate": 1.0},
     changes_lost_to_a_savepoint: {
@@ -436,26 +353,6 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     },
     timers_left_out: {**OFTEN, "crash_at_steps": (300,), "crash_rate": 0.5},
     savepoints_not_aligned: {**OFTEN, "exactly_once": False, "savepoint_at_steps": (90, 150, 240, 330)},
-    what_the_ended_region_prepared_kept: KILLS,
-    no_abort_at_the_others: {
-        **KILLS, "crash_at_steps": (100,), "crash_rate": 0.0, "savepoint_at_steps": (90,), "stop_rate": 1.0,
-        "drain_rate": 0.0, "stop_crash_rate": 0.0, "driver_crash_at_steps": (), "driver_crash_rate": 0.0,
-        "freeze_at_steps": (),
-    },
-    commits_of_others_forgotten: {**KILLS, "commit_failure_rate": 0.3},
-    restored_while_a_manifest_is_on_its_way: {**KILLS, "driver_crash_rate": 0.0},
-    late_output_of_others_discarded: {
-        **KILLS, "checkpoint_at_steps": tuple(range(0, 800, 25)), "crash_at_steps": (120, 260, 400), "crash_rate": 0.0,
-        "upload_ms_max": 1_000, "driver_crash_at_steps": (), "driver_crash_rate": 0.0, "freeze_at_steps": (),
-        "alignment_limits": AlignmentLimits(), "concurrent_max": 1,
-    },
-    a_drained_region_goes_on_alone: {
-        **KILLS, "savepoint_at_steps": (95, 195, 295), "stop_rate": 1.0, "drain_rate": 1.0, "driver_crash_rate": 0.0,
-    },
-    files_of_others_swept: {**KILLS, "growth_max": 1_000.0, "rescale_rate": 0.0},
-    one_region_falls_back_alone: {
-        **KILLS, "exactly_once": False, "crash_rate": 0.5, "retained": 5, "damage_rate": 1.0,
-    },
     silence_is_not_noticed: {**OFTEN, "freeze_at_steps": (200,), "driver_crash_rate": 0.0},
     slots_may_take_for_ever: {**OFTEN, "crash_at_steps": (100, 300), "slot_never_starts_rate": 0.9},
     cancel_forgotten_between_attempts: {**OFTEN, "crash_at_steps": (200,), "rescale_rate": 1.0},
@@ -465,8 +362,6 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
 """Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
 FIRST = {
     changes_lost_to_a_savepoint: 260, a_store_that_goes_on: 409, what_is_in_memory_left_out: 157,
-    no_abort_at_the_others: 90, late_output_of_others_discarded: 110, a_drained_region_goes_on_alone: 50,
-    commits_of_others_forgotten: 155, files_of_others_swept: 190, one_region_falls_back_alone: 180,
     only_the_first_layer: 99, commits_not_repeated: 58, results_before_their_time: 58,
 }  # fmt: skip
 """The seed to start with, to save time."""
@@ -478,10 +373,4 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     """The simulator would pass a runtime that loses records, and its result would be worthless."""
     fault(monkeypatch)
     with pytest.raises(SimulationError):
-        first = FIRST.get(fault, 0)
-        for seed in range(first, first + SEEDS):
-            if fault in PROVOKED:
-                drawn = Circumstances.draw(Random(seed + 1))
-                run_program(generate(seed), dataclasses.replace(drawn, **PROVOKED[fault]), seed)
-            else:
-                run_seed(seed)
+        run_seeds(FIRST.get(fault, 0), PROVOKED.get(fault))
