@@ -37,7 +37,7 @@ from penstock.checkpoint.effects import (
     StorageEffect,
     StoreManifest,
 )
-from penstock.checkpoint.failure import CheckpointFailureReason, FailureTolerance
+from penstock.checkpoint.failure import OF_DECLINE, CheckpointFailureReason, FailureTolerance
 from penstock.checkpoint.manifest import Manifest, unpacked
 from penstock.checkpoint.pending import CheckpointRequest, JobIdentity, PendingCheckpoint
 from penstock.checkpoint.report import CheckpointReport
@@ -51,11 +51,6 @@ from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, Co
 from penstock.state.handles import SubtaskState, files_of
 
 _HISTORY = 100
-_OF_TASK = {
-    DeclineReason.STATE: CheckpointFailureReason.DECLINED,
-    DeclineReason.ALIGNMENT_LIMIT: CheckpointFailureReason.DECLINED_ALIGNMENT_LIMIT,
-    DeclineReason.NEWER: CheckpointFailureReason.DECLINED_SUBSUMED,
-}
 
 EnumeratorStates = Callable[[], dict[str, str] | None]
 """Takes the states of the split enumerators, packed, by state id. None: one has failed, and the attempt with it."""
@@ -303,7 +298,7 @@ class CheckpointCoordinator:
         """A task cannot take part."""
         name = next(vertex.name for vertex in self._vertices if vertex.id == task[0])
         detail = f"{name} ({task[1] + 1}) declined: {detail or 'a newer checkpoint reached it first'}"
-        self.abort(checkpoint_id, _OF_TASK[reason], detail, now_ms)
+        self.abort(checkpoint_id, OF_DECLINE[reason], detail, now_ms)
 
     def abort(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str, now_ms: int) -> None:
         """Abort a checkpoint, if it is under way and its manifest is not being stored yet."""

@@ -67,7 +67,7 @@ class Region:
         return attempt == self.attempt.number
 
     def begin(self, recovery: Recovery, graph: JobGraph, now_ms: int) -> None:
-        """Begin the present attempt of it. What its enumerators raise, and CheckpointError, go to the caller."""
+        """Begin its present attempt. Raises SourceError or CheckpointError if it can't begin."""
         attempt = self.attempt
         manifest = recovery.manifest
         states = recovery.enumerator_states(attempt.sources)

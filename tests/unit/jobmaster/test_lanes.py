@@ -134,3 +134,32 @@ def test_a_job_without_results_ends_as_well() -> None:
     lanes.close(CloseResults(RuntimeError("failed")))
     pool.run_all()
     assert posted == [CommitEnded(1), ResultsClosed(None)]
+
+
+def test_a_restart_of_one_region_forgets_the_errors_of_its_sinks_only() -> None:
+    """A job would be reported as a success though a sink of another region has not committed its output."""
+    for restarted in ({1}, {2}, {1, 2}):
+        lanes = Lanes()
+        for sink in (1, 2):
+            lanes.sinks[sink].error = OSError(f"sink {sink} is away")
+            lanes.lanes.commit(Commit(sink, sink, 0, ["a"]))
+        lanes.pool.run_all()
+        for sink in lanes.sinks.values():
+            sink.error = None
+        lanes.lanes.restart(RestartResults(AttemptId(1, 1), frozenset(restarted)))
+        lanes.lanes.close(CloseResults(None))
+        lanes.pool.run_all()
+        (closed,) = [event for event in lanes.posted if isinstance(event, ResultsClosed)]
+        left = min({1, 2} - restarted, default=None)
+        assert str(closed.error) == (f"sink {left} is away" if left else "None")
+
+
+def test_only_sinks_of_the_restarted_region_discard_what_they_took() -> None:
+    """What a sink of a region that runs on has taken comes from no one again: it would be missing."""
+    lanes = Lanes()
+    restarted: list[int] = []
+    for id, sink in lanes.sinks.items():
+        sink.restarted = lambda id=id: restarted.append(id)  # type: ignore[misc]
+    lanes.lanes.restart(RestartResults(AttemptId(1, 1), frozenset({2, 9})))
+    lanes.pool.run_all()
+    assert restarted == [2]
