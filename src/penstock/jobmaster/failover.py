@@ -16,7 +16,8 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from penstock.common.errors import JobError
+from penstock.checkpoint.failure import output_twice
+from penstock.common.errors import DamagedCheckpointError, FencedError, JobError
 from penstock.common.failover_strategy import FailoverStrategy
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
@@ -25,6 +26,7 @@ from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.restarts import RestartDecision
+from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 
 _log = logging.getLogger(__name__)
@@ -42,16 +44,18 @@ class Failover:
         ending: JobEnding,
         recovery: Recovery,
         restarts: RestartDecision,
-        strategy: FailoverStrategy,
+        settings: JobSettings,
         emit: Callable[[JobEffect], None],
     ) -> None:
         self.restart_at_ms: int | None = None
         """When the regions that have ended are restarted."""
+        self.delivered_with: set[int] = set()
+        """Checkpoints with which results that were held back have been delivered."""
         self._job = job
         self._ending = ending
         self._recovery = recovery
         self._restarts = restarts
-        self._strategy = strategy
+        self._settings = settings
         self._emit = emit
         self._failures: list[Region] = []
         """Regions that have failed by themselves since the last decision, in this order."""
@@ -75,7 +79,7 @@ class Failover:
         # With a damaged checkpoint all have to go back behind it, or the next one would be of two different pasts.
         falls_back = any(self._restarts.falls_back(region.attempt) for region in self._failures)
         return (
-            self._strategy is FailoverStrategy.FULL
+            self._settings.failover_strategy is FailoverStrategy.FULL
             or self._ending.has_begun
             or (falls_back and self._job.coordinator.retention.can_fall_back)
         )
@@ -92,23 +96,30 @@ class Failover:
         regions = self._job.regions
         down = regions.down
         ended = [region for region in down if not region.is_ended]
+        end: JobEnd | None = None
         if ended and all(region.is_gone for region in down) and self._job.coordinator.storage_is_idle:
             # A region that has finished waits for the others: if one of them fails all are restarted.
             if len(down) == len(regions) or any(region.has_failed for region in ended):
-                return self._end(ended, is_cancelled)
-        elif is_cancelled and self.restart_at_ms is not None:
+                end = self._end(ended, is_cancelled)
+        if self.restart_at_ms is not None and (is_cancelled or self._job.coordinator.fenced):
             self.restart_at_ms = None
-            return (JobStatus.CANCELED, None) if regions.all_ended else None
-        return None
+            if regions.all_ended:
+                fenced = FencedError("another run has taken the job over")
+                end = (JobStatus.CANCELED, None) if is_cancelled else (JobStatus.FAILED, fenced)
+        return end
 
     def _end(self, ended: list[Region], is_cancelled: bool) -> JobEnd | None:
         failures, self._failures = self._failures, []
         regions, coordinator = self._job.regions, self._job.coordinator
         for region in ended:
             region.end()
+        repeated = None
         if regions.all_ended:
             self._ending.all_ended()
-            self._fall_back(failures)
+            # Before the coordinator ends the tasks, which deletes all that is not retained: the damaged one, too. Once
+            # for all regions: to fall back a second time would delete a good checkpoint.
+            damaged = [region.attempt.error for region in failures if self._restarts.falls_back(region.attempt)]
+            repeated = self._fall_back(damaged[0]) if damaged else None
         coordinator.tasks_ended([vertex for region in ended for vertex in region.attempt.vertices], self._job.now_ms)
         if not regions.all_ended:
             return self._restart_later(failures)
@@ -123,20 +134,25 @@ class Failover:
         if is_cancelled:
             # As in Flink: a job that is cancelled while it fails is cancelled.
             return JobStatus.CANCELED, None
-        if self._final_error is not None:
-            return JobStatus.FAILED, self._final_error
+        if repeated is not None or self._final_error is not None:
+            return JobStatus.FAILED, repeated or self._final_error
         return self._restart_later(failures)
 
-    def _fall_back(self, failures: list[Region]) -> None:
-        """Drop the newest checkpoint if it is damaged. Once: to do so a second time would delete a good one."""
-        damaged = [region for region in failures if self._restarts.falls_back(region.attempt)]
-        # Before the coordinator ends the tasks, which deletes all that is not retained: the damaged checkpoint, too.
-        if damaged and self._job.coordinator.retention.drop_latest():
-            _log.warning(
-                "%s falls back to the previous checkpoint; output committed since will be written again: %s",
-                self._job.name,
-                damaged[0].attempt.error,
-            )
+    def _fall_back(self, error: BaseException | None) -> DamagedCheckpointError | None:
+        """The newest checkpoint is damaged: the one before takes its place, unless output would then come twice."""
+        coordinator = self._job.coordinator
+        latest, before = coordinator.retention.latest, coordinator.retention.completed[-2:-1]
+        if latest is None or not before:
+            return None
+        repeated = coordinator.committed_with_latest
+        if latest.checkpoint_id in self.delivered_with:
+            repeated.append("collected results")
+        if repeated and not self._settings.allow_duplicates:
+            return output_twice(str(error), f"chk-{before[0].checkpoint_id}", repeated)
+        coordinator.fall_back()
+        self._restarts.fell_back()
+        _log.warning("%s falls back to the previous checkpoint: %s", self._job.name, error)
+        return None
 
     # Restarts.
 

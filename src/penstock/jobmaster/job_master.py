@@ -22,7 +22,7 @@ from penstock.checkpoint.effects import CheckpointEffect, SendToTask
 from penstock.checkpoint.manifest import Manifest, packed
 from penstock.checkpoint.pending import CheckpointRequest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import JobCancelledError, JobError
+from penstock.common.errors import FencedError, JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.attempt_id import AttemptId
@@ -82,8 +82,8 @@ _BEFORE_THE_END = {
 class JobMaster:
     """Controls one job through all its attempts.
 
-    `origin`: the checkpoint or savepoint that the job starts from. `claimed`: the directory of a run that it replaces,
-    deleted when the job has a checkpoint of its own. `held_back`: sinks whose results wait for a checkpoint.
+    `origin`: the checkpoint or savepoint that the job starts from. `held_back`: sinks whose results wait for a
+    checkpoint. `epoch`: which run of the job this is, from 1.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class JobMaster:
         restarts: RestartStrategy,
         now_ms: int,
         origin: Manifest | None = None,
-        claimed: str | None = None,
         held_back: frozenset[int] = frozenset(),
+        epoch: int = 1,
     ) -> None:
         self.journal = Journal()
         self.now_ms = now_ms
@@ -103,17 +103,14 @@ class JobMaster:
         self.graph = graph
         """The plan of the next attempts."""
         self._restarts = RestartDecision(restarts, settings)
-        self._claimed = claimed
         self._effects: list[JobEffect] = []
-        self.coordinator = CheckpointCoordinator(job_id, graph.name, settings.checkpoints, self._of_coordinator)
+        self.coordinator = CheckpointCoordinator(job_id, graph.name, settings.checkpoints, self._of_coordinator, epoch)
         if origin is not None:
             self.coordinator.start_from(origin)
         self._recovery = Recovery(self.coordinator, origin, settings.allow_non_restored_state)
         self._ending = JobEnding(self, self._emit)
         self._reports = SlotReports(self, self._emit, held_back, self._region_runs, self._ending.data_ended)
-        self._failover = Failover(
-            self, self._ending, self._recovery, self._restarts, settings.failover_strategy, self._emit
-        )
+        self._failover = Failover(self, self._ending, self._recovery, self._restarts, settings, self._emit)
         self._is_cancelled = False
         self._end: JobEnd | None = None
         self._results_closed = False
@@ -223,7 +220,9 @@ class JobMaster:
 
     def _storage_ended(self, event: StorageEnded) -> None:
         before = self.coordinator.committed_id
-        self.coordinator.storage_ended(event.operation, event.error, self.now_ms)
+        self.coordinator.storage_ended(event.operation, event.error, self.now_ms, event.fenced)
+        if event.fenced:
+            self.fail_all(FencedError(event.error))
         # Compared by number: the next checkpoint, begun in this call, may have failed a region; results count
         # nevertheless.
         if self.coordinator.committed_id != before:
@@ -232,10 +231,8 @@ class JobMaster:
     def _checkpoint_completed(self) -> None:
         for region in self.regions:
             for result in region.attempt.results.release(self.coordinator.committed_id):
+                self._failover.delivered_with.add(self.coordinator.committed_id)
                 self._emit(Deliver(region.attempt.id, result.sink, result.subtask, result.values))
-        # Not before, nor for a savepoint: until then a restart needs the claimed run's files.
-        if self.coordinator.retention.latest is not None:
-            self._delete_claimed()
 
     def _commit_ended(self, event: CommitEnded) -> None:
         if event.error is None:
@@ -287,9 +284,7 @@ class JobMaster:
             self._end = (JobStatus.FAILED, event.error)
         retained = self._end[0] in _RETAINED[self.settings.checkpoint_retention]
         if not retained:
-            self.coordinator.drop_all()
-        if self._end[0] is JobStatus.FINISHED:
-            self._delete_claimed()
+            self.coordinator.end(self._end[0].name)
 
     # After each event: what follows from where the job is now.
 
@@ -335,11 +330,6 @@ class JobMaster:
             error = error or JobError("the job failed")
         self._end = (status, error)
         self._emit(CloseResults(error))
-
-    def _delete_claimed(self) -> None:
-        if self._claimed is not None:
-            directory, self._claimed = self._claimed, None
-            self.coordinator.delete_claimed(directory)
 
     # Effects.
 

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.common.errors import DamagedCheckpointError, NotEnoughSlotsError, TaskLostError, UserFunctionError
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.effects import Deploy
+from penstock.jobmaster.effects import Deploy, Finish
 from penstock.jobmaster.events import Reported, Tick
 from penstock.jobmaster.job_master import JobMaster
 from penstock.plan.job_graph import JobGraph
@@ -40,20 +40,21 @@ from penstock.simulator.clock import Clock
 from penstock.simulator.fate import Fate
 from penstock.simulator.host import SlotHost
 from penstock.simulator.master_host import DriverLostError, MasterHost, Surroundings
-from penstock.simulator.network import ControlMessages, Network
+from penstock.simulator.network import ControlMessages
 from penstock.simulator.outside import Outside, Results
 from penstock.simulator.possibilities import Possibilities
 from penstock.simulator.report import Trace, name_of, report_line
 from penstock.simulator.scheduler import Agenda
 from penstock.simulator.slot_actions import SlotActions
-from penstock.simulator.storage import MemoryStorage
+from penstock.simulator.storage import MemoryRun, MemoryStorage
 from penstock.simulator.user import User
-from penstock.simulator.workers import draw_living, heartbeats, remove, workers_of
+from penstock.simulator.workers import Workers, draw_living, heartbeats, workers_of
 
 STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
 _LATE_RATE = 0.1
+_FORMER_RATE = 0.2
 _HEARTBEAT_MS = 500
 _AGAIN = (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete)
 """What may come twice: see network.py."""
@@ -81,7 +82,6 @@ class Simulation:
         self.declined: list[Decline] = []
         self.went_back = 0
         """How often the job was restored from a checkpoint, or started from its beginning, because something failed."""
-        self._cuts_before = 0
         self._jobs = 0
         self._exact_time = exact_time
         self._rescaled = rescaled
@@ -92,9 +92,10 @@ class Simulation:
         )
         self._idle_jumps = 0
         self._heartbeat_ms = 0
-        self._checks: dict[int, RegionChecks] = {}
-        """By level."""
-        self._start_job(graph)
+        self._workers = Workers()
+        self._former: list[MasterHost] = []
+        """Drivers whose process was stopped and taken for dead, and that go on later."""
+        self._start_job(graph, self.storage.new_job(graph.name))
 
     @property
     def master(self) -> JobMaster:
@@ -117,6 +118,11 @@ class Simulation:
         return self.driver.finish.error if self.driver.finish is not None else None
 
     @property
+    def hosts(self) -> dict[SlotId, SlotHost]:
+        """The workers of the present attempts, those that are gone included."""
+        return self._workers.hosts
+
+    @property
     def results(self) -> Results:
         """What users see."""
         return self.outside.results
@@ -124,37 +130,35 @@ class Simulation:
     @property
     def cuts(self) -> int:
         """How many cuts were compared."""
-        return self._cuts_before + sum(checks.cuts.cuts for checks in set(self._checks.values()))
+        return self._workers.cuts
 
     # Jobs and attempts.
 
-    def _start_job(self, graph: JobGraph, origin: Any = None) -> None:
-        """The user starts a job, perhaps from a checkpoint or savepoint."""
+    def _start_job(self, graph: JobGraph, run: MemoryRun, origin: Any = None) -> None:
+        """The user starts a job, perhaps from a savepoint, or takes one over from its latest checkpoint."""
         around = Surroundings(self.random, self.circumstances, self.clock, self.trace, self.storage, self.outside)
         self._control = ControlMessages(self.random, lambda slot: self._possibilities.touch(slot))
+        if run.epoch == 1:
+            self._jobs += 1
+            self._former.clear()
         self.driver = MasterHost(
-            self._jobs, graph, around, self._send, self._deploy, self._stop, origin, self._fate.healed
+            self._jobs, graph, around, run, self._send, self._deploy, self._stop, origin, self._fate.healed
         )
-        self._jobs += 1
-        self._cuts_before = self.cuts
-        self.hosts: dict[SlotId, SlotHost] = {}
-        """The workers of the present attempts, those that are gone included."""
-        self._running: dict[SlotId, SlotHost] = {}
-        """The workers that were not stopped."""
-        self._network = Network(self.circumstances.channel_rows)
-        self._checks = {}
-        self._hosts_changed()
+        self._workers.new_job(self.circumstances.channel_rows)
+        self._workers_changed()
         self.driver.start()
 
-    def _hosts_changed(self) -> None:
+    def _workers_changed(self) -> None:
         """The workers that run can act from now on, and no others."""
         self._agenda = Agenda(self.random)
         self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
-        hosts, network, control = self._running, self._network, self._control
-        actions = SlotActions(hosts, network, control, self._checks, self.random, self.trace, self._reported)
+        workers, control = self._workers, self._control
+        actions = SlotActions(
+            workers.running, workers.network, control, workers.checks, self.random, self.trace, self._reported
+        )
         self._possibilities: Possibilities = Possibilities(
-            self._agenda, actions, hosts, network, control, self.clock.now_ms
+            self._agenda, actions, workers.running, workers.network, control, self.clock.now_ms
         )
         actions.touched, actions.touched_channel = self._possibilities.touch, self._possibilities.touch_channel
 
@@ -168,6 +172,7 @@ class Simulation:
         levels = effect.graph.levels(
             self.driver.job_id,
             attempt=number,
+            epoch=self.driver.run.epoch,
             exactly_once=circumstances.exactly_once,
             latency_interval_ms=circumstances.latency_interval_ms,
             checkpointing=circumstances.checkpointing,
@@ -175,35 +180,26 @@ class Simulation:
         )[effect.levels.start : effect.levels.stop]
         if number and self._fate.chance(circumstances.damage_rate):
             self.storage.damage()
-        before = self._checks.get(effect.levels.start)
-        self._cuts_before += before.cuts.cuts if before is not None else 0
         edges = {id: edge for level in levels for id, edge in level.edges.items()}
         checks = RegionChecks(edges, self._exact_time, circumstances.exactly_once)
-        self._checks.update(dict.fromkeys(effect.levels, checks))
-        remove(self.hosts, effect.levels)
-        workers = workers_of(effect, levels, self.clock, circumstances, self, self.storage)
-        self.hosts.update(workers)
-        self._running.update(workers)
+        workers = workers_of(effect, levels, self.clock, circumstances, self, self.driver.run)
+        self._workers.start(effect.levels, workers, checks)
         if number and self._fate.chance(circumstances.slot_never_starts_rate):
             workers[self.random.choice(sorted(workers))].freeze()
-        self._hosts_changed()
+        self._workers_changed()
 
     def _stop(self, region: int) -> None:
         """Spark stops the query of a region: all its workers are gone. Some of what was under way will be late."""
         levels = self.master.graph.regions[region]
-        for slot, host in self._running.items():
-            if slot.level in levels:
-                host.kill()
-        remove(self._running, levels)
-        self._network.forget(levels)
+        self._workers.stop(levels)
         self._control.end_attempt(levels, self.circumstances.late_rate)
-        self._hosts_changed()
+        self._workers_changed()
 
     def _start_next_job(self, savepoint: str | None = None) -> None:
         """The user starts the job from a savepoint, or from the latest checkpoint that is to be found."""
         self.user.restarts = False
         before = self.driver
-        latest = self.storage.leave(before.directory)
+        latest = self.storage.latest()
         origin = self.storage.savepoints[savepoint] if savepoint is not None else latest or before.origin
         if origin is not None:
             self.outside.complete(origin)
@@ -211,13 +207,25 @@ class Simulation:
         if self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate:
             graph = self._rescaled(self.random)
         self.trace.add("user", f"starts with {[vertex.parallelism for vertex in graph.vertices]} subtasks")
-        self._start_job(graph, origin)
+        takes_over = savepoint is None and latest is not None
+        run = self.storage.take_over(graph.name) if takes_over else self.storage.new_job(graph.name)
+        self._start_job(graph, run, origin)
 
-    def crash_driver(self) -> None:
-        """The driver is killed, and with it all slots."""
+    def crash_driver(self, stopped: bool = False) -> None:
+        """The driver is killed, and with it all slots. `stopped`: it is only taken for dead, and goes on later."""
         if self._is_cancelled or not self.circumstances.checkpointing:
             return
-        self.trace.add("fate", "the driver is killed")
+        self.trace.add("fate", f"the driver is {'stopped' if stopped else 'killed'}")
+        seen, driver = self.storage.recorded(), self.driver
+        end = seen.end if seen is not None else None
+        if end is not None and (not end.savepoint or driver.is_draining(end.savepoint) or driver.drained):
+            # It is on record: whoever starts the job again is told so.
+            driver.finish = Finish(JobStatus[end.how], None)
+            driver.drained = bool(end.savepoint)
+            return
+        if stopped:
+            driver.is_former = True
+            self._former.append(driver)
         self.went_back += 1
         for host in self.hosts.values():
             host.kill()
@@ -226,7 +234,7 @@ class Simulation:
             # Collected results are the driver's own. Here an observer saw them as soon as they counted.
             self.driver.collect(newest)
         # With a savepoint that the user knows of, the user starts from there: what it names may have been committed.
-        self._start_next_job(self.driver.stopped_with)
+        self._start_next_job(end.savepoint if end is not None else self.driver.stopped_with)
 
     @property
     def _is_cancelled(self) -> bool:
@@ -236,13 +244,13 @@ class Simulation:
 
     def opening(self, slot: Slot) -> None:
         """A slot is about to be opened."""
-        cuts = self._checks[slot.level.level].cuts
+        cuts = self._workers.checks[slot.level.level].cuts
         for task in slot.tasks.values():
             cuts.watch(slot, task)
 
     def sent(self, slot: SlotId, row: bytes) -> None:
         """A slot has a row to write."""
-        self._checks[slot.level].channels.sent(row, slot.level)
+        self._workers.checks[slot.level].channels.sent(row, slot.level)
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
@@ -275,7 +283,7 @@ class Simulation:
             for slot, host in self.hosts.items():
                 assert host.slot is not None
                 for task in host.slot.tasks.values():
-                    self._checks[slot.level].channels.all_read(task)
+                    self._workers.checks[slot.level].channels.all_read(task)
         return status
 
     def _goes_on(self, status: JobStatus, error: BaseException | None) -> bool:
@@ -308,6 +316,10 @@ class Simulation:
         self._can("storage", self._storage_does_next, bool(driver.storage))
         self._can("enumerators", driver.call_is_made, bool(driver.calls))
         self._can("results", driver.results_do_next, driver.pool.waits)
+        if self._former:
+            agenda.enter_background("former", self._former_goes_on, _FORMER_RATE)
+        else:
+            agenda.leave("former")
         if self._control.late:
             agenda.enter_background("late", self._late, _LATE_RATE)
         else:
@@ -346,7 +358,7 @@ class Simulation:
 
     def _victim(self) -> SlotId | None:
         regions = self.master.regions
-        up = {slot: host for slot, host in self._running.items() if regions.of_level(slot.level).is_up}
+        up = {slot: host for slot, host in self._workers.running.items() if regions.of_level(slot.level).is_up}
         return draw_living(up, self.random)
 
     def heal(self) -> None:
@@ -375,7 +387,7 @@ class Simulation:
         self.trace.add("job master", f"{name_of(SlotId(message.level, message.index))}: {report_line(report)}")
         if self.master.is_present(message.level, message.attempt):
             if isinstance(report, Effect):
-                self._checks[message.level].tasks.effect(report)
+                self._workers.checks[message.level].tasks.effect(report)
             if isinstance(report, Acknowledge):
                 self.acknowledged.append(report)
             elif isinstance(report, Decline):
@@ -408,7 +420,19 @@ class Simulation:
                 self.user.restart_by_hand()
 
     def _storage_does_next(self) -> None:
-        self.driver.storage_does_next()
+        if self._fate.chance(self.circumstances.stopped_rate):
+            self.crash_driver(stopped=True)
+        else:
+            self.driver.storage_does_next()
+
+    def _former_goes_on(self) -> None:
+        former = self.random.choice(self._former)
+        try:
+            goes_on = former.former_does_next()
+        except DriverLostError:
+            goes_on = False
+        if not goes_on:
+            self._former.remove(former)
 
     def _late(self) -> None:
         slot, to_slot, data = self._control.next_late()
@@ -441,7 +465,7 @@ class Simulation:
         self.trace.add("clock", why)
         if now_ms - self._heartbeat_ms >= _HEARTBEAT_MS:
             self._heartbeat_ms = now_ms
-            for heartbeat in heartbeats(self._running):
+            for heartbeat in heartbeats(self._workers.running):
                 self.handle(Reported(heartbeat))
         self.handle(Tick())
 
