@@ -97,10 +97,11 @@ class Failover:
         down = regions.down
         ended = [region for region in down if not region.is_ended]
         end: JobEnd | None = None
-        if ended and all(region.is_gone for region in down) and self._job.coordinator.storage_is_idle:
-            # A region that has finished waits for the others: if one of them fails all are restarted.
-            if len(down) == len(regions) or any(region.has_failed for region in ended):
-                end = self._end(ended, is_cancelled)
+        # A region that has finished waits for the others: if one of them fails all are restarted.
+        is_due = len(down) == len(regions) or any(region.has_failed for region in ended)
+        are_gone = all(region.is_gone for region in down)
+        if ended and is_due and are_gone and self._job.coordinator.storage_is_idle:
+            end = self._end(ended, is_cancelled)
         if self.restart_at_ms is not None and (is_cancelled or self._job.coordinator.fenced):
             self.restart_at_ms = None
             if regions.all_ended:

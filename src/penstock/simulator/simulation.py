@@ -34,10 +34,10 @@ from penstock.runtime.task.events import (
     TriggerCheckpoint,
 )
 from penstock.runtime.task.slot import Slot
-from penstock.simulator.checkers import RegionChecks
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.fate import Fate
+from penstock.simulator.former_runs import FormerRuns
 from penstock.simulator.host import SlotHost
 from penstock.simulator.master_host import DriverLostError, MasterHost, Surroundings
 from penstock.simulator.network import ControlMessages
@@ -48,7 +48,7 @@ from penstock.simulator.scheduler import Agenda
 from penstock.simulator.slot_actions import SlotActions
 from penstock.simulator.storage import MemoryRun, MemoryStorage
 from penstock.simulator.user import User
-from penstock.simulator.workers import Workers, draw_living, heartbeats, workers_of
+from penstock.simulator.workers import Workers, draw_living, heartbeats
 
 STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
@@ -83,7 +83,6 @@ class Simulation:
         self.went_back = 0
         """How often the job was restored from a checkpoint, or started from its beginning, because something failed."""
         self._jobs = 0
-        self._exact_time = exact_time
         self._rescaled = rescaled
         self.user = User(self, random, circumstances, trace)
         self._fate = Fate(circumstances, random)
@@ -92,9 +91,8 @@ class Simulation:
         )
         self._idle_jumps = 0
         self._heartbeat_ms = 0
-        self._workers = Workers()
-        self._former: list[MasterHost] = []
-        """Drivers whose process was stopped and taken for dead, and that go on later."""
+        self._workers = Workers(circumstances, self.clock, self, exact_time)
+        self._former = FormerRuns(random)
         self._start_job(graph, self.storage.new_job(graph.name))
 
     @property
@@ -144,7 +142,7 @@ class Simulation:
         self.driver = MasterHost(
             self._jobs, graph, around, run, self._send, self._deploy, self._stop, origin, self._fate.healed
         )
-        self._workers.new_job(self.circumstances.channel_rows)
+        self._workers.new_job()
         self._workers_changed()
         self.driver.start()
 
@@ -169,21 +167,9 @@ class Simulation:
         if number and self._fate.chance(circumstances.slots_missing_rate):
             self.driver.query_failed(region, NotEnoughSlotsError("an executor has not been replaced yet"))
             return
-        levels = effect.graph.levels(
-            self.driver.job_id,
-            attempt=number,
-            epoch=self.driver.run.epoch,
-            exactly_once=circumstances.exactly_once,
-            latency_interval_ms=circumstances.latency_interval_ms,
-            checkpointing=circumstances.checkpointing,
-            restore=effect.restored,
-        )[effect.levels.start : effect.levels.stop]
         if number and self._fate.chance(circumstances.damage_rate):
             self.storage.damage()
-        edges = {id: edge for level in levels for id, edge in level.edges.items()}
-        checks = RegionChecks(edges, self._exact_time, circumstances.exactly_once)
-        workers = workers_of(effect, levels, self.clock, circumstances, self, self.driver.run)
-        self._workers.start(effect.levels, workers, checks)
+        workers = self._workers.start(effect, self.driver.job_id, self.driver.run)
         if number and self._fate.chance(circumstances.slot_never_starts_rate):
             workers[self.random.choice(sorted(workers))].freeze()
         self._workers_changed()
@@ -224,8 +210,7 @@ class Simulation:
             driver.drained = bool(end.savepoint)
             return
         if stopped:
-            driver.is_former = True
-            self._former.append(driver)
+            self._former.add(driver)
         self.went_back += 1
         for host in self.hosts.values():
             host.kill()
@@ -316,8 +301,8 @@ class Simulation:
         self._can("storage", self._storage_does_next, bool(driver.storage))
         self._can("enumerators", driver.call_is_made, bool(driver.calls))
         self._can("results", driver.results_do_next, driver.pool.waits)
-        if self._former:
-            agenda.enter_background("former", self._former_goes_on, _FORMER_RATE)
+        if self._former.waits:
+            agenda.enter_background("former", self._former.one_goes_on, _FORMER_RATE)
         else:
             agenda.leave("former")
         if self._control.late:
@@ -424,15 +409,6 @@ class Simulation:
             self.crash_driver(stopped=True)
         else:
             self.driver.storage_does_next()
-
-    def _former_goes_on(self) -> None:
-        former = self.random.choice(self._former)
-        try:
-            goes_on = former.former_does_next()
-        except DriverLostError:
-            goes_on = False
-        if not goes_on:
-            self._former.remove(former)
 
     def _late(self) -> None:
         slot, to_slot, data = self._control.next_late()
