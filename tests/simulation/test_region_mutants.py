@@ -13,6 +13,7 @@ from tests.simulation.mutation import run_seeds
 
 from penstock.checkpoint.commits import CommitLedger
 from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.effects import RetainOnly
 from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.failover import Failover
 from penstock.runtime.network.set_aside import AlignmentLimits
@@ -77,7 +78,7 @@ def files_of_others_swept(patch: pytest.MonkeyPatch) -> None:
 
     def sweep(self: CheckpointCoordinator, vertices: Any, now_ms: int) -> None:
         ended(self, vertices, now_ms)
-        self.retain_only(self.retention.completed)
+        self.store.ask(RetainOnly(self.store.number(), list(self.retention.completed)))
 
     patch.setattr(CheckpointCoordinator, "tasks_ended", sweep)
 

@@ -34,7 +34,6 @@ from penstock.checkpoint.effects import (
     RecordEnd,
     RetainOnly,
     SendToTask,
-    StorageEffect,
     StoreManifest,
 )
 from penstock.checkpoint.failure import OF_DECLINE, CheckpointFailureReason, FailureTolerance
@@ -43,6 +42,7 @@ from penstock.checkpoint.pending import CheckpointRequest, JobIdentity, PendingC
 from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.retention import Retention
 from penstock.checkpoint.schedule import CheckpointSchedule, CheckpointSettings
+from penstock.checkpoint.storage_requests import StorageRequests
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
 from penstock.runtime.decline_reason import DeclineReason
@@ -54,8 +54,6 @@ _HISTORY = 100
 
 EnumeratorStates = Callable[[], dict[str, str] | None]
 """Takes the states of the split enumerators, packed, by state id. None: one has failed, and the attempt with it."""
-StorageEnded = Callable[[str, int], None]
-"""Called with the error of a storage operation, empty if it succeeded, and the time in milliseconds."""
 
 
 class CheckpointCoordinator:
@@ -81,8 +79,7 @@ class CheckpointCoordinator:
         restored from a checkpoint before it."""
         self.error: CheckpointError | None = None
         """Set when more checkpoints in a row have failed than are tolerated."""
-        self.fenced = False
-        """Whether another run has taken the job over: this one may change nothing in the store any more."""
+        self.store = StorageRequests(emit)
         self._job_id = job_id
         self._job_name = job_name
         self._epoch = epoch
@@ -101,9 +98,6 @@ class CheckpointCoordinator:
         self._saved_id = 0
         """The newest savepoint that is stored."""
         self._last_id = 0
-        self._operations = 0
-        self._on_storage: dict[int, StorageEnded] = {}
-        """What to do when a storage operation has ended, by its number."""
         self._attempt = 0
         self._running = False
         self._enumerator_states: EnumeratorStates = dict
@@ -116,7 +110,7 @@ class CheckpointCoordinator:
         self._last_id = max(self._last_id, manifest.checkpoint_id)
         if manifest.job_id == self._job_id and not manifest.savepoint:
             self.retention.adopt(manifest)
-            self._storage(RetainOnly(self._operation(), [manifest], former_only=True))
+            self.store.ask(RetainOnly(self.store.number(), [manifest], former_only=True))
 
     def tasks_began(
         self, attempt: int, vertices: Sequence[CheckpointVertex], enumerator_states: EnumeratorStates, now_ms: int
@@ -161,13 +155,14 @@ class CheckpointCoordinator:
             request.then(CheckpointFailureReason.ATTEMPT_ENDED.error())
         for number, committables in prepared:
             # A savepoint that was handed to the user goes on naming what had been prepared by then.
-            if number > self._saved_id and not self.fenced:
+            if number > self._saved_id and not self.store.fenced:
                 self._emit(AbortCommittables(*committables))
         self.retention.tasks_ended(gone)
         if not self._tasks:
             self._savepoint_ids.clear()
             self.retention.swept()
-            self.retain_only(self.retention.completed)
+            # Only while no task of the job writes.
+            self.store.ask(RetainOnly(self.store.number(), list(self.retention.completed)))
 
     def commit_again(self, manifest: Manifest, vertices: Sequence[CheckpointVertex]) -> None:
         """`vertices` are restored from this checkpoint: perhaps not all its commits were done. They are idempotent.
@@ -181,23 +176,13 @@ class CheckpointCoordinator:
                 for packed_commit in packed_commits:
                     self._hand_out(Committables(sinks[state_id], *unpacked(packed_commit)), again=True)
 
-    def retain_only(self, manifests: list[Manifest]) -> None:
-        """Delete all that these checkpoints do not need. Only while no task of the job writes."""
-        self._storage(RetainOnly(self._operation(), list(manifests)))
-
-    @property
-    def committed_with_latest(self) -> list[str]:
-        """The sinks, by state id, that had something to commit when the newest checkpoint was complete."""
-        latest = self.retention.latest
-        return sorted(sink for sink, commits in latest.commits.items() if commits) if latest is not None else []
-
     def fall_back(self) -> bool:
         """The newest checkpoint is damaged: the one before takes its place. False if there is none."""
         if not self.retention.drop_latest():
             return False
         assert self.retention.latest is not None
         # Published once more: a run that takes the job over must start from here, too.
-        self._storage(StoreManifest(self._operation(), self.retention.latest))
+        self.store.ask(StoreManifest(self.store.number(), self.retention.latest))
         return True
 
     def end(self, how: str) -> None:
@@ -212,11 +197,11 @@ class CheckpointCoordinator:
         if self.stopped or not self.retention.completed:
             self._drop_all()
         else:
-            self._storage(RecordEnd(self._operation(), how), recorded)
+            self.store.ask(RecordEnd(self.store.number(), how), recorded)
 
     def _drop_all(self) -> None:
         self.retention.drop_all()
-        self.retain_only([])
+        self.store.ask(RetainOnly(self.store.number(), []))
 
     # What makes checkpoints begin.
 
@@ -242,7 +227,7 @@ class CheckpointCoordinator:
     @property
     def storage_is_idle(self) -> bool:
         """Whether the storage has answered all operations."""
-        return not self._on_storage
+        return self.store.is_idle
 
     @property
     def request_waits(self) -> bool:
@@ -339,10 +324,7 @@ class CheckpointCoordinator:
 
     def storage_ended(self, operation: int, error: str, now_ms: int, fenced: bool = False) -> None:
         """A storage operation has ended; `error` is empty if it succeeded. `fenced`: another run holds the job."""
-        self.fenced = self.fenced or fenced
-        then = self._on_storage.pop(operation, None)
-        if then is not None:
-            then(error, now_ms)
+        if self.store.ended(operation, error, now_ms, fenced):
             self._store_next(now_ms)
 
     def committed(self, operation: int) -> None:
@@ -384,7 +366,7 @@ class CheckpointCoordinator:
                 self._checkpoint_stored(pending, manifest, now_ms)
 
         stops = pending.request.options.stop
-        self._storage(StoreManifest(self._operation(), manifest, pending.savepoint, stops), stored)
+        self.store.ask(StoreManifest(self.store.number(), manifest, pending.savepoint, stops), stored)
 
     def _take_prepared(self, pending: PendingCheckpoint) -> list[Numbered]:
         """What sinks have prepared until this checkpoint, in order, also for earlier ones that never completed."""
@@ -425,10 +407,10 @@ class CheckpointCoordinator:
         self._commit(pending)
         # Manifests before files: one that exists must never name a file that is deleted.
         for older_manifest in subsumed:
-            self._storage(DiscardCheckpoint(self._operation(), older_manifest))
+            self.store.ask(DiscardCheckpoint(self.store.number(), older_manifest))
         garbage = self.retention.garbage(other.files() for other in self._pending.values())
         if garbage:
-            self._storage(DeleteFiles(self._operation(), garbage))
+            self.store.ask(DeleteFiles(self.store.number(), garbage))
         pending.request.then(manifest)
         self._begin_requested(now_ms)
 
@@ -440,7 +422,7 @@ class CheckpointCoordinator:
         self._send_to_all(CheckpointComplete(pending.checkpoint_id))
 
     def _hand_out(self, committables: Committables, again: bool = False) -> None:
-        operation = self._operation()
+        operation = self.store.number()
         self._ledger.hand_out(operation, committables)
         self._emit(Commit(operation, *committables, again))
 
@@ -457,21 +439,10 @@ class CheckpointCoordinator:
         self._begin_requested(now_ms)
 
     def _delete_savepoint(self, pending: PendingCheckpoint) -> None:
-        self._storage(DeleteSavepoint(self._operation(), pending.savepoint))
+        self.store.ask(DeleteSavepoint(self.store.number(), pending.savepoint))
 
     # Effects.
 
     def _send_to_all(self, event: ControlEvent) -> None:
         for vertex, subtask in sorted(self._tasks):
             self._emit(SendToTask(vertex, subtask, event))
-
-    def _operation(self) -> int:
-        self._operations += 1
-        return self._operations
-
-    def _storage(self, effect: StorageEffect, then: StorageEnded = lambda error, now_ms: None) -> None:
-        if self.fenced:
-            # Everything in the store is another run's now.
-            return
-        self._on_storage[effect.operation] = then
-        self._emit(effect)

@@ -26,6 +26,12 @@ class Retention:
         """The newest completed checkpoint."""
         return self.completed[-1] if self.completed else None
 
+    @property
+    def committed_with_latest(self) -> list[str]:
+        """The sinks, by state id, that had something to commit when the newest checkpoint was complete."""
+        commits = self.latest.commits if self.latest is not None else {}
+        return sorted(sink for sink, of_sink in commits.items() if of_sink)
+
     def adopt(self, manifest: Manifest) -> None:
         """The job starts from this checkpoint of its own."""
         self.completed.append(manifest)

@@ -102,7 +102,7 @@ class Failover:
         are_gone = all(region.is_gone for region in down)
         if ended and is_due and are_gone and self._job.coordinator.storage_is_idle:
             end = self._end(ended, is_cancelled)
-        if self.restart_at_ms is not None and (is_cancelled or self._job.coordinator.fenced):
+        if self.restart_at_ms is not None and (is_cancelled or self._job.coordinator.store.fenced):
             self.restart_at_ms = None
             if regions.all_ended:
                 fenced = FencedError("another run has taken the job over")
@@ -145,7 +145,7 @@ class Failover:
         latest, before = coordinator.retention.latest, coordinator.retention.completed[-2:-1]
         if latest is None or not before:
             return None
-        repeated = coordinator.committed_with_latest
+        repeated = coordinator.retention.committed_with_latest
         if latest.checkpoint_id in self.delivered_with:
             repeated.append("collected results")
         if repeated and not self._settings.allow_duplicates:
