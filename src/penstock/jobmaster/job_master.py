@@ -275,6 +275,9 @@ class JobMaster:
             region.is_gone = True
 
     def _host_failed(self, event: HostFailed) -> None:
+        # The lease shows it before anything is published.
+        store = self.coordinator.store
+        store.fenced = store.fenced or isinstance(event.error, FencedError)
         self.fail_all(event.error)
 
     def _results_were_closed(self, event: ResultsClosed) -> None:
