@@ -128,8 +128,7 @@ class Circumstances:
                 checkpoint_at_steps=_steps(random, often=True),
                 crash_rate=random.choice([0.3, 0.8]),
             )
-        # If everything fails, no checkpoint completes: so each fault occurs alone, occasionally, and rarely all at
-        # once.
+        # If everything fails, no checkpoint completes: so each fault occurs alone, and rarely all at once.
         fails = drawn.checkpointing
         return dataclasses.replace(
             drawn,
