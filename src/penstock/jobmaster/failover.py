@@ -158,6 +158,7 @@ class Failover:
     # Restarts.
 
     def _restart_later(self, failures: list[Region]) -> JobEnd | None:
+        assert failures, "regions have ended that are to be restarted, and none has failed by itself"
         attempts = [region.attempt for region in failures]
         error = attempts[0].error
         if self.restart_at_ms is not None and not any(map(self._restarts.is_final, attempts)):
