@@ -28,18 +28,18 @@ class JobEnding:
         self._job = job
         self._emit = emit
         self._draining: SavepointRequested | None = None
-        self._is_closing = False
+        self.is_closing = False
         """Whether the end of all data has come, or the job stops: no checkpoint begins but the last one."""
 
     @property
     def takes_checkpoints(self) -> bool:
         """Whether all tasks are running and the end has not come."""
-        return self._job.regions.all_running and not self._is_closing
+        return self._job.regions.all_running and not self.is_closing
 
     @property
     def has_begun(self) -> bool:
         """Whether tasks were sent to their end: drained, or closed. No region can go on alone then."""
-        return self._is_closing or self._draining is not None or self._job.coordinator.stopped
+        return self.is_closing or self._draining is not None or self._job.coordinator.stopped
 
     def requested(self, request: SavepointRequested) -> None:
         """The user asks for a savepoint, and perhaps for the job to stop with it."""
@@ -59,7 +59,7 @@ class JobEnding:
         """A task has processed and sent all its records. When all of all regions have, the job ends."""
         # Not if another end has begun: a stop with a savepoint, a cancel, a failure.
         if self.takes_checkpoints and all(region.attempt.all_data_ended for region in self._job.regions):
-            self._is_closing = True
+            self.is_closing = True
             self._all_data_ended()
 
     def _all_data_ended(self) -> None:
@@ -73,7 +73,7 @@ class JobEnding:
             self._last_checkpoint()
 
     def _close(self) -> None:
-        self._is_closing = True
+        self.is_closing = True
         # If one has failed meanwhile all fail: see `has_begun`.
         if self._job.regions.all_running:
             for region in self._job.regions:
@@ -81,7 +81,7 @@ class JobEnding:
 
     def all_ended(self) -> None:
         """No task is left. A savepoint that waits for the end of the data will not be taken."""
-        self._is_closing = False
+        self.is_closing = False
         if self._draining is not None:
             self._emit(Reply(self._draining.request, error=JobError("the job failed before the savepoint")))
             self._draining = None

@@ -95,6 +95,9 @@ class Failover:
         """End the attempts of the regions that are down, when none has a task any more. Returns how the job ends."""
         regions = self._job.regions
         down = regions.down
+        if not down:
+            # As after nearly every event.
+            return None
         ended = [region for region in down if not region.is_ended]
         end: JobEnd | None = None
         # A region that has finished waits for the others: if one of them fails all are restarted.

@@ -312,7 +312,7 @@ class JobMaster:
             if region.status is JobStatus.RUNNING:
                 self.guarded(region.attempt.enumerators.discover_due, region)
         if self.regions.all_running:
-            self.guarded(lambda: self.coordinator.tick(self.now_ms, self._ending.takes_checkpoints))
+            self.guarded(lambda: self.coordinator.tick(self.now_ms, not self._ending.is_closing))
         # The coordinator notes it only: it was in the middle of an abort, and attempts end by this path alone.
         error, self.coordinator.error = self.coordinator.error, None
         if error is not None:

@@ -67,7 +67,7 @@ class Regions:
     @property
     def all_running(self) -> bool:
         """Whether all tasks of the job are running."""
-        return all(region.status is JobStatus.RUNNING for region in self)
+        return all(region.attempt.status is JobStatus.RUNNING for region in self._regions)
 
     @property
     def all_ended(self) -> bool:
@@ -77,7 +77,7 @@ class Regions:
     @property
     def down(self) -> list[Region]:
         """Those that are not up: closing, or waiting for their restart, or for the end of the job."""
-        return [region for region in self if not region.is_up]
+        return [region for region in self._regions if not region.is_up]
 
     @property
     def status(self) -> JobStatus:
