@@ -194,9 +194,14 @@ class DataStream(OperatorSettings, Generic[T]):
         return self._operator("Projection", MapOperator("Projection", function), None)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
-        """Assign timestamps and generate watermarks from here on, replacing those from upstream."""
+        """Assign timestamps and generate watermarks from here on, replacing those from upstream.
+
+        Raises ValueError for a strategy with watermark alignment: only a source can wait for others.
+        """
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError(f"expected a WatermarkStrategy, got {watermark_strategy!r}")
+        if watermark_strategy.alignment is not None:
+            raise ValueError("watermark alignment lets sources wait for each other: pass the strategy to from_source")
         interval_ms = self.environment.get_config().get_auto_watermark_interval()
         operator = TimestampsAndWatermarksOperator("Timestamps/Watermarks", watermark_strategy, interval_ms)
         return self._operator(operator.name, operator, self._transformation.output_type)

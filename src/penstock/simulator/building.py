@@ -77,6 +77,10 @@ def strategy_of(settings: dict[str, Any]) -> WatermarkStrategy:
         strategy = strategy.with_timestamp_assigner(_same_timestamp)
     if settings.get("idle_ms"):
         strategy = strategy.with_idleness(Time.milliseconds(settings["idle_ms"]))
+    if settings.get("align"):
+        drift_ms, interval_ms = settings["align"]
+        drift, interval = Time.milliseconds(drift_ms), Time.milliseconds(interval_ms)
+        strategy = strategy.with_watermark_alignment("sources", drift, interval)
     return strategy
 
 

@@ -76,7 +76,7 @@ class _Generator:
             if not stream.used or random.random() < 0.1:
                 self._add(random.choice(["collect", "write"]), stream)
         past = any(node.settings.get("past") for node in self._nodes)
-        return Program(
+        program = Program(
             tuple(self._nodes),
             batched=self._batched,
             chaining=random.random() < 0.85,
@@ -85,6 +85,17 @@ class _Generator:
             watermark_interval_ms=random.choice([1, 20, 200]),
             exact_time=self._exact_time and not past,
         )
+        # Drawn last: programs of the seeds that are kept stay as they are.
+        if random.random() < 0.3:
+            self._align()
+        return program
+
+    def _align(self) -> None:
+        """Let sources with watermarks wait for each other."""
+        drift_ms, interval_ms = self._random.choice([1, 20, 500]), self._random.choice([1, 50, 1_000])
+        for node in self._nodes:
+            if node.kind == "source" and node.settings["watermarks"] != "none":
+                node.settings["align"] = (drift_ms, interval_ms)
 
     def _parallelism(self) -> int:
         return self._random.randint(1, self._parallelism_max)
