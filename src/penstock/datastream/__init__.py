@@ -6,6 +6,7 @@ from penstock import metrics as metrics
 from penstock.common.job_client import JobClient
 from penstock.datastream import state as state
 from penstock.datastream import window as window
+from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointed_functions import (
     CheckpointedFunction,
@@ -15,14 +16,21 @@ from penstock.datastream.checkpointed_functions import (
 )
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.collected import CloseableIterator
+from penstock.datastream.connected_streams import ConnectedStreams
 from penstock.datastream.data_stream import DataStream, DataStreamSink
 from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from penstock.datastream.functions import (
     AggregateFunction,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
     FilterFunction,
     FlatMapFunction,
     Function,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
@@ -44,11 +52,18 @@ from penstock.datastream.timerservice import TimerService
 
 __all__ = [
     "AggregateFunction",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastStream",
     "CheckpointConfig",
     "CheckpointListener",
     "CheckpointedFunction",
     "CheckpointingMode",
     "CloseableIterator",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
     "ExternalizedCheckpointRetention",
@@ -59,6 +74,8 @@ __all__ = [
     "FunctionSnapshotContext",
     "JobClient",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
     "MapFunction",

@@ -24,6 +24,7 @@ from penstock.api.functions.broadcast import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
+    KeyedStateFunction,
 )
 from penstock.api.functions.function import Function
 from penstock.api.functions.process import (
@@ -66,6 +67,7 @@ __all__ = [
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
+    "KeyedStateFunction",
     "KeyedStateStore",
     "MapFunction",
     "NullByteKeySelector",
