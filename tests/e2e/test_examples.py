@@ -80,6 +80,13 @@ def test_followed_orders(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-1] == "and then: CANCELED"
 
 
+def test_spending_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    """A payment would be judged by the limits that have come by chance, or not at all."""
+    lines = output_of("spending_limits", capsys)
+
+    assert sorted(lines) == ["block eve", "watch ada", "watch bob", "watch eve"]
+
+
 def test_plain_python_runs_an_example_too() -> None:
     """An IDE's run button would not do."""
     run = subprocess.run(

@@ -10,13 +10,10 @@ from penstock.client.plan_executor import PlanExecutor
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.time import Time
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.datastream.data_stream import DataStream
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.plan.job_graph import JobGraph
-from penstock.plan.transformations import OperatorTransformation
 from penstock.simulator import functions
-from penstock.simulator.connected import ConnectOperator
 from penstock.simulator.functions import key_of
 from penstock.simulator.programs import Node, Program
 from penstock.simulator.sinks import RecordingSink
@@ -140,14 +137,6 @@ def _late(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]
     return inputs[0].get_side_output(functions.LATE)
 
 
-def _connect(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
-    operator = ConnectOperator("connect", len(inputs))
-    transformations = [stream._transformation for stream in inputs]
-    return DataStream(
-        environment, OperatorTransformation(environment.next_id(), operator.name, transformations, operator)
-    )
-
-
 _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] = {
     "source": _source,
     "map": lambda _, node, inputs: inputs[0].map(functions.Add(node.settings["amount"])),
@@ -162,7 +151,11 @@ _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] 
     "late": _late,
     "assign": lambda _, node, inputs: inputs[0].assign_timestamps_and_watermarks(strategy_of(node.settings)),
     "union": lambda _, node, inputs: inputs[0].union(*inputs[1:]),
-    "connect": _connect,
+    "connect": lambda _, node, inputs: inputs[0].connect(inputs[1]).map(functions.CoAdd(node.settings["amounts"])),
+    "co_echo": lambda _, node, inputs: (
+        inputs[0].connect(inputs[1]).process(functions.CoEcho(node.settings["copies"], node.settings["amounts"]))
+    ),
+    "rules": lambda _, node, inputs: inputs[0].connect(inputs[1].broadcast(functions.RULES)).process(functions.Ruled()),
     "partition": _partition,
     "key_by": lambda _, node, inputs: inputs[0].key_by(key_of),
     "reduce": _reduce,

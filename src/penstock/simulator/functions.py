@@ -7,13 +7,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from penstock.api.output_tag import OutputTag
-from penstock.api.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from penstock.datastream.functions import (
     AggregateFunction,
+    CoMapFunction,
     FilterFunction,
     FlatMapFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     MapFunction,
     ProcessFunction,
@@ -26,6 +29,8 @@ from penstock.simulator.programs import Record
 COUNT_WEIGHT = 1_000_003
 SIDE: OutputTag[Record] = OutputTag("side")
 LATE: OutputTag[Record] = OutputTag("late")
+RULES = MapStateDescriptor("rules")
+NUMBERS = ListStateDescriptor("numbers")
 
 
 def key_of(record: Record) -> int:
@@ -175,7 +180,7 @@ class Gather(Followed, KeyedProcessFunction[int, Record, Record]):
 
     def open(self, runtime_context: Any) -> None:
         super().open(runtime_context)
-        self.numbers = runtime_context.get_list_state(ListStateDescriptor("numbers"))
+        self.numbers = runtime_context.get_list_state(NUMBERS)
 
     def process_element(self, value: Record, ctx: Any) -> None:
         self.check_open()
@@ -189,6 +194,87 @@ class Gather(Followed, KeyedProcessFunction[int, Record, Record]):
             numbers = list(self.numbers.get())
             self.numbers.clear()
             yield total("all", ctx.get_current_key(), numbers)
+
+
+class CoAdd(Followed, CoMapFunction[Record, Record, Record]):
+    """Adds another constant to the numbers of each stream."""
+
+    def __init__(self, amounts: tuple[int, int]) -> None:
+        self.amounts = amounts
+
+    def map1(self, value: Record) -> Record:
+        return self._added(value, 0)
+
+    def map2(self, value: Record) -> Record:
+        return self._added(value, 1)
+
+    def _added(self, value: Record, index: int) -> Record:
+        self.check_open()
+        origin, path, key, number = value
+        return origin, path, key, number + self.amounts[index]
+
+
+class CoEcho(Followed, KeyedCoProcessFunction[int, Record, Record, Record]):
+    """Emits each record several times, with another constant added for each stream; a state counts those of both."""
+
+    def __init__(self, copies: int, amounts: tuple[int, int]) -> None:
+        self.copies = copies
+        self.amounts = amounts
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
+
+    def process_element1(self, value: Record, ctx: Any) -> Iterator[Record]:
+        return self._echo(value, ctx, 0)
+
+    def process_element2(self, value: Record, ctx: Any) -> Iterator[Record]:
+        return self._echo(value, ctx, 1)
+
+    def _echo(self, value: Record, ctx: Any, index: int) -> Iterator[Record]:
+        self.check_open()
+        self.seen.update((self.seen.value() or 0) + 1)
+        origin, path, key, number = value
+        for copy in range(self.copies):
+            assert ctx.get_current_key() == key, "the key changed during a paused generator"
+            yield origin, (*path, copy), key, number + self.amounts[index]
+
+
+class Ruled(Followed, KeyedBroadcastProcessFunction[int, Record, Record, Record]):
+    """Emits the numbers of a key and those of all that was broadcast as one record, at the end of event time.
+
+    What was broadcast is kept as a set: a record that comes twice is there once.
+    """
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self.numbers = runtime_context.get_list_state(NUMBERS)
+
+    def process_element(self, value: Record, ctx: Any) -> None:
+        self.check_open()
+        self.numbers.add((value[2], value[3]))
+        ctx.timer_service().register_event_time_timer(MAX_TIMESTAMP)
+
+    def process_broadcast_element(self, value: Record, ctx: Any) -> None:
+        self.check_open()
+        ctx.get_broadcast_state(RULES).put(value, value[3])
+        if value[3] % 4 == 0:
+            ctx.apply_to_keyed_state(NUMBERS, self._check)
+
+    def _check(self, key: int, numbers: Any) -> None:
+        keys = {own for own, _ in numbers.get()}
+        assert keys == {key}, f"state of key {key} holds records of {keys}"
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Record]:
+        self.check_open()
+        numbers = [number for _, number in self.numbers.get()]
+        self.numbers.clear()
+        yield ruled(ctx.get_current_key(), numbers, ctx.get_broadcast_state(RULES).values())
+
+
+def ruled(key: int, numbers: Iterable[int], rules: Iterable[int]) -> Record:
+    """Return the output of Ruled for a key."""
+    return total("ruled", key, [*numbers, *rules])
 
 
 def first_alarm(timestamp: int, delay_ms: int) -> int:

@@ -18,6 +18,7 @@ _KINDS = {
     "echo": 3, "gather": 3, "alarms": 4, "window": 5, "assign": 2,
 }  # fmt: skip
 _PARTITIONS = ["rebalance", "rescale", "shuffle", "forward", "broadcast", "global_", "custom"]
+_OF_TWO = {"connect": 2, "co_echo": 2, "rules": 3}
 _AT_MOST = {"flat_map": 2, "broadcast": 1, "echo": 2, "alarms": 2}
 
 
@@ -36,19 +37,20 @@ class _Stream:
     used: bool = False
 
 
-def generate(seed: int) -> Program:
-    """Generate the program of a seed."""
-    return generate_from(Random(seed))
+def generate(seed: int, of_two: bool = True) -> Program:
+    """Generate the program of a seed. `of_two` False: without the operators of two streams that come last."""
+    return _Generator(Random(seed), of_two).program()
 
 
 def generate_from(random: Random) -> Program:
     """Generate a program from the choices of `random`. With Hypothesis' random, a failing program shrinks."""
-    return _Generator(random).program()
+    return _Generator(random, True).program()
 
 
 class _Generator:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, of_two: bool) -> None:
         self._random = random
+        self._with_of_two = of_two
         self._nodes: list[Node] = []
         self._streams: list[_Stream] = []
         self._counts: dict[str, int] = {}
@@ -76,8 +78,8 @@ class _Generator:
             if not stream.used or random.random() < 0.1:
                 self._add(random.choice(["collect", "write"]), stream)
         past = any(node.settings.get("past") for node in self._nodes)
-        return Program(
-            tuple(self._nodes),
+        program = Program(
+            (),
             batched=self._batched,
             chaining=random.random() < 0.85,
             max_parallelism=random.choice([None, None, self._parallelism_max, 4, 7, 13]),
@@ -85,6 +87,11 @@ class _Generator:
             watermark_interval_ms=random.choice([1, 20, 200]),
             exact_time=self._exact_time and not past,
         )
+        # Last, so that seeds which have found faults before there were operators of two streams find them again.
+        if self._with_of_two and random.random() < 0.35:
+            for _ in range(random.choice([1, 1, 2])):
+                self._of_two()
+        return dataclasses.replace(program, nodes=tuple(self._nodes))
 
     def _parallelism(self) -> int:
         return self._random.randint(1, self._parallelism_max)
@@ -172,9 +179,16 @@ class _Generator:
             self._add(kind, stream, sane=stream.sane, **settings)
 
     def _add(
-        self, kind: str, stream: _Stream, *, sane: bool = False, timed: bool | None = None, **settings: Any
+        self,
+        kind: str,
+        stream: _Stream,
+        *,
+        sane: bool = False,
+        timed: bool | None = None,
+        second: _Stream | None = None,
+        **settings: Any,
     ) -> _Stream:
-        """Add an operator to a stream."""
+        """Add an operator to a stream, or to two."""
         random, id = self._random, len(self._nodes)
         parallelism = stream.forced or self._parallelism()
         if stream.forced is None and random.random() < 0.5 and len(stream.producers) == 1:
@@ -182,8 +196,10 @@ class _Generator:
         chaining = random.choices([None, "never", "head"], [8, 1, 1])[0]
         if chaining is not None:
             settings["chaining"] = chaining
-        stream.used = True
-        self._nodes.append(Node(id, kind, (stream.node,), parallelism, settings))
+        inputs = (stream.node,) if second is None else (stream.node, second.node)
+        for input in (stream, second or stream):
+            input.used = True
+        self._nodes.append(Node(id, kind, inputs, parallelism, settings))
         after = _Stream(id, frozenset([parallelism]), stream.timed if timed is None else timed, sane)
         if kind not in ("collect", "write"):
             self._streams.append(after)
@@ -220,6 +236,29 @@ class _Generator:
         timed, sane = all(s.timed for s in streams), all(s.sane for s in streams)
         after = _Stream(len(self._nodes), producers, timed, sane, forced.pop() if forced else None)
         self._rewire("union", streams, after)
+
+    def _of_two(self) -> None:
+        """Add an operator of two streams, perhaps an operator after it, and a sink."""
+        random = self._random
+        kind = random.choices(list(_OF_TWO), list(_OF_TWO.values()))[0]
+        first, second = random.choice(self._streams), random.choice(self._streams)
+        amounts = random.randint(0, 5), random.randint(0, 5)
+        sane, timed = first.sane and second.sane, first.timed and second.timed
+        if kind == "connect":
+            forced = {stream.forced for stream in (first, second)} - {None}
+            if len(forced) > 1:
+                return
+            union = dataclasses.replace(first, forced=forced.pop() if forced else None)
+            after = self._add(kind, union, sane=sane, timed=timed, second=second, amounts=amounts)
+        elif kind == "co_echo":
+            copies = random.randint(0, 4)
+            first, second = self._key_by(first), self._key_by(second)
+            after = self._add(kind, first, sane=sane, timed=timed, second=second, amounts=amounts, copies=copies)
+        else:
+            after = self._add(kind, self._key_by(first), timed=True, second=second)
+        if random.random() < 0.5:
+            after = self._add(random.choice(["lambda", "plain"]), after)
+        self._add(random.choice(["collect", "write"]), after)
 
     def _partition(self, stream: _Stream) -> None:
         how = self._random.choice(_PARTITIONS)
