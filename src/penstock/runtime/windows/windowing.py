@@ -150,7 +150,7 @@ class WindowingOperator(KeyedOperator):
         backend.key, backend.namespace = key, window
         timestamp = window.max_timestamp()
         try:
-            results: Iterable[Any] | None = self.evaluation.evaluate(key, window, self.contents.elements(contents))
+            results: Iterable[Any] | None = self.evaluation.evaluate(key, window, self.elements(contents))
             for result in results if results is not None else ():
                 self.results.append(self.own(result))
                 self.result_times.append(timestamp)
@@ -159,6 +159,10 @@ class WindowingOperator(KeyedOperator):
         except Exception as error:
             method = self.contents.method if self.evaluation.passes_on else self.evaluation.method
             raise self.context.user_error(error, method, key=key, timestamp=timestamp) from error
+
+    def elements(self, contents: Any) -> list[Any]:
+        """The elements that the window function is called with."""
+        return self.contents.elements(contents)
 
     def clear_evaluation(self, key: Any, window: Window) -> None:
         """The window of `key` is over: let the user's function remove its state."""
