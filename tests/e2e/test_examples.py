@@ -87,6 +87,33 @@ def test_spending_limits(capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(lines) == ["block eve", "watch ada", "watch bob", "watch eve"]
 
 
+def test_windows(capsys: pytest.CaptureFixture[str]) -> None:
+    """The windows of Flink's paper would show other records than it says."""
+    assert sorted(output_of("windows", capsys)) == sorted(
+        [
+            "sliding: 100",
+            "sliding: 100 101 104",
+            "sliding: 100 101 104 107",
+            "sliding: 101 104 107",
+            "sliding: 107",
+            "sliding: 108",
+            "sliding: 108 115",
+            "sliding: 108 115",
+            "sliding: 115",
+            "session: 100 101 104 107",
+            "session: 108 115",
+            "delta: 100 101 104 107",
+            "delta: 108 115",
+            "punctuation: 100 101 104 107 0",
+            "punctuation: 108 115 0",
+            "landmark: 100 101 104",
+            "landmark: 100 101 104 107 108 115",
+            f"the last 100 of 1000: {sum(range(901, 1001))}",
+            f"the last 100 of 1000: {sum(range(1901, 2001))}",
+        ]
+    )
+
+
 def test_plain_python_runs_an_example_too() -> None:
     """An IDE's run button would not do."""
     run = subprocess.run(

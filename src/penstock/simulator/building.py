@@ -125,6 +125,8 @@ def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
         assigner = EventTimeSessionWindows.with_gap(size)
     windowed = inputs[0].window(assigner).side_output_late_data(functions.LATE)
     windowed = windowed.allowed_lateness(settings.get("lateness_ms", 0))
+    if "evicts" in settings:
+        windowed = windowed.evictor(functions.Evicting(settings["evicts"]))
     how = settings["how"]
     if how == "reduce":
         return windowed.reduce(functions.Sum())

@@ -336,7 +336,8 @@ def _windows(node: Node, records: list[Timed]) -> Iterable[Timed]:
                 while start > time - size:
                     contents[start, start + size].append(record[3])
                     start -= slide
-        for (start, end), numbers in contents.items():
+        for (start, end), of_window in contents.items():
+            numbers = [number for number in of_window if number % 3] if settings.get("evicts") else of_window
             if settings["how"] == "reduce":
                 # A single record is emitted unreduced.
                 yield ("", (), key, sum(numbers)), end - 1

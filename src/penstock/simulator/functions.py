@@ -23,6 +23,7 @@ from penstock.datastream.functions import (
     ProcessWindowFunction,
     ReduceFunction,
 )
+from penstock.datastream.window import Evictor, TimestampedValue
 from penstock.simulator.lifecycles import Followed
 from penstock.simulator.programs import Record
 
@@ -338,6 +339,21 @@ class WindowSum(Followed, AggregateFunction[Record, tuple[int, int], Record]):
 
     def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
         return acc_a[0] or acc_b[0], acc_a[1] + acc_b[1]
+
+
+class Evicting(Evictor[Record, Any]):
+    """Evicts numbers divisible by 3 before the function is called, or nothing."""
+
+    def __init__(self, evicts: bool) -> None:
+        self.evicts = evicts
+
+    def evict_before(self, elements: list[TimestampedValue[Record]], size: int, window: Any, ctx: Any) -> None:
+        assert all(window.start <= element.get_timestamp() < window.end for element in elements)
+        if self.evicts:
+            elements[:] = [element for element in elements if element.value[3] % 3]
+
+    def evict_after(self, elements: list[TimestampedValue[Record]], size: int, window: Any, ctx: Any) -> None:
+        assert size == len(elements)
 
 
 class Punctuated(WatermarkGenerator):

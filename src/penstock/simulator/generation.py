@@ -18,7 +18,7 @@ _KINDS = {
     "echo": 3, "gather": 3, "alarms": 4, "window": 5, "assign": 2,
 }  # fmt: skip
 _PARTITIONS = ["rebalance", "rescale", "shuffle", "forward", "broadcast", "global_", "custom"]
-_OF_TWO = {"connect": 2, "co_echo": 2, "rules": 3}
+_ADDED_LATER = {"connect": 2, "co_echo": 2, "rules": 3, "evict": 2}
 _AT_MOST = {"flat_map": 2, "broadcast": 1, "echo": 2, "alarms": 2}
 
 
@@ -37,9 +37,9 @@ class _Stream:
     used: bool = False
 
 
-def generate(seed: int, of_two: bool = True) -> Program:
-    """Generate the program of a seed. `of_two` False: without the operators of two streams that come last."""
-    return _Generator(Random(seed), of_two).program()
+def generate(seed: int, all_kinds: bool = True) -> Program:
+    """Generate the program of a seed. `all_kinds` False: without the kinds of operators that were added later."""
+    return _Generator(Random(seed), all_kinds).program()
 
 
 def generate_from(random: Random) -> Program:
@@ -48,9 +48,9 @@ def generate_from(random: Random) -> Program:
 
 
 class _Generator:
-    def __init__(self, random: Random, of_two: bool) -> None:
+    def __init__(self, random: Random, all_kinds: bool) -> None:
         self._random = random
-        self._with_of_two = of_two
+        self._all_kinds = all_kinds
         self._nodes: list[Node] = []
         self._streams: list[_Stream] = []
         self._counts: dict[str, int] = {}
@@ -87,10 +87,10 @@ class _Generator:
             watermark_interval_ms=random.choice([1, 20, 200]),
             exact_time=self._exact_time and not past,
         )
-        # Last, so that seeds which have found faults before there were operators of two streams find them again.
-        if self._with_of_two and random.random() < 0.35:
+        # Last, so that seeds which have found faults before there were these kinds find them again without them.
+        if self._all_kinds and random.random() < 0.4:
             for _ in range(random.choice([1, 1, 2])):
-                self._of_two()
+                self._added_later()
         return dataclasses.replace(program, nodes=tuple(self._nodes))
 
     def _parallelism(self) -> int:
@@ -237,10 +237,13 @@ class _Generator:
         after = _Stream(len(self._nodes), producers, timed, sane, forced.pop() if forced else None)
         self._rewire("union", streams, after)
 
-    def _of_two(self) -> None:
-        """Add an operator of two streams, perhaps an operator after it, and a sink."""
+    def _added_later(self) -> None:
+        """Add an operator of a kind that was added later, perhaps an operator after it, and a sink."""
         random = self._random
-        kind = random.choices(list(_OF_TWO), list(_OF_TWO.values()))[0]
+        kind = random.choices(list(_ADDED_LATER), list(_ADDED_LATER.values()))[0]
+        if kind == "evict":
+            self._evict()
+            return
         first, second = random.choice(self._streams), random.choice(self._streams)
         amounts = random.randint(0, 5), random.randint(0, 5)
         sane, timed = first.sane and second.sane, first.timed and second.timed
@@ -319,6 +322,23 @@ class _Generator:
             self._rewire("late", [after], late)
             self._add("collect", late)
             self._add("collect", after)
+
+    def _evict(self) -> None:
+        sane = [stream for stream in self._streams if stream.sane]
+        if not sane:
+            return
+        random = self._random
+        keyed = self._key_by(random.choice(sane))
+        size_ms = random.choice([1, 60, 500])
+        settings: dict[str, Any] = {
+            "windows": random.choice(["tumbling", "sliding", "session"]),
+            "size_ms": size_ms,
+            "slide_ms": max(1, size_ms // random.choice([1, 3])),
+            "lateness_ms": random.choice([0, 20]) if self._exact_time else 0,
+            "how": "process",
+            "evicts": random.choice([True, False]),
+        }
+        self._add("collect", self._add("window", keyed, sane=True, **settings))
 
     def _key_by(self, stream: _Stream) -> _Stream:
         keyed = _Stream(len(self._nodes), stream.producers, stream.timed, stream.sane)

@@ -10,7 +10,7 @@ import pytest
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-@pytest.mark.parametrize("page", ["connected-streams"])
+@pytest.mark.parametrize("page", ["connected-streams", "windows"])
 def test_the_examples_of_a_page(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     """Users' first programs, copied from the documentation, would contain its mistakes."""
     module = types.ModuleType(page.replace("-", "_"))
