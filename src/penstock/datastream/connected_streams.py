@@ -42,7 +42,7 @@ class ConnectedStreams(Generic[T1, T2]):
     def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2]) -> None:
         self.stream1 = stream1
         self.stream2 = stream2
-        _check_key_types(stream1, stream2)
+        check_key_types(stream1, stream2)
 
     def key_by(
         self,
@@ -124,7 +124,8 @@ def two_input_stream(
     return DataStream(environment, transformation)
 
 
-def _check_key_types(stream1: DataStream[Any], stream2: DataStream[Any]) -> None:
+def check_key_types(stream1: DataStream[Any], stream2: DataStream[Any]) -> None:
+    """Raise ValueError if both streams have keys and these are declared with different types."""
     if not (isinstance(stream1, KeyedStream) and isinstance(stream2, KeyedStream)):
         return
     types = [stream._key_type for stream in (stream1, stream2)]

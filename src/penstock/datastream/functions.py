@@ -27,6 +27,7 @@ from penstock.api.functions.broadcast import (
     KeyedStateFunction,
 )
 from penstock.api.functions.function import Function
+from penstock.api.functions.join import ProcessJoinFunction
 from penstock.api.functions.process import (
     CoProcessFunction,
     KeyedCoProcessFunction,
@@ -76,6 +77,7 @@ __all__ = [
     "PassThroughWindowFunction",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
