@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.spark.jobs import BATCH, collect, environment, failure_of, in_both_modes
 
-from penstock.common import Types
+from penstock.common import Duration, Types, WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.datastream import (
     BroadcastProcessFunction,
@@ -196,3 +196,26 @@ def test_a_failure_names_the_input(mode: RuntimeExecutionMode) -> None:
         "operator 'wrong' (uid w), subtask" in message and "in Wrong.process_element2\n  value 'x'   key 'x'" in message
     )
     assert "ValueError: no x" in message
+
+
+@in_both_modes
+def test_interval_join(mode: RuntimeExecutionMode) -> None:
+    """Pairs would be missing, or found twice, between subtasks, or between the modes."""
+    env = environment(mode, parallelism=3)
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5)).with_timestamp_assigner(
+        lambda record, _: record[1]
+    )
+    left = [(n % 7, n) for n in range(200)]
+    right = [(n % 5, n + 3 - n % 4) for n in range(200)]
+    streams = [
+        env.from_collection(records).assign_timestamps_and_watermarks(strategy).key_by(lambda record: record[0])
+        for records in (left, right)
+    ]
+    join = streams[0].interval_join(streams[1]).between(-4, Duration.of_millis(9)).lower_bound_exclusive()
+    pairs = collect(join.process(lambda one, other, ctx: [(one, other, ctx.get_timestamp())]))
+    assert sorted(pairs) == sorted(
+        (one, other, max(one[1], other[1]))
+        for one in left
+        for other in right
+        if one[0] == other[0] and -4 < other[1] - one[1] <= 9
+    )

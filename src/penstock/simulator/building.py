@@ -157,6 +157,12 @@ _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] 
     "co_echo": lambda _, node, inputs: (
         inputs[0].connect(inputs[1]).process(functions.CoEcho(node.settings["copies"], node.settings["amounts"]))
     ),
+    "interval_join": lambda _, node, inputs: (
+        inputs[0]
+        .interval_join(inputs[1])
+        .between(node.settings["lower_ms"], node.settings["upper_ms"])
+        .process(functions.Pair())
+    ),
     "rules": lambda _, node, inputs: inputs[0].connect(inputs[1].broadcast(functions.RULES)).process(functions.Ruled()),
     "partition": _partition,
     "key_by": lambda _, node, inputs: inputs[0].key_by(key_of),

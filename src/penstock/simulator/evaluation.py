@@ -92,6 +92,8 @@ def evaluate(program: Program) -> Expected:
         elif node.kind in _OF_TWO:
             first, second = (_merged(stream, node.parallelism) for stream in inputs)
             streams[node.id] = [_OF_TWO[node.kind](node, first, second)]
+            if node.kind in _BY_TIME and not (program.exact_time or program.batched):
+                streams[node.id] = [Part([], exact=False, parallelism=node.parallelism, again=Again.UNKNOWN)]
         else:
             parts = [part for stream in inputs for part in stream]
             streams[node.id] = [_operator(program, node, _merged(parts, node.parallelism))]
@@ -255,7 +257,28 @@ def _rules(node: Node, first: Part, second: Part) -> Part:
     return Part(records, count=len(records), parallelism=node.parallelism, again=again)
 
 
-_OF_TWO: dict[str, Callable[[Node, Part, Part], Part]] = {"connect": _connect, "co_echo": _connect, "rules": _rules}
+def _interval_join(node: Node, first: Part, second: Part) -> Part:
+    again = max(first.again, second.again)
+    if not (first.exact and second.exact):
+        return Part([], exact=False, parallelism=node.parallelism, again=again)
+    lower, upper = node.settings["lower_ms"], node.settings["upper_ms"]
+    rights = _by_key(second.records)
+    records: list[Timed] = [
+        (functions.paired(left, right), max(left_time, right_time))
+        for left, left_time in first.records
+        for right, right_time in rights.get(left[2], ())
+        if left_time is not None and right_time is not None and lower <= right_time - left_time <= upper
+    ]
+    return Part(records, count=len(records), parallelism=node.parallelism, again=again)
+
+
+_BY_TIME = {"interval_join"}
+_OF_TWO: dict[str, Callable[[Node, Part, Part], Part]] = {
+    "connect": _connect,
+    "co_echo": _connect,
+    "rules": _rules,
+    "interval_join": _interval_join,
+}
 
 
 def _side(program: Program, node: Node, streams: dict[int, Stream]) -> Stream:

@@ -20,6 +20,7 @@ from penstock.datastream.functions import (
     KeyedProcessFunction,
     MapFunction,
     ProcessFunction,
+    ProcessJoinFunction,
     ProcessWindowFunction,
     ReduceFunction,
 )
@@ -271,6 +272,20 @@ class Ruled(Followed, KeyedBroadcastProcessFunction[int, Record, Record, Record]
         numbers = [number for _, number in self.numbers.get()]
         self.numbers.clear()
         yield ruled(ctx.get_current_key(), numbers, ctx.get_broadcast_state(RULES).values())
+
+
+class Pair(Followed, ProcessJoinFunction[Record, Record, Record]):
+    """Emits a pair of records as one."""
+
+    def process_element(self, left: Record, right: Record, ctx: Any) -> Iterator[Record]:
+        self.check_open()
+        yield paired(left, right)
+
+
+def paired(left: Record, right: Record) -> Record:
+    """Return the output of Pair: its number grows with either number."""
+    assert left[2] == right[2], "records of two keys were paired"
+    return ("pair", (), left[2], COUNT_WEIGHT * left[3] + right[3])
 
 
 def ruled(key: int, numbers: Iterable[int], rules: Iterable[int]) -> Record:

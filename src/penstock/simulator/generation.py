@@ -18,7 +18,7 @@ _KINDS = {
     "echo": 3, "gather": 3, "alarms": 4, "window": 5, "assign": 2,
 }  # fmt: skip
 _PARTITIONS = ["rebalance", "rescale", "shuffle", "forward", "broadcast", "global_", "custom"]
-_ADDED_LATER = {"connect": 2, "co_echo": 2, "rules": 3, "evict": 2}
+_ADDED_LATER = {"connect": 2, "co_echo": 2, "rules": 3, "evict": 2, "interval_join": 3}
 _AT_MOST = {"flat_map": 2, "broadcast": 1, "echo": 2, "alarms": 2}
 
 
@@ -257,6 +257,12 @@ class _Generator:
             copies = random.randint(0, 4)
             first, second = self._key_by(first), self._key_by(second)
             after = self._add(kind, first, sane=sane, timed=timed, second=second, amounts=amounts, copies=copies)
+        elif kind == "interval_join":
+            if not sane:
+                return
+            bounds = {"lower_ms": -random.choice([0, 3, 50]), "upper_ms": random.choice([0, 1, 50])}
+            first, second = self._key_by(first), self._key_by(second)
+            after = self._add(kind, first, sane=True, second=second, **bounds)
         else:
             after = self._add(kind, self._key_by(first), timed=True, second=second)
         if random.random() < 0.5:

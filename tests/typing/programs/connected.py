@@ -14,6 +14,8 @@ from penstock.datastream import (
     DataStream,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
+    OutputTag,
+    ProcessJoinFunction,
     StreamExecutionEnvironment,
 )
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
@@ -81,6 +83,12 @@ class RuledByKey(KeyedBroadcastProcessFunction[str, Order, str, str]):
         yield value
 
 
+class Pairs(ProcessJoinFunction[Order, str, float]):
+    def process_element(self, left: Order, right: str, ctx: ProcessJoinFunction.Context) -> Iterator[float]:
+        assert_type(ctx.get_left_timestamp(), int)
+        yield left[1]
+
+
 env = StreamExecutionEnvironment.get_execution_environment()
 orders = env.from_collection([("ann", 3), ("bob", 5)])
 names = env.from_collection(["ann", "bob"])
@@ -106,3 +114,14 @@ assert_type(orders.connect(rules).process(Ruled()), DataStream[str])
 assert_type(orders.key_by(lambda order: order[0]).connect(rules).process(RuledByKey()), DataStream[str])
 names.broadcast(COUNT)  # E: No overload variant of "broadcast" of "DataStream"
 names.connect(rules).process(Ruled())  # E: Argument 1 to "process" of "BroadcastConnectedStream"
+
+by_name = orders.key_by(lambda order: order[0])
+join = by_name.interval_join(names.key_by(lambda name: name)).between(-5, 5).lower_bound_exclusive()
+assert_type(join.process(Pairs()), DataStream[float])
+assert_type(join.process(lambda left, right, ctx: [(left, right)]), DataStream[tuple[tuple[str, int], str]])
+late: OutputTag[str] = OutputTag("late")
+join.side_output_right_late_data(late).process(Pairs())
+join.side_output_left_late_data(late)  # E: Argument 1 to "side_output_left_late_data"
+by_name.interval_join(names)  # E: Argument 1 to "interval_join" of "KeyedStream"
+by_name.interval_join(names.key_by(len))  # E: Argument 1 to "interval_join" of "KeyedStream"
+join.process(Told())  # E: Argument 1 to "process" of "IntervalJoined"

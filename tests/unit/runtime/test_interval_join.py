@@ -118,7 +118,7 @@ def test_records_are_kept_for_as_long_as_a_partner_may_come(
     lower: int, upper: int, left_kept: int, right_kept: int
 ) -> None:
     """State would grow without bound, or pairs would be missing."""
-    width = upper - lower + 1
+    width = 2 * (upper - lower + 1)
     with joined(lower, upper) as harness:
         harness.push1("l", timestamp=1_000)
         harness.push2("r", timestamp=1_000)
