@@ -114,6 +114,20 @@ def test_windows(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_payments_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """A join by time would pair what is too far apart, or lose pairs."""
+    assert sorted(output_of("payments_in_time", capsys)) == [
+        "in time: milk, 1 euros after 2 s",
+        "in time: milk, 1 euros after 3 s",
+        "in time: salt, 1 euros after 0 s",
+        "in time: tea, 3 euros after 1 s",
+        "per minute: jam, 4 euros",
+        "per minute: milk, 2 euros",
+        "per minute: salt, 1 euros",
+        "per minute: tea, 3 euros",
+    ]
+
+
 def test_plain_python_runs_an_example_too() -> None:
     """An IDE's run button would not do."""
     run = subprocess.run(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.spark.jobs import BATCH, collect, environment, failure_of, in_both_modes
 
-from penstock.common import Duration, Types, WatermarkStrategy
+from penstock.common import Duration, Time, Types, WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.datastream import (
     BroadcastProcessFunction,
@@ -20,6 +20,7 @@ from penstock.datastream import (
 )
 from penstock.datastream.functions import CoFlatMapFunction
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.datastream.window import TumblingEventTimeWindows
 
 pytestmark = pytest.mark.spark
 
@@ -218,4 +219,33 @@ def test_interval_join(mode: RuntimeExecutionMode) -> None:
         for one in left
         for other in right
         if one[0] == other[0] and -4 < other[1] - one[1] <= 9
+    )
+
+
+@in_both_modes
+def test_window_join_and_co_group(mode: RuntimeExecutionMode) -> None:
+    """Pairs would be missing, or outer joins would leave out what is alone, in one of the modes."""
+    env = environment(mode, parallelism=2)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda record, _: record[1])
+    left, right = [(n % 7, n) for n in range(100)], [(n % 5, 3 * n) for n in range(40)]
+    one, other = (env.from_collection(records).assign_timestamps_and_watermarks(strategy) for records in (left, right))
+    windows = TumblingEventTimeWindows.of(Time.milliseconds(10))
+
+    def key(record: Any) -> int:
+        return record[0]  # type: ignore[no-any-return]
+
+    joined = one.join(other).where(key).equal_to(key).window(windows).apply(lambda a, b: ("pair", a, b))
+    grouped = one.co_group(other).where(key).equal_to(key).window(windows)
+    alone = grouped.apply(lambda a, b: [] if [*a] and [*b] else [("alone", record) for record in (*a, *b)])
+    results = collect(joined.union(alone))
+
+    def meet(a: Any, b: Any) -> bool:
+        return bool(a[0] == b[0] and a[1] // 10 == b[1] // 10)
+
+    assert sorted(result[1:] for result in results if result[0] == "pair") == sorted(
+        (a, b) for a in left for b in right if meet(a, b)
+    )
+    assert sorted(result[1] for result in results if result[0] == "alone") == sorted(
+        [a for a in left if not any(meet(a, b) for b in right)]
+        + [b for b in right if not any(meet(a, b) for a in left)]
     )

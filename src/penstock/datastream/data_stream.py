@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.collected import CloseableIterator
     from penstock.datastream.connected_streams import ConnectedStreams
+    from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.datastream.windowed_stream import AllWindowedStream
@@ -247,6 +248,18 @@ class DataStream(OperatorSettings, Generic[T]):
         if isinstance(ds, DataStream):
             return ConnectedStreams(self, ds)
         raise TypeError(f"connect takes a stream, got {ds!r}")
+
+    def join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U]:
+        """Join with another stream by key and window: `join(other).where(f).equal_to(g).window(w).apply(function)`."""
+        from penstock.datastream.joined_streams import JoinedStreams
+
+        return JoinedStreams(self, other_stream)
+
+    def co_group(self, other_stream: DataStream[U]) -> CoGroupedStreams[T, U]:
+        """Group with another stream by key and window: as `join`, but the function gets all records at once."""
+        from penstock.datastream.joined_streams import CoGroupedStreams
+
+        return CoGroupedStreams(self, other_stream)
 
     # Partitioning.
 

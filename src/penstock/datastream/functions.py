@@ -27,7 +27,7 @@ from penstock.api.functions.broadcast import (
     KeyedStateFunction,
 )
 from penstock.api.functions.function import Function
-from penstock.api.functions.join import ProcessJoinFunction
+from penstock.api.functions.join import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from penstock.api.functions.process import (
     CoProcessFunction,
     KeyedCoProcessFunction,
@@ -59,11 +59,14 @@ __all__ = [
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
+    "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",

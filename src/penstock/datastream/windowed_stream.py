@@ -179,12 +179,16 @@ class _Windows(Generic[T]):
     def _applied(self, window_function: Any, output_type: TypeInformation | None) -> DataStream[Any]:
         function = as_function(window_function, "apply", self._apply_interface)
         declared = output_type_of(window_function, "apply", output_type, elements=True)
-        return self._result(self._all_records(), type(self)._apply(function), function.method, declared)
+        return self.evaluated(type(self)._apply(function), declared)
 
     def _processed(self, process_window_function: Any, output_type: TypeInformation | None) -> DataStream[Any]:
         function = as_function(process_window_function, "process", self._process_interface)
         declared = output_type_of(process_window_function, "process", output_type, elements=True)
-        return self._result(self._all_records(), type(self)._process(function), function.method, declared)
+        return self.evaluated(type(self)._process(function), declared)
+
+    def evaluated(self, evaluation: Evaluation, output_type: TypeInformation | None) -> DataStream[Any]:
+        """Evaluate all records of a window when it fires."""
+        return self._result(self._all_records(), evaluation, evaluation.method, output_type)
 
     def _all_records(self) -> AllRecords:
         return AllRecords(self._keyed_stream._transformation.output_type)

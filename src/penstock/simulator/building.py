@@ -135,6 +135,14 @@ def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
     return windowed.aggregate(functions.WindowSum())
 
 
+def _window_join(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+    first, second = inputs
+    streams = first.join(second) if node.settings["how"] == "join" else first.co_group(second)
+    assigner = TumblingEventTimeWindows.of(Time.milliseconds(node.settings["size_ms"]))
+    windowed = streams.where(key_of).equal_to(key_of).window(assigner)
+    return windowed.apply(functions.paired if node.settings["how"] == "join" else functions.co_grouped)
+
+
 def _late(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     return inputs[0].get_side_output(functions.LATE)
 
@@ -163,6 +171,7 @@ _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] 
         .between(node.settings["lower_ms"], node.settings["upper_ms"])
         .process(functions.Pair())
     ),
+    "window_join": _window_join,
     "rules": lambda _, node, inputs: inputs[0].connect(inputs[1].broadcast(functions.RULES)).process(functions.Ruled()),
     "partition": _partition,
     "key_by": lambda _, node, inputs: inputs[0].key_by(key_of),

@@ -272,12 +272,31 @@ def _interval_join(node: Node, first: Part, second: Part) -> Part:
     return Part(records, count=len(records), parallelism=node.parallelism, again=again)
 
 
-_BY_TIME = {"interval_join"}
+def _window_join(node: Node, first: Part, second: Part) -> Part:
+    join, size = node.settings["how"] == "join", node.settings["size_ms"]
+    again = max(first.again, second.again, Again.REPEATED if join else Again.GREATER)
+    if not (first.exact and second.exact):
+        return Part([], exact=False, parallelism=node.parallelism, again=again)
+    windows: dict[tuple[int, int], tuple[list[Record], list[Record]]] = defaultdict(lambda: ([], []))
+    for index, part in enumerate((first, second)):
+        for record, time in part.records:
+            assert time is not None
+            windows[record[2], time // size][index].append(record)
+    records: list[Timed] = []
+    for (_, number), (ones, others) in windows.items():
+        pairs = [functions.paired(one, other) for one in ones for other in others]
+        results = pairs if join else functions.co_grouped(ones, others)
+        records.extend((result, (number + 1) * size - 1) for result in results)
+    return Part(records, count=len(records), parallelism=node.parallelism, again=again)
+
+
+_BY_TIME = {"interval_join", "window_join"}
 _OF_TWO: dict[str, Callable[[Node, Part, Part], Part]] = {
     "connect": _connect,
     "co_echo": _connect,
     "rules": _rules,
     "interval_join": _interval_join,
+    "window_join": _window_join,
 }
 
 

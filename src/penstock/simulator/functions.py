@@ -288,6 +288,13 @@ def paired(left: Record, right: Record) -> Record:
     return ("pair", (), left[2], COUNT_WEIGHT * left[3] + right[3])
 
 
+def co_grouped(first: Iterable[Record], second: Iterable[Record]) -> list[Record]:
+    """Return the records of two streams as one: its number grows with each of theirs."""
+    first, second = list(first), list(second)
+    (key,) = {record[2] for record in (*first, *second)}
+    return [total("co-group", key, [*(7 * record[3] for record in first), *(record[3] for record in second)])]
+
+
 def ruled(key: int, numbers: Iterable[int], rules: Iterable[int]) -> Record:
     """Return the output of Ruled for a key."""
     return total("ruled", key, [*numbers, *rules])

@@ -18,7 +18,7 @@ _KINDS = {
     "echo": 3, "gather": 3, "alarms": 4, "window": 5, "assign": 2,
 }  # fmt: skip
 _PARTITIONS = ["rebalance", "rescale", "shuffle", "forward", "broadcast", "global_", "custom"]
-_ADDED_LATER = {"connect": 2, "co_echo": 2, "rules": 3, "evict": 2, "interval_join": 3}
+_ADDED_LATER = {"connect": 2, "co_echo": 2, "rules": 3, "evict": 2, "interval_join": 3, "window_join": 2}
 _AT_MOST = {"flat_map": 2, "broadcast": 1, "echo": 2, "alarms": 2}
 
 
@@ -263,6 +263,11 @@ class _Generator:
             bounds = {"lower_ms": -random.choice([0, 3, 50]), "upper_ms": random.choice([0, 1, 50])}
             first, second = self._key_by(first), self._key_by(second)
             after = self._add(kind, first, sane=True, second=second, **bounds)
+        elif kind == "window_join":
+            if not sane or {first.forced, second.forced} != {None}:
+                return
+            size_ms, how = random.choice([5, 60, 500]), random.choice(["join", "co_group"])
+            after = self._add(kind, first, sane=True, second=second, size_ms=size_ms, how=how)
         else:
             after = self._add(kind, self._key_by(first), timed=True, second=second)
         if random.random() < 0.5:

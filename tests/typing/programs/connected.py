@@ -1,6 +1,6 @@
 """Connected streams: a function must fit both of them, and with broadcast state its kind must fit the first."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import assert_type
 
 from penstock.datastream import (
@@ -8,10 +8,13 @@ from penstock.datastream import (
     BroadcastProcessFunction,
     BroadcastStream,
     CoFlatMapFunction,
+    CoGroupFunction,
     CoMapFunction,
     ConnectedStreams,
     CoProcessFunction,
     DataStream,
+    FlatJoinFunction,
+    JoinFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     OutputTag,
@@ -19,6 +22,7 @@ from penstock.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from penstock.datastream.window import EventTimeSessionWindows
 
 Order = tuple[str, int]
 
@@ -89,6 +93,21 @@ class Pairs(ProcessJoinFunction[Order, str, float]):
         yield left[1]
 
 
+class One(JoinFunction[Order, str, bytes]):
+    def join(self, first: Order, second: str) -> bytes:
+        return second.encode()
+
+
+class Many(FlatJoinFunction[Order, str, bytes]):
+    def join(self, first: Order, second: str) -> list[bytes]:
+        return [second.encode()] * first[1]
+
+
+class Grouped(CoGroupFunction[Order, str, int]):
+    def co_group(self, first: Iterable[Order], second: Iterable[str]) -> Iterator[int]:
+        yield len([*first]) + len([*second])
+
+
 env = StreamExecutionEnvironment.get_execution_environment()
 orders = env.from_collection([("ann", 3), ("bob", 5)])
 names = env.from_collection(["ann", "bob"])
@@ -125,3 +144,16 @@ join.side_output_left_late_data(late)  # E: Argument 1 to "side_output_left_late
 by_name.interval_join(names)  # E: Argument 1 to "interval_join" of "KeyedStream"
 by_name.interval_join(names.key_by(len))  # E: Argument 1 to "interval_join" of "KeyedStream"
 join.process(Told())  # E: Argument 1 to "process" of "IntervalJoined"
+
+session = EventTimeSessionWindows.with_gap(10)
+in_session = orders.join(names).where(lambda order: order[0]).equal_to(lambda name: name).window(session)
+assert_type(in_session.apply(One()), DataStream[bytes])
+assert_type(in_session.apply(Many()), DataStream[bytes])
+assert_type(in_session.apply(lambda order, name: (order[1], name)), DataStream[tuple[int, str]])
+assert_type(in_session.allowed_lateness(5).apply(One()), DataStream[bytes])
+grouped = orders.co_group(names).where(lambda order: order[0]).equal_to(lambda name: name).window(session)
+assert_type(grouped.apply(Grouped()), DataStream[int])
+grouped.apply(One())  # E: Argument 1 to "apply" of "CoGroupWithWindow"
+in_session.apply(Grouped())  # E: Argument 1 to "apply" of "JoinWithWindow"
+orders.join(names).where(lambda order: order[2])  # E: out of range
+orders.join(names).window(session)  # E: "JoinedStreams[tuple[str, int], str]" has no attribute "window"

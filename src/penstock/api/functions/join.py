@@ -37,3 +37,27 @@ class ProcessJoinFunction(Function, Generic[IN1, IN2, OUT]):
     @abstractmethod
     def process_element(self, left: IN1, right: IN2, ctx: _JoinContext) -> Iterable[OUT] | None:
         """Return the results for a pair; None means none."""
+
+
+class JoinFunction(Function, Generic[IN1, IN2, OUT]):
+    """Returns one result for each pair of records of a window join."""
+
+    @abstractmethod
+    def join(self, first: IN1, second: IN2) -> OUT:
+        """Return the result for a pair."""
+
+
+class FlatJoinFunction(Function, Generic[IN1, IN2, OUT]):
+    """Returns any number of results for each pair of records of a window join."""
+
+    @abstractmethod
+    def join(self, first: IN1, second: IN2) -> Iterable[OUT] | None:
+        """Return the results for a pair; None means none."""
+
+
+class CoGroupFunction(Function, Generic[IN1, IN2, OUT]):
+    """Returns any number of results for the records of two streams in a window."""
+
+    @abstractmethod
+    def co_group(self, first: Iterable[IN1], second: Iterable[IN2]) -> Iterable[OUT] | None:
+        """Return the results for the records of one key in one window; either side may be empty, not both."""
