@@ -1,6 +1,6 @@
-"""Joins of two streams by time: payments within ten seconds of their order, and what each minute's orders have been paid.
+"""Joins of two streams by time: payments within ten seconds of their order, and what each minute's orders are paid.
 
-penstock run examples/payments_in_time.py
+    penstock run examples/payments_in_time.py
 """
 
 from penstock.common import Duration, Time, WatermarkStrategy
