@@ -80,6 +80,7 @@ TITLES = {
     19: "rescaling 500 MB of keyed state",
     20: "a full snapshot beside the work: a thread in slices, a forked child",
     21: "the transports between a task and Spark",
+    22: "two streams: connected, joined, broadcast rules",
 }
 
 BUFFER_TIMEOUTS_MS = (0, 1, 2, 5, 10, 20, 50, 100)
@@ -116,6 +117,14 @@ def _throughput() -> list[Measurement]:
         Measurement(4, "sum", "keyed_count", ("--function", "sum"), (_rate(2_000_000),)),
         Measurement(5, "tumbling", "windows", (), (_rate(1_000_000),)),
         Measurement(5, "sliding, 10 panes", "windows", ("--windows", "sliding"), (_rate(300_000),)),
+    ]
+
+
+def _two_streams() -> list[Measurement]:
+    goals = {"connected": 1_000_000, "interval-join": 400_000, "broadcast": 60_000}
+    return [
+        Measurement(22, program.replace("-", " "), "two_streams", ("--program", program), (_rate(goal),))
+        for program, goal in goals.items()
     ]
 
 
@@ -406,6 +415,7 @@ MEASUREMENTS = [
     *_recoveries(),
     *_full_bases(),
     *_transports(),
+    *_two_streams(),
 ]
 
 COMPARISONS = [

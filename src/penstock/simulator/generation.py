@@ -260,7 +260,7 @@ class _Generator:
         elif kind == "interval_join":
             if not sane:
                 return
-            bounds = {"lower_ms": -random.choice([0, 3, 50]), "upper_ms": random.choice([0, 1, 50])}
+            bounds: dict[str, Any] = {"lower_ms": -random.choice([0, 3, 50]), "upper_ms": random.choice([0, 1, 50])}
             first, second = self._key_by(first), self._key_by(second)
             after = self._add(kind, first, sane=True, second=second, **bounds)
         elif kind == "window_join":

@@ -142,7 +142,7 @@ late: OutputTag[str] = OutputTag("late")
 join.side_output_right_late_data(late).process(Pairs())
 join.side_output_left_late_data(late)  # E: Argument 1 to "side_output_left_late_data"
 by_name.interval_join(names)  # E: Argument 1 to "interval_join" of "KeyedStream"
-by_name.interval_join(names.key_by(len))  # E: Argument 1 to "interval_join" of "KeyedStream"
+by_name.interval_join(names.key_by(len))  # E: Argument 1 to "key_by" of "DataStream"
 join.process(Told())  # E: Argument 1 to "process" of "IntervalJoined"
 
 session = EventTimeSessionWindows.with_gap(10)

@@ -67,7 +67,7 @@ class Evictor(ABC, Generic[T, W]):
     firings, too. No order is guaranteed after windows have merged.
     """
 
-    EvictorContext = EvictorContext
+    EvictorContext: TypeAlias = _EvictorContext
 
     @abstractmethod
     def evict_before(

@@ -178,7 +178,7 @@ class KeyedProcessOperator(KeyedOperator):
             timestamp = ctx.current_timestamp
             for result in results:
                 append(own(result))
-                append_time(timestamp)  # type: ignore[arg-type]
+                append_time(timestamp)
                 if len(outputs) >= limit:
                     return True
             self._results = None
@@ -309,7 +309,7 @@ class ProcessOperator(FunctionOperator):
                 for result in self._results:
                     outputs.append(self.own(result))
                     if times is not None:
-                        times.append(ctx.current_timestamp)  # type: ignore[arg-type]
+                        times.append(ctx.current_timestamp)
                     if len(outputs) >= limit:
                         return True
                 self._results = None
