@@ -1,8 +1,8 @@
-"""Operators of two streams, 1,000 keys: connected streams with keyed state, the interval join, broadcast rules. Item 22.
+"""Operators of two streams, 1,000 keys: connected with keyed state, the interval join, broadcast rules. Item 22.
 
 * connected: both streams count in one state; a result for each record.
-* interval-join: each stream has 100 records per millisecond of event time; a left record is joined with the right one of
-  its key in the next ten milliseconds, so there is a pair for each record of one side, and pairs are counted.
+* interval-join: each stream has 100 records per millisecond of event time; a left record is joined with the right one
+  of its key in the next ten milliseconds, so there is a pair for each record of one side, and pairs are counted.
 * broadcast: each record is compared with 100 rules in broadcast state; a result for each record.
 """
 
