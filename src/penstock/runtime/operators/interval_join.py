@@ -21,6 +21,7 @@ from penstock.common.errors import ProgramError
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.gathering import GatheringOperator
 from penstock.runtime.operators.inputs import OperatorInput, inputs_of
+from penstock.runtime.operators.keyed import FREED_ENTRIES
 from penstock.runtime.operators.operator import Timestamps, Values
 
 if TYPE_CHECKING:
@@ -116,9 +117,17 @@ class IntervalJoinOperator(GatheringOperator):
         """Take a chunk of the right input."""
         return self._take_side(values, timestamps, self.right, self.left)
 
+    def processing_time(self, now_ms: int) -> bool:
+        self.backend.maintain(FREED_ENTRIES)
+        return True
+
+    def end_key_group(self) -> bool:
+        # No timer emits anything, so none has to fire.
+        return self.forget_key_group()
+
     def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
-        """Free the buckets whose time is over."""
-        timers = self.timers.event_time if domain is TimeDomain.EVENT_TIME else self.timers.processing_time
+        """Free the buckets whose time is over. There are timers of event time only."""
+        timers = self.timers.event_time
         sides, freed, chunk_records = (self.left, self.right), 0, self.context.budget.chunk_records
         while (due := timers.pop_due(until)) is not None:
             _, key, (side, bucket) = due
