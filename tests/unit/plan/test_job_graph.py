@@ -7,11 +7,9 @@ import pytest
 from penstock.api.output_tag import OutputTag
 from penstock.common import WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
-from penstock.datastream import CoMapFunction, DataStream, StreamExecutionEnvironment
+from penstock.datastream import CoMapFunction, StreamExecutionEnvironment
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
-from penstock.plan.transformations import OperatorTransformation
-from penstock.runtime.operators.operator import Operator
 
 PRINT = "Print to Std. Out"
 
@@ -32,25 +30,6 @@ def job(env, batched: bool = False, parallelism: int = 2, **settings) -> JobGrap
 def chains(graph: JobGraph) -> dict[str, int]:
     """Name of each vertex, with its level."""
     return {vertex.name.replace(PRINT, "print"): vertex.level for vertex in graph.vertices}
-
-
-class Both(CoMapFunction):
-    def map1(self, value):
-        return value
-
-    def map2(self, value):
-        return value
-
-
-def test_what_follows_an_operator_of_two_streams_is_fused_with_it(env) -> None:
-    """Each operator behind a join would cost a network exchange. The join itself reads two edges: it heads its chain."""
-    left, right = numbers(env, "left"), numbers(env, "right")
-    left.connect(right).map(Both()).map(str).name("after").print()
-    by_key = left.key_by(len).interval_join(right.key_by(len)).between(0, 1).process(lambda a, b, ctx: [a])
-    by_key.filter(bool).name("kept").print()
-    assert chains(job(env)) == {
-        "left": 0, "right": 0, "Co-Map -> after -> print": 1, "Interval Join -> kept -> print": 1
-    }  # fmt: skip
 
 
 def test_operators_of_equal_parallelism_are_fused(env) -> None:
@@ -210,17 +189,19 @@ def test_only_uids_of_users_are_shown(env) -> None:
     assert [node.uid for node in spec.nodes] == ["", "mine", ""]
 
 
-class Both(Operator):
-    """An operator with two inputs, as connected streams will have."""
+class Both(CoMapFunction):
+    """Reads two streams."""
 
-    def process(self, values, timestamps):
-        return self.output.emit(values, timestamps)
+    def map1(self, value):
+        return value
+
+    def map2(self, value):
+        return value
 
 
 def connected(env, first, second) -> None:
-    """Reads `first` and `second` as its two inputs, and prints."""
-    both = OperatorTransformation(1000, "both", [first._transformation, second._transformation], Both("both"))
-    DataStream(env, both).print()
+    """Reads `first` and `second` as the two inputs of an operator, and prints."""
+    first.connect(second).map(Both()).name("both").print()
 
 
 def test_edges_name_the_input_that_they_lead_to(env) -> None:
