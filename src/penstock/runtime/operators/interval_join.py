@@ -55,7 +55,7 @@ class JoinContext:
         self.left = self.right = MIN_TIMESTAMP
 
 
-class _Side:
+class JoinSide:
     """One input: its records, and where the partners of a record are: from `lower` to `upper` ms after it."""
 
     __slots__ = ("index", "kept_ms", "key_selector", "late_tag", "lower", "table", "upper")
@@ -91,8 +91,8 @@ class IntervalJoinOperator(GatheringOperator):
         super().__init__(name, key_selectors[0])
         self.function = function
         self.width_ms = 2 * (upper - lower + 1)
-        self.left = _Side(0, key_selectors[0], lower, upper, late_tags[0])
-        self.right = _Side(1, key_selectors[1], -upper, -lower, late_tags[1])
+        self.left = JoinSide(0, key_selectors[0], lower, upper, late_tags[0])
+        self.right = JoinSide(1, key_selectors[1], -upper, -lower, late_tags[1])
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -136,7 +136,7 @@ class IntervalJoinOperator(GatheringOperator):
             if freed % chunk_records == 0:
                 yield
 
-    def _take_side(self, values: Values, timestamps: Timestamps, own: _Side, other: _Side) -> bool:
+    def _take_side(self, values: Values, timestamps: Timestamps, own: JoinSide, other: JoinSide) -> bool:
         keys = self.keys_of(values, own.key_selector)
         if timestamps is None or min(timestamps) == MIN_TIMESTAMP:
             raise ProgramError(
@@ -157,7 +157,7 @@ class IntervalJoinOperator(GatheringOperator):
             keys, timestamps, values = in_time
         return self.do(self._join(keys, timestamps, values, own, other), lambda: self._hand_on_late(own, *late))
 
-    def _hand_on_late(self, side: _Side, values: Values, timestamps: list[int]) -> bool:
+    def _hand_on_late(self, side: JoinSide, values: Values, timestamps: list[int]) -> bool:
         if not values:
             return True
         if side.late_tag is None:
@@ -165,7 +165,9 @@ class IntervalJoinOperator(GatheringOperator):
             return True
         return self.output.emit_side(side.late_tag, values, timestamps)
 
-    def _join(self, keys: list[Any], timestamps: list[int], values: Values, own: _Side, other: _Side) -> Iterator[None]:
+    def _join(
+        self, keys: list[Any], timestamps: list[int], values: Values, own: JoinSide, other: JoinSide
+    ) -> Iterator[None]:
         """Keep each record, and pair it with those of the other side."""
         backend, width, lower, upper = self.backend, self.width_ms, own.lower, own.upper
         # A reader, since nothing is stored on the other side meanwhile: it copies no bucket that a snapshot has frozen.
@@ -198,7 +200,7 @@ class IntervalJoinOperator(GatheringOperator):
                             if pair is not None:
                                 yield from pair
 
-    def _keep(self, side: _Side, key: Any, bucket: int, timestamp: int, value: Any) -> None:
+    def _keep(self, side: JoinSide, key: Any, bucket: int, timestamp: int, value: Any) -> None:
         """Keep a record whose bucket is not among those that have changed since the last snapshot."""
         where = (key, bucket)
         kept = side.table.own(where)
