@@ -1,5 +1,7 @@
 """Joins of two streams by time: payments within ten seconds of their order, and what each minute's orders are paid.
 
+A record waits in state for as long as a partner may come; both modes print the same, in another order.
+
     penstock run examples/payments_in_time.py
 """
 

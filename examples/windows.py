@@ -1,6 +1,8 @@
 """The windows of Flink's paper (section 4.3): time, sessions, deltas, punctuation, landmarks, counts with an evictor.
 
-penstock run examples/windows.py
+One subtask and one key, so that the order of the records is that of the list.
+
+    penstock run examples/windows.py
 """
 
 from penstock.common import Time, WatermarkStrategy
