@@ -138,14 +138,15 @@ class IntervalJoinOperator(GatheringOperator):
 
     def _take_side(self, values: Values, timestamps: Timestamps, own: JoinSide, other: JoinSide) -> bool:
         keys = self.keys_of(values, own.key_selector)
-        if timestamps is None or min(timestamps) == MIN_TIMESTAMP:
+        earliest = MIN_TIMESTAMP if timestamps is None else min(timestamps)
+        if timestamps is None or earliest == MIN_TIMESTAMP:
             raise ProgramError(
                 f"operator '{self.name}': records of an interval join need timestamps: call "
                 "assign_timestamps_and_watermarks on both streams"
             )
         watermark = self.timers.watermark
         late: tuple[Values, list[int]] = ([], [])
-        if min(timestamps) < watermark:
+        if earliest < watermark:
             in_time: tuple[list[Any], list[int], Values] = ([], [], [])
             for key, timestamp, value in zip(keys, timestamps, values, strict=True):
                 if timestamp < watermark:
@@ -233,7 +234,17 @@ class IntervalJoinOperator(GatheringOperator):
                 return None
             rest = iter(results)
             for result in rest:
-                outputs.append(result if type(result) in atoms else own(result))
+                outputs.append(
+                    result
+                    if (
+                        type(result) is tuple
+                        and len(result) == 2
+                        and type(result[0]) in atoms
+                        and type(result[1]) in atoms
+                    )
+                    or type(result) in atoms
+                    else own(result)
+                )
                 times.append(timestamp)
                 if len(outputs) >= limit:
                     return self._rest_of(rest, left, right, timestamp)
