@@ -9,6 +9,7 @@ import pytest
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
+from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.key_groups import KeyGroups
 
 
@@ -29,6 +30,7 @@ class Rig:
         batched: bool = False,
         uid: str = "",
         restored: dict[str, list[Any]] | None = None,
+        stores: Stores | None = None,
     ) -> None:
         self.operator = operator
         self.now_ms = 0
@@ -55,6 +57,7 @@ class Rig:
             KeyGroups(128),
             deliver_result=lambda sink, values: self.results.append((sink, values)),
             unblocked_ms=lambda: self.now_ms - self.blocked_ms,
+            stores=stores,
         )
         operator.setup(self.context, self)
         if restored is not None:

@@ -16,6 +16,8 @@ from penstock.datastream import (
 from penstock.datastream.functions import KeyedStateFunction
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.runtime.operators.broadcast import KeyedBroadcastProcessOperator
+from penstock.simulator.stores import MemoryStore
+from penstock.state.backends.rocksdb.store import Stores
 from penstock.testing import Timer, TwoInputHarness
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
@@ -134,6 +136,19 @@ def test_a_broadcast_record_reaches_the_state_of_all_keys() -> None:
         assert [harness.state(SEEN, key) for key in "abc"] == [0, None, 0]
         harness.push1("a", timestamp=2)
         assert harness.state(SEEN, "a") == 1
+
+
+def test_a_broadcast_record_reaches_state_in_a_store(rig) -> None:
+    """With state in RocksDB, a rule would reach only keys that have come of late."""
+    operator = operator_of(Watching())
+    one = rig(operator, stores=Stores(MemoryStore, cached_entries=0))
+    for key in "aab":
+        one.process(key, at=[1])
+        while operator.wake_at_ms() is not None:
+            one.clock(one.now_ms + 1)
+    one.do(lambda: operator.inputs()[1].process([("reset", 0)], None))
+    one.do(lambda: operator.inputs()[1].process([("reset", 0)], None))
+    assert one.log == [(("was", [("a", 2), ("b", 1)]), None), (("was", [("a", 0)]), None)]
 
 
 class WithoutKey(KeyedBroadcastProcessFunction):

@@ -13,6 +13,8 @@ from penstock.common import Time, Types
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.datastream import OutputTag, ProcessJoinFunction, StreamExecutionEnvironment
 from penstock.datastream.state import ValueStateDescriptor
+from penstock.simulator.stores import MemoryStore
+from penstock.state.backends.rocksdb.store import Stores
 from penstock.testing import TwoInputHarness
 
 LEFT_LATE, RIGHT_LATE = OutputTag("left late"), OutputTag("right late")
@@ -195,6 +197,22 @@ def test_many_results_of_a_pair_come_in_chunks(rig) -> None:
     found = one.do(lambda: one.operator.inputs()[1].process(["r"], [3]))
     assert found == [((left, "r", n), 3) for left in "lm" for n in range(5)]
     assert all(size <= 2 for size in one.chunks) and one.pauses
+
+
+def test_records_that_were_spilled_to_a_store_are_partners_still(rig) -> None:
+    """With state in RocksDB, a bucket would lose its records when another one comes, or is looked up."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    left, right = (env.from_collection([1]).key_by(same_key) for _ in range(2))
+    stream = left.interval_join(right).between(0, 10).process(lambda a, b, ctx: [(a, b)])
+    one = rig(stream._transformation.operator, stores=Stores(MemoryStore, cached_entries=0))
+    for value, time in (("l1", 1), ("l2", 2), ("l50", 50)):
+        one.process(value, at=[time])
+        while one.operator.wake_at_ms() is not None:
+            one.clock(one.now_ms + 1)
+    one.do(lambda: one.operator.inputs()[1].process(["r"], [3]))
+    assert one.log == [(("l1", "r"), 3), (("l2", "r"), 3)]
+    one.until(1_000)
+    assert not any(table for name, table in one.operator.keyed_tables().items() if "join" in name)
 
 
 def test_batched_all_of_a_key_group_is_joined_and_then_gone(rig) -> None:
