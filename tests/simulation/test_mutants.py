@@ -95,8 +95,8 @@ def forgotten_cursor(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgotten_timers(patch: pytest.MonkeyPatch) -> None:
-    """A key group in batched mode ends without its timers."""
-    patch.setattr(KeyedOperator, "end_key_group", lambda self: self.forget_key_group())
+    """A key in batched mode ends without its timers."""
+    patch.setattr(KeyedOperator, "end_key", lambda self: self.forget_key())
 
 
 def forgotten_elements(patch: pytest.MonkeyPatch) -> None:

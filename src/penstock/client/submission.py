@@ -72,6 +72,7 @@ def submit(
     if graph.batched:
         run = _BatchedRun(graph, result_sinks, configuration, job_id)
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
+        settings["sorted_inputs_bytes"] = configuration.get(options.SORTED_INPUTS_MEMORY)
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
         run.start(_session(job_id, graph, configuration, python_files, given), payloads)
         return JobClient(job_id, run)

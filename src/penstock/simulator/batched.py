@@ -24,10 +24,12 @@ from penstock.runtime.task.slot import Slot
 from penstock.simulator.checkers import ChannelChecks, TaskChecks
 from penstock.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.simulator.clock import Clock
+from penstock.simulator.key_order import PARAMETER
 from penstock.simulator.outside import Outside
 from penstock.simulator.report import Trace
 from penstock.simulator.scheduler import Action, Scheduler
 from penstock.simulator.simulation import STEPS_MAX
+from penstock.simulator.stores import MemorySpill
 
 _RUN_AGAIN = 0.15
 
@@ -52,7 +54,11 @@ class BatchedSimulation:
             vertex.id: assign_statically(vertex.source, vertex.parallelism, self.clock.now_ms())
             for vertex in graph.sources
         }
-        levels = graph.levels("simulated", splits=splits)
+        # Of few bytes, so that sorted runs are spilled and merged.
+        memory_bytes = random.choice([0, 500, 5_000, 1 << 20])
+        levels = graph.levels(
+            "simulated", splits=splits, sorted_inputs_bytes=memory_bytes, job_parameters={PARAMETER: "yes"}
+        )
         edges = {id: edge for level in levels for id, edge in level.edges.items()}
         self._channels = ChannelChecks(edges, exact_time=False, batched=True)
         self._payloads = [dump_level(level) for level in levels]
@@ -108,7 +114,9 @@ class BatchedSimulation:
         """Process a slot like `spark/worker/batched_stage.py`; yields a description of each event."""
         spec = load_level(self._payloads[level])
         budget = self.circumstances.budget(self.clock)
-        slot = Slot(spec, index, Environment(self.clock.now_ms, self.clock.read_ns, budget=budget))
+        slot = Slot(
+            spec, index, Environment(self.clock.now_ms, self.clock.read_ns, budget=budget, open_spill=MemorySpill)
+        )
         shrink_buffers(slot, self.circumstances)
         checks = TaskChecks()
         arrived = self.random.sample(input, len(input))

@@ -26,6 +26,7 @@ from penstock.spark.rows import buffers_of, to_batch
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.reports import reports_of
+from penstock.spark.worker.spill_file import TemporarySpill
 
 COUNTERS_SINK = -1
 """The sink id under which the counters of a slot travel, as its last result."""
@@ -63,7 +64,7 @@ def run_slot(
     closed then.
     """
     level = unpack(payload)
-    slot = Slot(level, index, Environment(_now_ms, time.monotonic_ns, run=run))
+    slot = Slot(level, index, Environment(_now_ms, time.monotonic_ns, run=run, open_spill=TemporarySpill))
     interrupt = Interrupt()
     abandoned = threading.Event()
 
