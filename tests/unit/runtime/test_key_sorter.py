@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.runtime.batch.key_sorter import RUNS_MAX, KeySorter
+from penstock.runtime.batch.key_sorter import OBJECT_BYTES_PER_BYTE, RUNS_MAX, KeySorter
 from penstock.runtime.batch.sorted_run import UNTIMED, Piece, SortedRun, merged
 from penstock.simulator.stores import MemorySpill
 from penstock.state.keys import KeyTypeError, encode_key
@@ -50,11 +50,11 @@ def plainly(chunks: list[list[tuple[Any, int | None]]]) -> list[tuple[bytes, Any
     return sorted(records, key=lambda record: (record[0], record[2]))
 
 
-def added(sorter: KeySorter, chunks: list[list[tuple[Any, int | None]]]) -> KeySorter:
+def added(sorter: KeySorter, chunks: list[list[tuple[Any, int | None]]], record_bytes: int = 10) -> KeySorter:
     for n, chunk in enumerate(chunks):
         keys = [key for key, _ in chunk]
         timestamps = None if chunk and chunk[0][1] is None else [at for _, at in chunk]
-        sorter.add(keys, [(key, n, at) for key, at in chunk], timestamps, 10 * len(chunk))
+        sorter.add(keys, [(key, n, at) for key, at in chunk], timestamps, record_bytes * len(chunk))
     return sorter
 
 
@@ -81,17 +81,17 @@ def test_records_come_by_key_then_time_then_arrival(chunks, memory_bytes) -> Non
 def test_one_key_larger_than_memory_is_read_piece_by_piece() -> None:
     """The most frequent key of a batch would not fit into memory."""
     disk = Disk()
-    sorter = KeySorter(8_000, disk.open)
-    chunks = [[("hot", (n * 37 + i * 11) % 1000) for i in range(50)] for n in range(200)]
-    added(sorter, chunks)
-    assert disk.in_use > 20
+    sorter = KeySorter(500 * 10_000 * OBJECT_BYTES_PER_BYTE, disk.open)
+    chunks = [[("hot", (n * 37 + i * 11) % 1000) for i in range(50)] for n in range(100)]
+    added(sorter, chunks, record_bytes=10_000)
+    assert disk.in_use == 9
     largest = 0
     seen = []
     for piece in sorter.drain():
         largest = max(largest, len(piece.values))
         seen += [(encode_key("hot"), v, t) for v, t in zip(piece.values, piece.timestamps, strict=True)]
     assert seen == plainly(chunks)
-    assert largest < 4_000, "of 10,000 records"
+    assert largest < 500, "a run is that long, and there are 5,000 records"
 
 
 @pytest.mark.parametrize("timestamp", [None, 7])

@@ -21,7 +21,7 @@ RUNS_MAX = 64
 BLOCK_BYTES = 1 << 17
 BLOCK_RECORDS_MAX = 1024
 OBJECT_BYTES_PER_BYTE = 8
-"""Records as Python objects take about this many times their pickled size: small tuples and numbers; text takes less."""
+"""How many times its pickled size a record takes as Python objects: what small tuples take; text takes less."""
 
 
 class KeySorter:
@@ -31,7 +31,10 @@ class KeySorter:
         self._memory_bytes = memory_bytes
         self._open_spill = open_spill
         self._runs: list[SortedRun] = []
-        self._forget()
+        self._gathered = _Gathered()
+        self._timed = False
+        self._records = 0
+        self._bytes = 0
 
     def add(self, keys: list[Any], values: list[Any], timestamps: list[int] | None, pickled_bytes: int) -> None:
         """Add records; they were `pickled_bytes` long. Raises KeyTypeError if something cannot be a key."""
