@@ -1,7 +1,7 @@
 """The plan of a batched job: one Spark job, stage after stage, sort shuffle between them.
 
-Rows are sorted by the first bytes of their buffers (key group, edge, sender, sequence number). So a task has finished
-one key group when the next starts, and if Spark reruns it, it gets the same input in the same order.
+Rows are sorted by the first bytes of their buffers (key group, edge, sender, sequence number). So a task has all of one
+key group when the next starts, and if Spark reruns it, it gets the same input in the same order.
 """
 
 from __future__ import annotations
