@@ -103,10 +103,9 @@ def test_session_windows_are_those_of_streaming() -> None:
 def test_reduce_keeps_the_latest_by_time() -> None:
     """The last value of a key would be the one that was read last."""
     env = environment(BATCH)
-    latest = dict(
-        (number % 5, number)
-        for number in collect(stamped(env).key_by(lambda number: number % 5).reduce(lambda a, b: b))
-    )
+    numbers = collect(stamped(env).key_by(lambda number: number % 5).reduce(lambda a, b: b))
+    latest = {number % 5: number for number in numbers}
+    assert len(numbers) == 5
     assert {key: timestamp_of(number) for key, number in latest.items()} == {
         key: max(timestamp_of(number) for number in range(key, COUNT, 5)) for key in range(5)
     }
