@@ -58,12 +58,13 @@ class KeySorter:
             self._spill(self._open_spill)
 
     def drain(self) -> Iterator[Piece]:
-        """All records, sorted; several pieces in a row may have one key. The sorter is empty when it is exhausted."""
+        """All records, sorted; several pieces in a row may have one key. Exhaust it before more is added."""
         last = self._sorted()
         self._forget()
-        if not self._runs:
-            yield from last
-            return
+        # Without runs, no generator of ours in between: it is paid per key.
+        return self._merged(last) if self._runs else last
+
+    def _merged(self, last: Iterator[Piece]) -> Iterator[Piece]:
         yield from merged([*self._runs, last])
         self.close()
 

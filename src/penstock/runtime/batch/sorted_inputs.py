@@ -12,7 +12,7 @@ Backends / Order of Processing; MultiInputSortingDataInput.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -107,25 +107,35 @@ class SortedInputs:
                 return
 
     def _play(self) -> Iterator[bool]:
-        """One key after the other. After each call: whether to go on."""
+        """One key after the other. Yields whether to go on: after each key, and wherever the step may have to end."""
         key = None
+        end_key, counters = self._operator.end_key, self._counters
         for piece in self._sorter.drain():
-            if piece.encoded_key != key:
+            if piece.encoded_key == key:
+                # A key of many records: the step may end between them.
+                yield True
+            else:
                 if key is not None:
-                    yield self._operator.end_key()
+                    yield end_key()
                 key = piece.encoded_key
+            counters.records_in += len(piece.values)
             for process, values, timestamps in self._chunks(piece):
-                self._counters.records_in += len(values)
-                yield process(values, timestamps)
-        yield self._operator.end_key()
+                if not process(values, timestamps):
+                    yield False
+        yield end_key()
         yield self._output.flush()
 
-    def _chunks(self, piece: Piece) -> Iterator[tuple[Callable[[Values, Timestamps], bool], Values, Timestamps]]:
+    def _chunks(self, piece: Piece) -> Iterable[tuple[Callable[[Values, Timestamps], bool], Values, Timestamps]]:
         """A piece by input, and by whether its records have timestamps."""
-        for values, timestamps in _by_kind(piece):
-            if not self._several:
-                yield self._process, values, timestamps
-                continue
+        by_kind = _by_kind(piece)
+        if not self._several:
+            return [(self._process, values, timestamps) for values, timestamps in by_kind]
+        return self._by_input(by_kind)
+
+    def _by_input(
+        self, by_kind: list[tuple[Values, Timestamps]]
+    ) -> Iterator[tuple[Callable[[Values, Timestamps], bool], Values, Timestamps]]:
+        for values, timestamps in by_kind:
             start = 0
             for index, records in groupby(values, _input_index):
                 of_one = [value for _, value in records]
@@ -134,12 +144,11 @@ class SortedInputs:
                 start = stop
 
 
-def _by_kind(piece: Piece) -> Iterator[tuple[Values, Timestamps]]:
+def _by_kind(piece: Piece) -> list[tuple[Values, Timestamps]]:
     values, timestamps = piece.values, piece.timestamps
     if timestamps is None or timestamps[0] != UNTIMED:
-        yield values, timestamps
-        return
+        return [(values, timestamps)]
     untimed = timestamps.count(UNTIMED)
-    yield values[:untimed], None
-    if untimed < len(values):
-        yield values[untimed:], timestamps[untimed:]
+    if untimed == len(values):
+        return [(values, None)]
+    return [(values[:untimed], None), (values[untimed:], timestamps[untimed:])]

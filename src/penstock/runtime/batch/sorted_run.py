@@ -1,7 +1,8 @@
 """A sorted run: records sorted by key and timestamp, on local disk, and how several of them are read as one.
 
-A run is a sequence of *pieces*: records of one key, in order, no more than fit a block. A block is a pickled list of
-pieces, and is what is read at a time; so merging needs one block of each run in memory, however long the runs are.
+A run is a sequence of *pieces*: records of one key, in order, no more than fit a block. A block is what is read at a
+time: pieces, pickled as lists over all of their records. So merging needs one block of each run in memory, however
+long the runs are.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _encoded_key: Any = itemgetter(0)
 
 
 class Piece(NamedTuple):
-    """Records of one key, sorted by timestamp. `timestamps` is None if all are UNTIMED."""
+    """Records of one key, sorted by timestamp. `timestamps` may be None if all are UNTIMED."""
 
     encoded_key: bytes
     values: list[Any]
@@ -40,28 +41,52 @@ class SortedRun:
     def __init__(self, file: SpillFile, pieces: Iterable[Piece], block_records: int) -> None:
         self._file = file
         self._blocks: list[tuple[int, int]] = []
-        block: list[Piece] = []
-        records = 0
+        block = _Block()
         for piece in _cut(pieces, block_records):
-            block.append(piece)
-            records += len(piece.values)
-            if records >= block_records:
+            block.add(piece)
+            if len(block.values) >= block_records:
                 self._write(block)
-                block, records = [], 0
-        if block:
+                block = _Block()
+        if block.values:
             self._write(block)
 
     def __iter__(self) -> Iterator[Piece]:
         for offset, length in self._blocks:
-            yield from pickle.loads(self._file.read(offset, length))
+            encoded_keys, ends, values, timestamps = pickle.loads(self._file.read(offset, length))
+            start = 0
+            for encoded_key, end in zip(encoded_keys, ends, strict=True):
+                yield Piece(encoded_key, values[start:end], None if timestamps is None else timestamps[start:end])
+                start = end
 
     def close(self) -> None:
         """Free its space."""
         self._file.close()
 
-    def _write(self, block: list[Piece]) -> None:
-        data = pickle.dumps(block, protocol=5)
+    def _write(self, block: _Block) -> None:
+        timestamps = block.timestamps if block.timed else None
+        data = pickle.dumps((block.encoded_keys, block.ends, block.values, timestamps), protocol=5)
         self._blocks.append((self._file.write(data), len(data)))
+
+
+class _Block:
+    __slots__ = ("encoded_keys", "ends", "timed", "timestamps", "values")
+
+    def __init__(self) -> None:
+        self.encoded_keys: list[bytes] = []
+        self.ends: list[int] = []
+        self.values: list[Any] = []
+        self.timestamps: list[int] = []
+        self.timed = False
+
+    def add(self, piece: Piece) -> None:
+        self.encoded_keys.append(piece.encoded_key)
+        self.values += piece.values
+        self.ends.append(len(self.values))
+        if piece.timestamps is not None:
+            self.timed = True
+            self.timestamps += piece.timestamps
+        else:
+            self.timestamps += [UNTIMED] * len(piece.values)
 
 
 def merged(runs: Iterable[Iterable[Piece]]) -> Iterator[Piece]:
