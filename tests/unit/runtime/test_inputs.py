@@ -341,6 +341,23 @@ def test_what_a_broadcast_input_emits_in_a_batch_is_sent_without_a_single_key() 
     assert reads(host, [host.row(B, 0, [("double", 2)])]) == [("double", 2)]
 
 
+class Closing(Echoing):
+    """Emits at the end of each input, and at its own."""
+
+    def end_input(self, index=0):
+        return self.output.emit([("ends", index)], None)
+
+    def finish(self):
+        return self.output.emit(["finished"], None)
+
+
+def test_what_a_keyed_operator_emits_at_its_end_is_sent_in_a_batch() -> None:
+    """The last results of a function, or the state that a savepoint is made of, would be lost."""
+    host = Host(Closing(), batched=True, first=HashPartitioner(lambda value: value[0]), second=BroadcastPartitioner())
+    out = reads(host, [host.row(A, 0, [("x", 1)], group=3)])
+    assert out == [("x", 1, {}), "end of the key", ("ends", 0), ("ends", 1), "finished"]
+
+
 JOIN = {
     "first": HashPartitioner(lambda customer: customer[0]),
     "second": HashPartitioner(lambda order: order["customer"]),

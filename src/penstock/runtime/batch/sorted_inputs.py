@@ -73,8 +73,10 @@ class SortedInputs:
     def end(self) -> None:
         """Nothing more arrives."""
         self._end_key_group()
-        # A broadcast input may have emitted, too.
-        self._work.append(self._output.flush)
+
+    def flush(self) -> bool:
+        """Send what was emitted, by another input or at the end of one, too. False: stop for now."""
+        return self._output.flush()
 
     def close(self) -> None:
         """Free the space on disk."""

@@ -245,6 +245,8 @@ class Task:
         if self._sorted is not None:
             self._sorted.end()
         self._work.extend(input.end_input for input in self._inputs.inputs)
+        if self._sorted is not None:
+            self._work.append(self._sorted.flush)
         self._work.append(self._end_time)
 
     def _close(self, event: Close) -> None:
@@ -295,7 +297,11 @@ class Task:
 
     def _end_operators(self) -> None:
         """All inputs have ended: operators finish, behind what is queued, and then the data of the task has ended."""
-        self._work.append(partial(self._end_next, self.chain.endings()))
+        endings = self.chain.endings()
+        if self._sorted is not None:
+            # Behind the head's: what it emits at its end has to arrive before the operators behind it end.
+            endings.insert(1, self._sorted.flush)
+        self._work.append(partial(self._end_next, endings))
 
     def _end_next(self, endings: list[Callable[[], bool]]) -> None:
         if endings:
