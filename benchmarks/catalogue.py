@@ -80,6 +80,7 @@ TITLES = {
     19: "rescaling 500 MB of keyed state",
     20: "a full snapshot beside the work: a thread in slices, a forked child",
     21: "the transports between a task and Spark",
+    22: "keyed jobs in BATCH",
 }
 
 BUFFER_TIMEOUTS_MS = (0, 1, 2, 5, 10, 20, 50, 100)
@@ -186,6 +187,22 @@ def _word_counts() -> list[Measurement]:
     return [
         Measurement(10, engine, "word_count", ("--engine", engine), goals, steady=False, quick_options=("--mb", "20"))
         for engine in ("penstock", "rdd", "dataframe")
+    ]
+
+
+def _keyed_batches() -> list[Measurement]:
+    goals = (Goal("records_per_s", "1/s", scaled=True), Goal("worker_mb", "MB"), Goal("jvm_mb", "MB"))
+    kinds = {
+        "process, 1M keys": (),
+        "reduce, 1M keys": ("--function", "reduce"),
+        "process by time, 1M keys": ("--timed",),
+        "process, 100k keys": ("--keys", "100000"),
+        "process, 5M keys": ("--keys", "5000000"),
+    }
+    quick = ("--records", "500000", "--keys", "50000")
+    return [
+        Measurement(22, name, "keyed_batch", options, goals, steady=False, quick_options=quick)
+        for name, options in kinds.items()
     ]
 
 
@@ -398,6 +415,7 @@ MEASUREMENTS = [
     *_by_buffer_timeout(),
     *_in_flight(),
     *_word_counts(),
+    *_keyed_batches(),
     *_records(),
     *_start_and_idle(),
     *_curves(),
