@@ -73,7 +73,10 @@ def rows_of(payload: Payload, index: int, arrived: Rows, run: int = 1, sent: Sen
     """What a slot writes for sorted input, a row per batch as Spark hands them over."""
     ordered = sorted(arrived, key=lambda row: row[1][:SORT_PREFIX_BYTES])
     arriving = (to_batch([row]) for row in ordered)
-    batches = run_slot(unpack(payload), index, run, arriving, sent or Sent(), watch=lambda hung_up: None)
+    steps: list[None] = []
+    batches = run_slot(
+        unpack(payload), index, run, arriving, sent or Sent(), lambda: steps.append(None), watch=lambda hung_up: None
+    )
     rows: Rows = []
     for batch in batches:
         rows += zip(batch.column(0).to_pylist(), buffers_of(batch), strict=True)

@@ -24,6 +24,7 @@ from penstock.runtime.task.vertex import LevelSpec
 from penstock.spark.failures import to_stage_failure
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of, to_batch
+from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.reports import reports_of
@@ -44,7 +45,10 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
             level = unpack(payload)
             assert payload.control is not None
             results = ConnectedResultSender(payload.control, payload.heartbeat_ms, run, level.level, index)
-            yield from run_slot(level, index, run, batches, results)
+            garbage = GarbageCollection(time.monotonic_ns())
+            yield from run_slot(
+                level, index, run, batches, results, lambda: garbage.waited(time.monotonic_ns(), idle_ns=0)
+            )
         except Exception as error:
             # Without the chain of exceptions: Spark would add a long text of it, and the failure is complete without.
             raise to_stage_failure(error) from None
@@ -58,14 +62,15 @@ def run_slot(
     run: int,
     batches: Iterator[pa.RecordBatch],
     results: ResultSender,
+    stepped: Callable[[], None],
     watch: Callable[[Callable[[], None]], None] = watch_for_hangup,
 ) -> Iterator[pa.RecordBatch]:
     """Run the slot `index` of a level over its sorted input; gives the rows for the next level, its outcome last.
 
     `run` is the number of this run of the task, also for names of files; the outcome is `run` and the reports of its
-    counters. What the slot sends to the driver goes to `results`, which is closed. `watch` is given a function to call
-    when Spark has ended the task. Must be called in the main thread. Raises what user functions raise, as
-    UserFunctionError; the tasks are closed then.
+    counters. What the slot sends to the driver goes to `results`, which is closed. `stepped` is called after each step,
+    `watch` is given a function to call when Spark has ended the task. Must be called in the main thread. Raises what
+    user functions raise, as UserFunctionError; the tasks are closed then.
     """
     name = f"{run}-{os.getpid()}"
     slot = Slot(level, index, Environment(_now_ms, time.monotonic_ns, run=name, open_spill=TemporarySpill))
@@ -87,12 +92,12 @@ def run_slot(
         for batch in batches if level.level else ():
             for buffer in buffers_of(batch):
                 slot.receive(buffer)
-                yield from _until_idle(slot, interrupt, results)
+                yield from _until_idle(slot, interrupt, results, stepped)
         for task in slot.tasks.values():
             if not isinstance(task.chain.head, SourceOperator):
                 task.handle(InputEnded())
         while not slot.data_ended:
-            yield from _until_idle(slot, interrupt, results)
+            yield from _until_idle(slot, interrupt, results, stepped)
             _sleep_until(slot)
         slot.handle_all(Close())
         _send_results(slot, results)
@@ -110,12 +115,15 @@ def run_slot(
         results.close()
 
 
-def _until_idle(slot: Slot, interrupt: Interrupt, results: ResultSender) -> Iterator[pa.RecordBatch]:
+def _until_idle(
+    slot: Slot, interrupt: Interrupt, results: ResultSender, stepped: Callable[[], None]
+) -> Iterator[pa.RecordBatch]:
     busy = True
     while busy:
         with interrupt.allowed():
             busy = slot.step()
         _send_results(slot, results)
+        stepped()
         rows = slot.outbox.take()
         if rows:
             yield to_batch(rows)
