@@ -182,18 +182,14 @@ def _in_flight() -> list[Measurement]:
     ]
 
 
-def _word_counts() -> list[Measurement]:
+def _batches() -> list[Measurement]:
     goals = (Goal("mb_per_s", "MB/s", scaled=True), Goal("seconds", "s"), Goal("memory_mb", "MB"))
+    keyed_goals = (Goal("records_per_s", "1/s", scaled=True), Goal("worker_mb", "MB"), Goal("jvm_mb", "MB"))
+    kinds = ("", "--function reduce", "--timed", "--keys 100000", "--keys 5000000")
     return [
         Measurement(10, engine, "word_count", ("--engine", engine), goals, steady=False, quick_options=("--mb", "20"))
         for engine in ("penstock", "rdd", "dataframe")
-    ]
-
-
-def _keyed_batches() -> list[Measurement]:
-    goals = (Goal("records_per_s", "1/s", scaled=True), Goal("worker_mb", "MB"), Goal("jvm_mb", "MB"))
-    kinds = ("", "--function reduce", "--timed", "--keys 100000", "--keys 5000000")
-    return [Measurement(22, f"BATCH {k}", "keyed_batch", (*k.split(),), goals, steady=False) for k in kinds]
+    ] + [Measurement(22, f"BATCH {k}", "keyed_batch", (*k.split(),), keyed_goals, steady=False) for k in kinds]
 
 
 def _records() -> list[Measurement]:
@@ -404,8 +400,7 @@ MEASUREMENTS = [
     *_latencies(),
     *_by_buffer_timeout(),
     *_in_flight(),
-    *_word_counts(),
-    *_keyed_batches(),
+    *_batches(),
     *_records(),
     *_start_and_idle(),
     *_curves(),
@@ -436,7 +431,7 @@ COMPARISONS = [
         "records_per_s",
         "ratio",
         Goal("", "×", 0.95),
-    ),  # fmt: skip
+    ),
     Comparison(
         15,
         "99th percentile, above that without",
