@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.runtime.batch.key_sorter import OBJECT_BYTES_PER_BYTE, RUNS_MAX, KeySorter
+from penstock.runtime.batch.key_sorter import KEY_BYTES, OBJECT_BYTES_PER_BYTE, RUNS_MAX, KeySorter
 from penstock.runtime.batch.sorted_run import UNTIMED, Piece, SortedRun, merged
 from penstock.simulator.stores import MemorySpill
 from penstock.state.keys import KeyTypeError, encode_key
@@ -81,7 +81,7 @@ def test_records_come_by_key_then_time_then_arrival(chunks, memory_bytes) -> Non
 def test_one_key_larger_than_memory_is_read_piece_by_piece() -> None:
     """The most frequent key of a batch would not fit into memory."""
     disk = Disk()
-    sorter = KeySorter(500 * 10_000 * OBJECT_BYTES_PER_BYTE, disk.open)
+    sorter = KeySorter(500 * 10_000 * OBJECT_BYTES_PER_BYTE + KEY_BYTES, disk.open)
     chunks = [[("hot", (n * 37 + i * 11) % 1000) for i in range(50)] for n in range(100)]
     added(sorter, chunks, record_bytes=10_000)
     assert disk.in_use == 9
@@ -92,6 +92,16 @@ def test_one_key_larger_than_memory_is_read_piece_by_piece() -> None:
         seen += [(encode_key("hot"), v, t) for v, t in zip(piece.values, piece.timestamps, strict=True)]
     assert seen == plainly(chunks)
     assert largest < 500, "a run is that long, and there are 5,000 records"
+
+
+def test_many_keys_of_few_records_are_spilled_too() -> None:
+    """Ten million customers with an order each would take the memory of a hundred million orders."""
+    disk = Disk()
+    sorter = KeySorter(1000 * KEY_BYTES, disk.open)
+    chunks = [[(n * 100 + i, None) for i in range(100)] for n in range(25)]
+    added(sorter, chunks, record_bytes=1)
+    assert disk.in_use == 2
+    assert drained(sorter) == plainly(chunks)
 
 
 @pytest.mark.parametrize("timestamp", [None, 7])

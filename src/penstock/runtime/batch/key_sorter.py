@@ -23,6 +23,9 @@ BLOCK_RECORDS_MAX = 1024
 OBJECT_BYTES_PER_BYTE = 8
 """How many times its pickled size a record takes as Python objects: what small tuples take; text takes less."""
 
+KEY_BYTES = 600
+"""What a key takes beside its records: two lists, their bound methods, an entry of the dict."""
+
 
 class KeySorter:
     """`memory_bytes`: how much the records in memory may take, by estimate. Without `open_spill` nothing is spilled."""
@@ -54,7 +57,8 @@ class KeySorter:
                 add_timestamp(timestamp)
         self._records += len(values)
         self._bytes += pickled_bytes
-        if self._bytes * OBJECT_BYTES_PER_BYTE > self._memory_bytes and self._open_spill is not None:
+        taken = self._bytes * OBJECT_BYTES_PER_BYTE + len(gathered) * KEY_BYTES
+        if taken > self._memory_bytes and self._open_spill is not None:
             self._spill(self._open_spill)
 
     def drain(self) -> Iterator[Piece]:
