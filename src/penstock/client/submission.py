@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import threading
 import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from penstock.client.batched_run import BatchedRun
 from penstock.client.settings_check import check_settings
 from penstock.client.start_point import RunIdentity, StartPoint, new_savepoint, start_point, take_job
 from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common import options
 from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.configuration import Configuration
-from penstock.common.errors import FencedError, JobCancelledError, JobError
+from penstock.common.errors import FencedError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
@@ -26,29 +24,23 @@ from penstock.jobmaster.backends import rocksdb_settings
 from penstock.jobmaster.effects import Deploy
 from penstock.jobmaster.events import HostFailed
 from penstock.jobmaster.job_master import JobMaster
-from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.restarts import restart_strategy
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.static_splits import assign_statically
-from penstock.rpc.messages import TaskReport
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
-from penstock.spark.driver.batched_job import run_batched
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.query_thread import Start
 from penstock.spark.driver.session import control_host, session_for, session_is_local
-from penstock.spark.failures import from_spark
 from penstock.spark.payload import pack
-from penstock.spark.worker.batched_stage import COUNTERS_SINK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_decode_reports = msgspec.msgpack.Decoder(list[TaskReport]).decode
 _HEARTBEAT_MOST_MS = 500
 
 
@@ -69,10 +61,11 @@ def submit(
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
         "reuses_objects": configuration.get(options.OBJECT_REUSE),
     }
-    run: _BatchedRun | _PipelinedRun
+    run: BatchedRun | _PipelinedRun
     if graph.batched:
-        run = _BatchedRun(graph, result_sinks, configuration, job_id)
+        run = BatchedRun(graph, result_sinks, configuration, job_id)
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
+        settings["sorted_inputs_bytes"] = configuration.get(options.SORTED_INPUTS_MEMORY)
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
         run.start(_session(job_id, graph, configuration, python_files, given), payloads)
         return JobClient(job_id, run)
@@ -215,78 +208,6 @@ class _PipelinedRun:
     def wait(self) -> BaseException | None:
         self._host.over.wait()
         return self._host.error
-
-
-class _BatchedRun:
-    """A batched job: one Spark job in a thread."""
-
-    def __init__(
-        self, graph: JobGraph, result_sinks: dict[int, ResultSink], configuration: Configuration, job_id: JobID
-    ) -> None:
-        self._graph = graph
-        self._result_sinks = result_sinks
-        self._show_stack = configuration.get(options.SHOW_SPARK_STACK)
-        self._job_id = str(job_id)
-        self._group = f"penstock-{job_id}"
-        self.metrics = JobMetrics(graph)
-        self.checkpoints: list[Any] = []
-        self.status = JobStatus.CREATED
-        self._error: BaseException | None = None
-        self._over = threading.Event()
-        self._cancelled = False
-        self._spark: SparkSession | None = None
-
-    def start(self, spark: SparkSession, payloads: list[Any]) -> None:
-        """Start the job."""
-        self._spark = spark
-        self.status = JobStatus.RUNNING
-        threading.Thread(target=self._run, args=(payloads,), name="penstock-batch", daemon=True).start()
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        if self._spark is not None and not self._over.is_set():
-            self.status = JobStatus.CANCELLING
-            self._spark.sparkContext.cancelJobGroup(self._group)
-
-    def savepoint(self, directory: str | None) -> Future[str]:
-        answer: Future[str] = Future()
-        answer.set_exception(JobError("a job in batch mode has no savepoints: Spark runs lost tasks again"))
-        return answer
-
-    def stop(self, directory: str | None, drain: bool) -> Future[str]:
-        return self.savepoint(directory)
-
-    def wait(self) -> BaseException | None:
-        self._over.wait()
-        return self._error
-
-    def _run(self, payloads: list[Any]) -> None:
-        assert self._spark is not None
-        try:
-            results = list(run_batched(self._spark, self._graph.widths, payloads, self._group, self._graph.name))
-            for sink, subtask, values in results:
-                if sink == COUNTERS_SINK:
-                    self.metrics.update(_decode_reports(values[0]))
-                elif sink in self._result_sinks:
-                    self._result_sinks[sink].take(subtask, values)
-            for result_sink in self._result_sinks.values():
-                result_sink.succeeded()
-            self.status = JobStatus.FINISHED
-        except Exception as error:
-            self._fail(error)
-        finally:
-            HELD.release(self._job_id)
-            self._over.set()
-
-    def _fail(self, error: Exception) -> None:
-        if self._cancelled:
-            self._error = JobCancelledError(f"the job '{self._graph.name}' was cancelled")
-            self.status = JobStatus.CANCELED
-        else:
-            self._error = from_spark(error, self._show_stack)
-            self.status = JobStatus.FAILED
-        for result_sink in self._result_sinks.values():
-            result_sink.failed(self._error)
 
 
 def _now_ms() -> int:

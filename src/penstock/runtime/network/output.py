@@ -91,7 +91,9 @@ class OutputEdge:
             if batched:
                 self._accumulators = []
                 groups = _GroupAccumulators(self._accumulators, key_groups.max_parallelism, info.target_parallelism)
-                partitioner.setup_groups(groups.__getitem__, key_groups)
+                # The partitioner remembers keys, and nothing else here does: key groups need not remember them, too.
+                forgetful = KeyGroups(key_groups.max_parallelism, cached_keys_max=0)
+                partitioner.setup_groups(groups.__getitem__, forgetful)
             else:
                 partitioner.setup_groups(self._channel_of_group(key_groups.max_parallelism), key_groups)
 

@@ -97,10 +97,10 @@ class SlicedWindowOperator(WindowingOperator):
         heapify(self._waiting_heap)
         heapify(self._ended_heap)
 
-    def forget_key_group(self) -> bool:
+    def forget_key(self) -> bool:
         self._waiting_heap.clear()
         self._ended_heap.clear()
-        return super().forget_key_group()
+        return super().forget_key()
 
     # Records.
 

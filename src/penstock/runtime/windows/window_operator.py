@@ -167,7 +167,7 @@ class WindowOperator(WindowingOperator):
             return
         if self.event_time:
             self.timers.event_time.register(at, key, window)
-        elif not self.ending_key_group:
+        elif not self.ending_key:
             self.timers.processing_time.register(at, key, window)
 
     def _is_over(self, window: Any) -> bool:
