@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -123,8 +122,8 @@ def _pipelined_run(
         HELD.release(str(job_id))
 
     host.on_end = ended
-    if place.temporary:
-        host.after_storage = lambda: shutil.rmtree(place.directory, ignore_errors=True)
+    if place.temporary is not None:
+        host.after_storage = place.temporary.remove
     registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
     host.start()
     return _PipelinedRun(host)
