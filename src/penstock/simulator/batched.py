@@ -7,6 +7,7 @@ it was interrupted.
 
 from __future__ import annotations
 
+import pickle
 from collections import defaultdict
 from collections.abc import Iterator
 from random import Random
@@ -70,7 +71,7 @@ class BatchedSimulation:
             for segment in decode_segments(row):
                 assert isinstance(segment, tuple)
                 for sink, subtask, values in segment[0]:
-                    self.outside.collect(sink, subtask, values)
+                    self.outside.collect(sink, subtask, pickle.loads(values))
 
     def _run_level(self, level: int, inputs: list[list[bytes]]) -> Rows:
         """Run all slots of a level, interleaved. Returns the rows they sent."""

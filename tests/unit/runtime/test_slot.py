@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from random import Random
 
 import pytest
@@ -153,7 +154,7 @@ def test_batched_results_travel_as_rows_through_the_levels_behind() -> None:
     ((target, row),) = slot.outbox.take()
     assert target == 1 % WIDTHS[2]
     assert decode_header(row).edge == RESULT_EDGE
-    assert decode_segments(row) == [([(10, 1, ["x", "y"])], None)]
+    assert decode_segments(row) == [([(10, 1, pickle.dumps(["x", "y"], 5))], None)]
     behind = Slot(LevelSpec("job", 3, WIDTHS, [], {}, True), 1, Environment(lambda: 0, lambda: 0))
     behind.receive(row)
     assert behind.outbox.take() == [(0, row)]

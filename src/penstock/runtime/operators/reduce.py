@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.copies import ATOMS
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
@@ -54,7 +55,7 @@ class ReduceOperator(KeyedOperator):
         reduced: Values = []
         try:
             _reduce_chunk(keys, rest, self._table, self.function.call, reduced.append, self.own)
-        except Exception as error:
+        except RAISED as error:
             position = positions_taken(values, rest)
             raise self.context.user_error(error, self.function.method, values[position], keys[position]) from error
         if not self.context.info.batched:
@@ -127,7 +128,7 @@ class CombineOperator(Operator):
             else:
                 self._settle_totals()
                 _combine_chunk(rest, self.key_selector, self.function.call, table)
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, self.function.method, values[positions_taken(values, rest)]) from error
         if timestamps:
             self._latest = max(timestamps) if self._latest is None else max(self._latest, max(timestamps))

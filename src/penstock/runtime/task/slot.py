@@ -6,6 +6,7 @@ next. Hosts (Spark's Python worker, the simulator) drive slots and hold no rule 
 
 from __future__ import annotations
 
+from penstock.common.user_calls import RAISED
 from penstock.runtime.network.buffer import HEADER_BYTES, RESULT_EDGE, Header, decode_header, encode
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded, Result
@@ -65,11 +66,11 @@ class Slot:
     def handle_all(self, event: Event) -> None:
         """A control event for all tasks. All see it, even if one raises; the first error is raised at the end."""
         assert isinstance(event, (InputEnded, Close, Cancel))
-        first_error: Exception | None = None
+        first_error: BaseException | None = None
         for task in self.tasks.values():
             try:
                 task.handle(event)
-            except Exception as error:
+            except RAISED as error:
                 first_error = first_error or error
         if first_error is not None:
             raise first_error
@@ -125,9 +126,8 @@ class Slot:
         # The number must be the same when the task runs again, no more: the order of results is that of slots.
         header = Header(-1, RESULT_EDGE, self.index, self._results_sent, self.level.level, self.level.attempt)
         self._results_sent += 1
-        self.outbox.put(
-            self._result_slot(), encode(header, [([(result.sink_id, result.subtask, result.values.value)], None)])
-        )
+        row = encode(header, [([(result.sink_id, result.subtask, result.values.to_bytes())], None)])
+        self.outbox.put(self._result_slot(), row)
 
     def _result_slot(self) -> int:
         widths, level = self.level.widths, self.level.level

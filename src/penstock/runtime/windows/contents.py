@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.typeinfo import TypeInformation
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.windows.sharing import is_plain
 
@@ -196,7 +197,7 @@ class Aggregated(Contents):
         create = self.instance.create_accumulator
         try:
             merged = self.instance.merge(create(), create())
-        except Exception:
+        except RAISED:
             return False
         return merged is not None and is_plain(merged) and is_plain(create())
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.output_tag import OutputTag
 from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.keyed import FREED_ENTRIES, KeyedOperator
 from penstock.runtime.operators.operator import Timestamps, Values
 from penstock.runtime.operators.side_output import emit_tagged
@@ -156,7 +157,7 @@ class WindowingOperator(KeyedOperator):
                 self.result_times.append(timestamp)
                 if self.is_full():
                     yield
-        except Exception as error:
+        except RAISED as error:
             method = self.contents.method if self.evaluation.passes_on else self.evaluation.method
             raise self.context.user_error(error, method, key=key, timestamp=timestamp) from error
 
@@ -165,7 +166,7 @@ class WindowingOperator(KeyedOperator):
         self.backend.key, self.backend.namespace = key, window
         try:
             self.evaluation.clear(key, window)
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, "clear", key=key, timestamp=window.max_timestamp()) from error
 
     def late(self, value: Any, timestamp: int) -> None:

@@ -6,6 +6,7 @@ one key group when the next starts, and if Spark reruns it, it gets the same inp
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -40,4 +41,5 @@ def run_batched(
     for buffer in results.column("buffer"):
         for segment in decode_segments(buffer.as_py()):
             assert isinstance(segment, tuple)
-            yield from segment[0]
+            for sink, subtask, values in segment[0]:
+                yield sink, subtask, pickle.loads(values)

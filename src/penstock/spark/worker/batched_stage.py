@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pyarrow as pa
 
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Result
@@ -42,7 +43,7 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
         run = f"{context.taskAttemptId()}-{os.getpid()}"
         try:
             yield from run_slot(payload, context.partitionId(), run, batches)
-        except Exception as error:
+        except RAISED as error:
             # Without the chain of exceptions: Spark would add a long text of it, and the failure is complete without.
             raise to_stage_failure(error) from None
 
@@ -92,7 +93,7 @@ def run_slot(
         slot.handle_all(Close())
         yield from _counters(slot)
     except BaseException:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*RAISED):
             slot.handle_all(Cancel())
         if abandoned.is_set():
             # Spark has closed the pipes: PySpark would fail to report this failure, and print a traceback about that.

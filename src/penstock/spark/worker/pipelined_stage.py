@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.spark_transport import SparkTransport
+from penstock.common.user_calls import RAISED
 from penstock.rpc.client import ControlClient
 from penstock.rpc.failures import describe
 from penstock.rpc.messages import (
@@ -243,13 +244,13 @@ class SlotHost:
         except Interrupted:
             # By a Cancel, which has been received, or by the end of the query: the next turn finds it.
             return True
-        except Exception as error:
+        except RAISED as error:
             kind, text = describe(error)
             self._discarding = True
             self._report(SlotFailed(kind, text))
             if self._slot is not None:
                 # The first failure is the one that is reported.
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(*RAISED):
                     self._slot.handle_all(Cancel())
             return False
 
