@@ -7,7 +7,6 @@ it was interrupted.
 
 from __future__ import annotations
 
-import pickle
 from collections import defaultdict
 from collections.abc import Iterator
 from random import Random
@@ -16,7 +15,7 @@ from typing import Any
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level, load_level
 from penstock.plan.static_splits import assign_statically
-from penstock.runtime.network.buffer import RESULT_EDGE, SORT_PREFIX_BYTES, decode_header, decode_segments
+from penstock.runtime.network.buffer import RESULT_EDGE, SORT_PREFIX_BYTES, decode_header, decode_results, decode_segments
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits
@@ -68,10 +67,8 @@ class BatchedSimulation:
             rows = self._run_level(level, [inputs[index] for index in range(width)])
         self._channels.all_arrived_but(RESULT_EDGE)
         for _, row in rows:
-            for segment in decode_segments(row):
-                assert isinstance(segment, tuple)
-                for sink, subtask, values in segment[0]:
-                    self.outside.collect(sink, subtask, pickle.loads(values))
+            for sink, subtask, values in decode_results(row):
+                self.outside.collect(sink, subtask, values)
 
     def _run_level(self, level: int, inputs: list[list[bytes]]) -> Rows:
         """Run all slots of a level, interleaved. Returns the rows they sent."""

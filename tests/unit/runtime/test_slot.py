@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 from random import Random
 
 import pytest
@@ -15,7 +14,7 @@ from penstock.runtime.network.buffer import (
     RESULT_EDGE,
     Header,
     decode_header,
-    decode_segments,
+    decode_results,
     encode,
 )
 from penstock.runtime.network.edge import EdgeInfo
@@ -154,7 +153,7 @@ def test_batched_results_travel_as_rows_through_the_levels_behind() -> None:
     ((target, row),) = slot.outbox.take()
     assert target == 1 % WIDTHS[2]
     assert decode_header(row).edge == RESULT_EDGE
-    assert decode_segments(row) == [([(10, 1, pickle.dumps(["x", "y"], 5))], None)]
+    assert list(decode_results(row)) == [(10, 1, ["x", "y"])]
     behind = Slot(LevelSpec("job", 3, WIDTHS, [], {}, True), 1, Environment(lambda: 0, lambda: 0))
     behind.receive(row)
     assert behind.outbox.take() == [(0, row)]

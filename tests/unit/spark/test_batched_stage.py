@@ -18,7 +18,7 @@ from penstock.plan.job_graph import JobGraph
 from penstock.plan.static_splits import assign_statically
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.rpc.messages import TaskReport
-from penstock.runtime.network.buffer import SORT_PREFIX_BYTES, decode_segments
+from penstock.runtime.network.buffer import SORT_PREFIX_BYTES, decode_results
 from penstock.spark.payload import Payload, pack
 from penstock.spark.rows import buffers_of, to_batch
 from penstock.spark.worker.batched_stage import COUNTERS_SINK, run_slot
@@ -66,7 +66,7 @@ def run_all(payloads: list[Payload], widths: tuple[int, ...]) -> list[tuple[int,
         arrived, rows = rows, []
         for index in range(width):
             rows += rows_of(payload, index, [row for row in arrived if row[0] == index])
-    return [result for _, buffer in rows for segment in decode_segments(buffer) for result in segment[0]]
+    return [result for _, buffer in rows for result in decode_results(buffer)]
 
 
 def counted(numbers: Any) -> Any:

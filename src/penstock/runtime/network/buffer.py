@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import msgspec
@@ -52,6 +53,15 @@ def decode_segments(buffer: bytes) -> list[Segment]:
     """The segments, in order."""
     segments: list[Segment] = pickle.loads(memoryview(buffer)[HEADER_BYTES:])
     return segments
+
+
+def decode_results(buffer: bytes) -> Iterator[tuple[int, int, list[Any]]]:
+    """Results of a batched job in a buffer of RESULT_EDGE: sink, subtask, values."""
+    for segment in decode_segments(buffer):
+        assert isinstance(segment, tuple)
+        for sink, subtask, values in segment[0]:
+            # Pickled where they were handed over, so that an error names their operator.
+            yield sink, subtask, pickle.loads(values)
 
 
 def _pack(header: Header) -> bytes:

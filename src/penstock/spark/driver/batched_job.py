@@ -6,11 +6,10 @@ one key group when the next starts, and if Spark reruns it, it gets the same inp
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from penstock.runtime.network.buffer import SORT_PREFIX_BYTES, decode_segments
+from penstock.runtime.network.buffer import SORT_PREFIX_BYTES, decode_results
 from penstock.spark.internals.settings import PER_BATCH_JOB
 from penstock.spark.payload import Payload
 from penstock.spark.rows import ROW_TYPE
@@ -39,7 +38,4 @@ def run_batched(
         rows = exchanged.mapInArrow(batched_stage(payload), ROW_TYPE)
     results = rows.toArrow()
     for buffer in results.column("buffer"):
-        for segment in decode_segments(buffer.as_py()):
-            assert isinstance(segment, tuple)
-            for sink, subtask, values in segment[0]:
-                yield sink, subtask, pickle.loads(values)
+        yield from decode_results(buffer.as_py())
