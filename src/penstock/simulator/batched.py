@@ -15,7 +15,13 @@ from typing import Any
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level, load_level
 from penstock.plan.static_splits import assign_statically
-from penstock.runtime.network.buffer import RESULT_EDGE, SORT_PREFIX_BYTES, decode_header, decode_results, decode_segments
+from penstock.runtime.network.buffer import (
+    RESULT_EDGE,
+    SORT_PREFIX_BYTES,
+    decode_header,
+    decode_results,
+    decode_segments,
+)
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits
