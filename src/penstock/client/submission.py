@@ -40,7 +40,7 @@ from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.query_thread import Start
-from penstock.spark.driver.session import control_host, session_for, session_is_local
+from penstock.spark.driver.session import JobSession, control_host, session_for, session_is_local
 from penstock.spark.failures import from_spark
 from penstock.spark.payload import pack
 from penstock.spark.worker.batched_stage import COUNTERS_SINK
@@ -77,8 +77,9 @@ def submit(
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     pack(graph.levels(str(job_id), **settings), None, 0)
     spark = _session(job_id, graph, configuration, python_files, given)
+    session = JobSession(spark, configuration, python_files)
     try:
-        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, spark)
+        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, session)
     except BaseException:
         HELD.release(str(job_id))
         raise
@@ -91,8 +92,9 @@ def _pipelined_run(
     result_sinks: dict[int, ResultSink],
     configuration: Configuration,
     settings: dict[str, Any],
-    spark: SparkSession,
+    session: JobSession,
 ) -> _PipelinedRun:
+    spark = session.now()
     place = checkpoint_place(str(job_id), configuration, session_is_local(spark))
     start = start_point(graph, configuration)
     master = JobMaster(
@@ -111,7 +113,7 @@ def _pipelined_run(
         server,
         result_sinks,
         DirectoryStorage(place.directory),
-        _query_starter(spark, str(job_id), configuration, server, place, settings),
+        _query_starter(session, str(job_id), configuration, server, place, settings),
         lambda base: new_savepoint(str(job_id), base, configuration),
         configuration.get(options.SHOW_SPARK_STACK),
     )
@@ -130,7 +132,7 @@ def _pipelined_run(
 
 
 def _query_starter(
-    spark: SparkSession,
+    session: JobSession,
     job_id: str,
     configuration: Configuration,
     server: ControlServer,
@@ -148,6 +150,7 @@ def _query_starter(
     }
 
     def start(effect: Deploy) -> Iterator[PipelinedQuery]:
+        spark = session.now()
         levels = effect.graph.levels(job_id, effect.attempt, restore=effect.restored, **settings)
         payloads = pack(levels, server.address, heartbeat_ms, place.directory, get(options.SPARK_TRANSPORT))
         widths = effect.graph.widths

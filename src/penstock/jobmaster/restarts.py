@@ -16,13 +16,14 @@ from penstock.common.errors import (
     DamagedCheckpointError,
     NotEnoughSlotsError,
     ProgramError,
+    SessionLostError,
     SourceError,
 )
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.settings import JobSettings
 
-_PERMANENT = (ProgramError, ConfigurationError)
-"""What is wrong with the program or its settings will be wrong in the next attempt, too."""
+_PERMANENT = (ProgramError, ConfigurationError, SessionLostError)
+"""What is wrong with the program, its settings or its session will be wrong in the next attempt, too."""
 
 
 class RestartStrategy(ABC):

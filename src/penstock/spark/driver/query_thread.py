@@ -11,6 +11,7 @@ from penstock.jobmaster.effects import Deploy, StopAttempt
 from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed
 from penstock.spark.driver.pipelined_query import PipelinedQuery
 from penstock.spark.failures import from_spark
+from penstock.spark.internals.jvm import jvm_has_ended
 
 _CHECK_S = 0.5
 
@@ -75,7 +76,8 @@ class QueryThread:
                     continue
                 failure = query.failure()
             except Exception:
-                self._failed(TaskLostError("the connection to Spark's JVM was lost"))
+                text = "Spark's JVM has ended: killed, or out of memory"
+                self._failed(TaskLostError(text if jvm_has_ended() else "the connection to Spark's JVM was lost"))
                 return
             if failure is None:
                 self._failed(JobError("Spark's query was stopped from outside"))
