@@ -96,7 +96,7 @@ class Manifest(msgspec.Struct, frozen=True):
     oldest_reader: int = 2
     """The lowest version that a penstock must know to read this. Below `version` if only optional fields were added."""
     epoch: int = 0
-    """Number of the job master's leadership, by which a storage can fence off a former leader. Reserved: 0 so far."""
+    """Which run of the job wrote it: job_record.py. 0: before there were epochs."""
     checksum: str = _NO_CHECKSUM
     """CRC-32 of the text, in hexadecimal, computed with this field set to zeros. The last field."""
 
@@ -147,9 +147,23 @@ def located(manifest: Manifest, directory: str) -> Manifest:
 
 def encode(manifest: Manifest) -> bytes:
     """As JSON that people can read, with its checksum."""
-    blank = msgspec.structs.replace(manifest, checksum=_NO_CHECKSUM)
+    return seal(manifest)
+
+
+def seal(stored: msgspec.Struct) -> bytes:
+    """A struct as JSON with a checksum of the whole text in its last field, `checksum`."""
+    blank = msgspec.structs.replace(stored, checksum=_NO_CHECKSUM)
     data = msgspec.json.format(msgspec.json.encode(blank), indent=1)
     return _with_checksum(data, f"{zlib.crc32(data):08x}")
+
+
+def check_seal(data: bytes, where: str) -> None:
+    """Raises DamagedCheckpointError unless a text ends with its checksum, as `seal` writes it."""
+    signed = _SIGNED.search(data)
+    if signed is None:
+        raise DamagedCheckpointError(f"{where} is damaged: it does not end with its checksum")
+    if signed[1] != b"%08x" % zlib.crc32(_with_checksum(data, _NO_CHECKSUM)):
+        raise DamagedCheckpointError(f"{where} is damaged: its checksum is wrong")
 
 
 def decode(data: bytes, path: str) -> Manifest:
@@ -158,13 +172,10 @@ def decode(data: bytes, path: str) -> Manifest:
     Raises DamagedCheckpointError if it was changed or truncated, CheckpointError if only a newer penstock can read it.
     """
     try:
-        signed = _SIGNED.search(data)
-        # First of all: whatever a damaged manifest says of itself, its version included, is not to be believed.
-        if signed is not None and signed[1] != b"%08x" % zlib.crc32(_with_checksum(data, _NO_CHECKSUM)):
-            raise DamagedCheckpointError(f"the manifest {path} is damaged: its checksum is wrong")
+        if not _is_first_version(data):
+            # First of all: what a damaged manifest says of itself, its version included, is not to be believed.
+            check_seal(data, f"the manifest {path}")
         head = msgspec.json.decode(data, type=_Head)
-        if signed is None and not head.is_first_version:
-            raise DamagedCheckpointError(f"the manifest {path} is damaged: it does not end with its checksum")
         needed = head.oldest_reader or head.version
         if needed > VERSION:
             raise CheckpointError(
@@ -184,10 +195,13 @@ class _Head(msgspec.Struct):
     epoch: int | None = None
     checksum: str | None = None
 
-    @property
-    def is_first_version(self) -> bool:
-        """Whether it has no checksum since there was none: it has none of the fields that came with the second."""
-        return self.version == 1 and self.oldest_reader is None and self.epoch is None and self.checksum is None
+
+def _is_first_version(data: bytes) -> bool:
+    """Whether it has no checksum since there was none: it has none of the fields that came with the second version."""
+    if _SIGNED.search(data) is not None:
+        return False
+    head = msgspec.json.decode(data, type=_Head)
+    return head.version == 1 and head.oldest_reader is None and head.epoch is None and head.checksum is None
 
 
 def _with_checksum(data: bytes, checksum: str) -> bytes:
