@@ -26,6 +26,7 @@ from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of, to_batch
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
+from penstock.spark.worker.last_words import leave_note, take_note_away
 from penstock.spark.worker.reports import reports_of
 
 COUNTERS_SINK = -1
@@ -46,6 +47,8 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
         except RAISED as error:
             # Without the chain of exceptions: Spark would add a long text of it, and the failure is complete without.
             raise to_stage_failure(error) from None
+        finally:
+            take_note_away()
 
     return stage
 
@@ -64,6 +67,7 @@ def run_slot(
     closed then.
     """
     level = unpack(payload)
+    leave_note(level, index)
     slot = Slot(level, index, Environment(_now_ms, time.monotonic_ns, run=run))
     interrupt = Interrupt()
     abandoned = threading.Event()

@@ -41,6 +41,7 @@ from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt, Interrupted
 from penstock.spark.worker.iterators import IteratorTransport
+from penstock.spark.worker.last_words import leave_note, take_note_away
 from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
@@ -82,6 +83,7 @@ class SlotHost:
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._level = unpack(payload)
         self._index = index
+        leave_note(self._level, index)
         self._transport = transport
         self._slot: Slot | None = None
         timeouts_ms = [vertex.buffer_timeout_ms for vertex in self._level.vertices]
@@ -123,6 +125,7 @@ class SlotHost:
         self._client.close()
         sys.stdout.flush()
         sys.stderr.flush()
+        take_note_away()
         os._exit(0)
 
     def _abandon(self) -> bool:
