@@ -95,6 +95,7 @@ def test_a_session_of_the_users_that_is_gone_fails_the_job_at_once(tmp_path: Pat
         tmp_path,
         """
 os.environ["JAVA_HOME"] = str(find_java(os.environ).path)
+os.environ["PYSPARK_PYTHON"] = sys.executable
 builder = SparkSession.builder.master("local[8]").config("spark.ui.enabled", "false")
 for key, value in FIXED_AT_START.items():
     builder = builder.config(key, value)
