@@ -25,8 +25,9 @@ def serve(ended: Callable[[int, int], None]) -> None:
     from pyspark import daemon
 
     workers = Workers(ended)
-    daemon.os = _InPlaceOf(os, fork=workers.fork)  # type: ignore[assignment]
-    daemon.signal = _InPlaceOf(signal, signal=workers.set_handler)  # type: ignore[assignment]
+    module: Any = daemon
+    module.os = _InPlaceOf(os, fork=workers.fork)
+    module.signal = _InPlaceOf(signal, signal=workers.set_handler)
     daemon.manager()
 
 
