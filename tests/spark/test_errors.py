@@ -203,8 +203,8 @@ def test_results_that_can_not_travel(mode: RuntimeExecutionMode) -> None:
     stream = numbers(env).map(lambda v: threading.Lock() if v == 777 else v).name("the culprit")
     message = failure_of(lambda: collect(stream))
 
-    assert "operator 'Collect'" in message or "operator 'the culprit'" in message, message
-    assert "can't be pickled" in message and "value <unlocked _thread.lock" in message
+    assert "operator 'the culprit'" in message or "operator 'Collect'" in message, message
+    assert "can't be pickled" in message and "value <unlocked _thread.lock" in message, message
 
 
 @in_both_modes

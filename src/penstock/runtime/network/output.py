@@ -192,7 +192,9 @@ class OutputEdge:
         except RAISED as error:
             if self.operator is None:
                 raise
-            raise self.operator.pickling_error(error, "emit", values) from error
+            # Elements close segments: the value may be in any of them.
+            waiting = [value for segment in segments if isinstance(segment, tuple) for value in segment[0]]
+            raise self.operator.pickling_error(error, "emit", waiting) from error
         if len(buffer) > _OVERSIZE * self._buffer_bytes and records > 1 and len(segments) == 1:
             # Records became much larger than those before, and Spark keeps memory for the largest row that it has seen.
             self._send_in_pieces(accumulator, len(buffer))
