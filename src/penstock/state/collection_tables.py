@@ -8,10 +8,19 @@ does that of a write, before and after a checkpoint.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from penstock.state.collections import ABSENT, GONE, ListChanges, MapChanges, elements_of, in_pieces, whole_of
+from penstock.state.collections import (
+    ABSENT,
+    GONE,
+    WHOLES,
+    ListChanges,
+    MapChanges,
+    elements_of,
+    in_pieces,
+    whole_of,
+)
 from penstock.state.layers import LayeredTable
 from penstock.state.tables import Layer, Pieces
 
@@ -35,11 +44,18 @@ class CollectionTable(LayeredTable):
 
     def parts(self, place: Any) -> list[Any]:
         """What the layers have of the place, oldest first, from the last whole content on. They must not be changed."""
-        found = parts_in([self._base, *self._frozen, self.current], place)
-        if self._readers and found:
-            current = self.current.get(place)
-            return [part if part is current else self._lent(part) for part in found]
-        return found
+        part = self.current.get(place, ABSENT)
+        if part is None:
+            return []
+        if type(part) in WHOLES:
+            return [part]
+        if self._frozen or self._readers:
+            older = [self._lent(below) for below in parts_in(self.older_layers(), place)]
+            return older if part is ABSENT else [*older, part]
+        below = self._base.get(place)
+        if part is ABSENT:
+            return [] if below is None else [below]
+        return [part] if below is None else [below, part]
 
     def get(self, entry_key: Any) -> Any:
         return whole_of(self.parts(entry_key))
@@ -61,7 +77,7 @@ class CollectionTable(LayeredTable):
             if content is not None:
                 yield place, content
 
-    def whole(self) -> Mapping[Any, Any]:
+    def whole(self) -> dict[Any, Any]:
         return dict(self.items())
 
     def _wholes_of(self, layers: list[Layer]) -> Callable[[], Pieces]:
@@ -78,7 +94,7 @@ class CollectionTable(LayeredTable):
             done += 1
             if part is None:
                 base.pop(place, None)
-            elif type(part) in (dict, list):
+            elif type(part) in WHOLES:
                 base[place] = part
             else:
                 done += self._compact_part(oldest, place, part, max(entries_max - done, 1))
@@ -235,7 +251,7 @@ def parts_in(layers: list[Layer], place: Any) -> list[Any]:
             break
         if part is not ABSENT:
             found.append(part)
-            if type(part) in (dict, list):
+            if type(part) in WHOLES:
                 break
     found.reverse()
     return found

@@ -55,6 +55,7 @@ class ListChanges(list[Any]):
 
 
 CHANGES = frozenset({MapChanges, ListChanges})
+WHOLES = frozenset({dict, list})
 
 COLLECTION_UNITS = frozenset({"entry", "element"})
 """Of tables (`TableInFile.unit`) whose values are collections, or changes of them: maps, lists."""
@@ -65,14 +66,9 @@ def with_change(before: Any, part: Any) -> Any:
     kind = type(part)
     if kind is MapChanges:
         content = {} if before is None else before
-        if GONE in part.values():
-            for key, value in part.items():
-                if value is GONE:
-                    content.pop(key, None)
-                else:
-                    content[key] = value
-        else:
-            content.update(part)
+        content.update(part)
+        for key in [key for key, value in part.items() if value is GONE]:
+            del content[key]
         return content or None
     if kind is ListChanges:
         if before is None:
@@ -147,5 +143,5 @@ def in_pieces(entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[EntryKeys, E
 
 
 def elements_of(parts: Iterable[list[Any]]) -> Iterator[Any]:
-    """The elements of parts of a list, as they are now: what is added later is not among them, and nothing is copied."""
+    """The elements of parts of a list as they are now: none that is added later. Nothing is copied."""
     return chain.from_iterable([islice(part, len(part)) for part in parts])

@@ -13,10 +13,9 @@ from collections.abc import Collection
 
 import msgspec
 
-
 UNITS = frozenset({"key", "entry", "element"})
-"""What an entry of a table is. "key": all that a key (and namespace) has in the state. "entry", "element": of a map or a
-list, the whole content or what has changed of it; in a store, an entry of a map, or some elements of a list."""
+"""What an entry of a table is. "key": all that a key (and namespace) has in the state. "entry", "element": of a map or
+a list, the whole content or what has changed of it; in a store, an entry of a map, or some elements of a list."""
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True, gc=False):

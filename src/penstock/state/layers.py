@@ -8,8 +8,8 @@
 frozen; a full one writes the base and all frozen layers. While either is written, they do not change; afterwards frozen
 layers are compacted into the base, a few entries at a time. A job without checkpoints never freezes: it has one dict.
 
-A value of an older layer is given away as it is, except while a snapshot reads, in another thread: then a function, which
-may change in place what it gets, gets a copy, always the same one.
+A value of an older layer is given away as it is, except while a snapshot reads, in another thread: then a function,
+which may change in place what it gets, gets a copy, always the same one.
 
 None is no value: in a layer it is a tombstone, which removes the entry whatever older layers hold.
 """

@@ -30,6 +30,7 @@ from penstock.runtime.windows.windowing import WindowingOperator
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
     from penstock.runtime.task.context import OperatorContext
+    from penstock.state.layers import LayeredTable
 
 CONTENTS_TABLE = "(windows) contents"
 """(key, window) -> contents of the window. For windows that merge: (key, state window)."""
@@ -60,7 +61,10 @@ class WindowOperator(WindowingOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         metrics = OperatorMetricGroup(context.counters)
-        self._table = self.backend.layered(CONTENTS_TABLE, namespaced=True)
+        self._lists = self.backend.lists(CONTENTS_TABLE, namespaced=True) if self.contents.keeps_records else None
+        self._table: LayeredTable = (
+            self._lists if self._lists is not None else self.backend.layered(CONTENTS_TABLE, namespaced=True)
+        )
         self._merging_table = self.backend.layered(MERGING_TABLE)
         runtime_context = StreamingRuntimeContext(context.info, metrics, self.backend.store())
         self._assigner_context = _AssignerContext(context, runtime_context)
@@ -108,12 +112,15 @@ class WindowOperator(WindowingOperator):
     def _put(self, key: Any, window: Any, state_window: Any, value: Any, timestamp: int) -> Iterator[None] | None:
         """Add a record to a window; the firing of the window if its trigger says so."""
         where = (key, state_window)
-        before = self._table.get(where)
-        try:
-            add, first = self.contents.add, self.contents.first
-            self._table.put(where, first(value) if before is None else add(value, before))
-        except Exception as error:
-            raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
+        if self._lists is not None:
+            self._lists.part(where).append(value)
+        else:
+            before = self._table.get(where)
+            try:
+                add, first = self.contents.add, self.contents.first
+                self._table.put(where, first(value) if before is None else add(value, before))
+            except Exception as error:
+                raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
         result: TriggerResult = self._ask_trigger("on_element", window, value, timestamp, window)
         # Before it fires: the user's function may read timers and state of the window.
         self._register_cleanup(key, window)
@@ -186,11 +193,11 @@ class WindowOperator(WindowingOperator):
         if result.is_fire():
             yield from self.evaluate(key, window, contents)
         if result.is_purge():
-            self._table.remove(where)
+            self._table.discard(where)
 
     def _clear(self, key: Any, window: Any, state_window: Any) -> None:
         """The window is over: remove its contents, trigger state and user state."""
-        self._table.remove((key, state_window))
+        self._table.discard((key, state_window))
         self._ask_trigger("clear", window, window)
         self.clear_evaluation(key, window)
         if self.merging:
@@ -228,6 +235,9 @@ class WindowOperator(WindowingOperator):
         for old in moved:
             contents = table.remove((key, old))
             if contents is None:
+                continue
+            if self._lists is not None:
+                self._lists.extend((key, state_window), contents)
                 continue
             into = table.get((key, state_window))
             try:

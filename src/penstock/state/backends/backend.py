@@ -141,14 +141,16 @@ class KeyedStateBackend(ABC):
         return table
 
     @abstractmethod
-    def slices(self, name: str) -> Slices:
-        """Contents of windows, in the table of that name."""
+    def slices(self, name: str, lists: bool = False) -> Slices:
+        """Contents of windows, in the table of that name. `lists`: they are lists, to which records are added."""
 
     def restored_table(self, name: str, schema: str) -> Table:
         """The table into which state of `schema` is restored: `state` refuses to read it as another."""
         self._restored_schemas[name] = schema
         table = self.tables.get(name)
-        return table if table is not None else self._table_of(name, collection_in(schema), name.startswith(WINDOW_PREFIX))
+        return (
+            table if table is not None else self._table_of(name, collection_in(schema), name.startswith(WINDOW_PREFIX))
+        )
 
     def table(self, name: str, make: Callable[[], T]) -> T:
         """A table of another kind, created if it does not exist."""

@@ -20,10 +20,10 @@ from penstock.state.backends.rocksdb.store_files import StoreReader, read_store_
 from penstock.state.collections import COLLECTION_UNITS, pieces_by_size
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import (
+    UNITS,
     KeyedFile,
     ListInFile,
     ListsFile,
-    UNITS,
     Redistribution,
     Section,
     TableInFile,

@@ -22,5 +22,5 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
     def make_lists(self, name: str, namespaced: bool = False) -> ListTable:
         return ListTable(namespaced)
 
-    def slices(self, name: str) -> Slices:
-        return self.table(name, SlicedTable)
+    def slices(self, name: str, lists: bool = False) -> Slices:
+        return self.table(name, lambda: SlicedTable(ListTable if lists else LayeredTable))

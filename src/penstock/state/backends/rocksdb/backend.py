@@ -46,10 +46,12 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
     def make_lists(self, name: str, namespaced: bool = False) -> ListTable:
         return self._add(name, RocksDBListTable(*self._arguments(name), namespaced))
 
-    def slices(self, name: str) -> Slices:
-        return RocksDBSlices(self.table(name, lambda: self._slices(name)))
+    def slices(self, name: str, lists: bool = False) -> Slices:
+        return RocksDBSlices(self.table(name, lambda: self._slices(name, lists)))
 
-    def _slices(self, name: str) -> RocksDBTable:
+    def _slices(self, name: str, lists: bool) -> RocksDBTable:
+        if lists:
+            return self._add(name, RocksDBListTable(*self._arguments(name), True))
         return self._add(name, RocksDBTable(*self._arguments(name), True, LayerOfSlices))
 
     def _arguments(self, name: str) -> tuple[TableStore, str, KeyGroups, int]:

@@ -1,4 +1,4 @@
-"""Maps and lists in RocksDB, entry by entry: a place's entries lie side by side in the store, in the order of their keys.
+"""Maps and lists in RocksDB by entry: those of a place lie side by side in the store, in the order of their keys.
 
     map      table, key group, place, key of the map    -> pickle of (place, key, value)
     list     table, key group, place, number            -> pickle of (place, number, elements)
@@ -39,7 +39,7 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
     def __init__(
         self, store: TableStore, name: str, key_groups: KeyGroups, current_max: int, namespaced: bool = False
     ) -> None:
-        super().__init__(store, name, key_groups, current_max, namespaced)  # type: ignore[arg-type, call-arg]
+        super().__init__(store, name, key_groups, current_max, namespaced)
         self._accesses = 0
         """At least the number of entries in `current`: what may have been added since they were counted."""
         self._remembered = 0
@@ -215,6 +215,10 @@ class RocksDBMapTable(RocksDBCollectionTable, MapTable):
     def get(self, entry_key: Any) -> Any:
         return dict(self.entries(entry_key)) or None
 
+    def put(self, entry_key: Any, value: Any) -> None:
+        self._accesses += len(value)
+        super().put(entry_key, value)
+
     def _stored_entry(self, place: Any, key: Any) -> Any:
         return self._looked_up(self._table_store.store, place, key)
 
@@ -273,9 +277,7 @@ class RocksDBListTable(RocksDBCollectionTable, ListTable):
         parts: _Parts = []
         for part in self._above(place):
             # The last segment grows: what is added later is not among the elements.
-            own = [
-                (number, segment[:] if part is current else self._lent(segment)) for number, segment in part.items()
-            ]
+            own = [(number, segment[:] if part is current else self._lent(segment)) for number, segment in part.items()]
             parts.append(dict(own) if type(part) is dict else MapChanges(own))
         return _merged(self._stored_entries(self._table_store.store, place, parts), parts)
 
@@ -339,7 +341,8 @@ class WholeCollections(Whole):
                     yield
 
     def of_group(self, group: int) -> Pieces:
-        return in_pieces(self._contents(group_prefix(self._prefix, group), self._above.get(group, {})))
+        above: Any = self._above.get(group, {})
+        return in_pieces(self._contents(group_prefix(self._prefix, group), above))
 
     def pieces(self) -> Pieces:
         return in_pieces(self.contents())
