@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.state.collections import (
     ABSENT,
+    CHANGES,
     GONE,
     WHOLES,
     ListChanges,
@@ -91,13 +92,14 @@ class CollectionTable(LayeredTable):
         base, done = self._base, 0
         while oldest and done < entries_max:
             place, part = oldest.popitem()
+            if type(part) in CHANGES:
+                done += self._compact_part(oldest, place, part, entries_max - done)
+                continue
             done += 1
             if part is None:
                 base.pop(place, None)
-            elif type(part) in WHOLES:
-                base[place] = part
             else:
-                done += self._compact_part(oldest, place, part, max(entries_max - done, 1))
+                base[place] = part
         return done
 
     @abstractmethod
