@@ -127,7 +127,7 @@ def test_maps_in_rocksdb_are_read_in_the_order_of_their_keys() -> None:
     for key in keys[::2]:
         state.remove(key)
     state.put(-5, 0)
-    assert [key for key in state.keys() if key >= 0] == sorted(keys[1::2])
+    assert [key for key in state if key >= 0] == sorted(keys[1::2])
 
 
 class Odd:
@@ -195,10 +195,10 @@ def test_large_contents_are_written_in_small_steps() -> None:
 def test_compaction_of_a_large_map_takes_no_more_than_it_is_allowed() -> None:
     """Compacting a million entries of one key at once would be a second without records."""
     table = MapTable()
-    table.part("a").update({number: 0 for number in range(10)})
+    table.part("a").update(dict.fromkeys(range(10), 0))
     table.freeze(False).release()
     table.compact(1)
-    table.part("a").update({number: 1 for number in range(5, 100)})
+    table.part("a").update(dict.fromkeys(range(5, 100), 1))
     table.remove_entry("a", 0)
     table.freeze(False).release()
     steps = 0
