@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.cli.options import (
+    AllowDuplicates,
     AllowNonRestored,
     Arguments,
     FromState,
@@ -24,6 +25,7 @@ def run(
     pyflink: PyFlink = False,
     from_state: FromState = None,
     allow_non_restored: AllowNonRestored = False,
+    allow_duplicates: AllowDuplicates = False,
 ) -> None:
     """Run JOB as `python JOB` would, with defaults from the command line.
 
@@ -36,5 +38,5 @@ def run(
       penstock run -s latest -p 8 job.py
       penstock run --pyflink word_count.py
     """
-    with program_context(settings_of(parallelism, settings, from_state, allow_non_restored), pyflink):
+    with program_context(settings_of(parallelism, settings, from_state, allow_non_restored, allow_duplicates), pyflink):
         run_script(job, arguments or [])

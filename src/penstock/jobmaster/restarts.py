@@ -14,6 +14,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import (
     ConfigurationError,
     DamagedCheckpointError,
+    FencedError,
     NotEnoughSlotsError,
     ProgramError,
     SourceError,
@@ -21,8 +22,12 @@ from penstock.common.errors import (
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.settings import JobSettings
 
-_PERMANENT = (ProgramError, ConfigurationError)
-"""What is wrong with the program or its settings will be wrong in the next attempt, too."""
+_PERMANENT = (ProgramError, ConfigurationError, FencedError)
+"""What is wrong with the program or its settings will be wrong in the next attempt, too; and a job that another run has
+taken over never comes back."""
+
+_UNREAD_MAX = 3
+"""Tries to read a damaged checkpoint that has no other before it."""
 
 
 class RestartStrategy(ABC):
@@ -117,10 +122,17 @@ class RestartDecision:
         self._strategy = strategy
         self._settings = settings
         self._slots_missed_ms: int | None = None
+        self._unread = 0
+        """How often in a row the same checkpoint could not be read."""
 
     def attempt_runs(self) -> None:
         """All tasks of an attempt are running."""
         self._slots_missed_ms = None
+        self._unread = 0
+
+    def fell_back(self) -> None:
+        """The next attempt is restored from another checkpoint."""
+        self._unread = 0
 
     def falls_back(self, attempt: Attempt) -> bool:
         """Whether the newest checkpoint is damaged: its state could not be read when the attempt was restored."""
@@ -134,6 +146,11 @@ class RestartDecision:
         if isinstance(attempt.error, SourceError) and attempt.number == 0 and not attempt.has_run:
             # There is nothing to read: more likely a wrong path than a store that is away for a moment.
             return None
+        if self.falls_back(attempt):
+            # What is missing for good would be missed again and again; a store may have been away for a moment.
+            self._unread += 1
+            if self._unread >= _UNREAD_MAX:
+                return None
         if isinstance(attempt.error, NotEnoughSlotsError) and attempt.number > 0:
             # No failure of the job's: an executor was lost and has not been replaced yet.
             if self._slots_missed_ms is None:
