@@ -154,7 +154,8 @@ class MapTable(CollectionTable):
 
     def entries(self, place: Any) -> Iterator[tuple[Any, Any]]:
         """The entries of a map as they are now; they may be changed meanwhile."""
-        return iter(list((self.get(place) or {}).items()))
+        part = self.current.get(place)
+        return iter(list(part.items() if type(part) is dict else (self.get(place) or {}).items()))
 
     def is_empty(self, place: Any) -> bool:
         """Whether a map has no entries."""

@@ -10,6 +10,7 @@ from tests.unit.state.written_state import ALL_GROUPS, BACKENDS, GROUPS, Subtask
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from penstock.simulator.stores import MemoryStore
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.backends.rocksdb.collections import RocksDBListTable
 from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.backends.rocksdb.store_files import contents_of
 from penstock.state.collection_tables import ListTable, MapTable
@@ -255,3 +256,17 @@ def test_an_added_element_does_not_read_the_list(kind: str) -> None:
     assert len(table.current["a"]) == 1
     changed = entries(table.freeze(False))["a"]
     assert type(changed) is ListChanges and changed == [1]
+
+
+def test_a_long_list_is_not_held_in_memory() -> None:
+    """A key with ten million elements would need the memory that RocksDB is to save."""
+    backend = backend_of("rocksdb", cached=2_000)
+    backend.key = "a"
+    state, table = backend.state(LIST), backend.tables["list"]
+    assert isinstance(table, RocksDBListTable)
+    for number in range(20_000):
+        state.add(number)
+        if number % 100 == 0:
+            backend.maintain(1_000)
+            assert sum(map(len, table.current.get("a", {}).values())) <= 2_100
+    assert list(state) == list(range(20_000))

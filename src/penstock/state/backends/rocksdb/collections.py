@@ -109,9 +109,13 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
     def _is_large(self) -> bool:
         if self._accesses <= self._current_max:
             return False
-        self._accesses = sum(len(part) if part else 1 for part in self.current.values())
+        self._accesses = sum(self._size_of(part) if part else 1 for part in self.current.values())
         # Half of it is enough: else a layer that is nearly full would be counted again and again.
         return self._accesses > self._current_max // 2
+
+    def _size_of(self, part: dict[Any, Any]) -> int:
+        """How many entries, or elements, a part has."""
+        return len(part)
 
     def set_aside(self) -> Layer:
         self._accesses = 0
@@ -283,6 +287,9 @@ class RocksDBListTable(RocksDBCollectionTable, ListTable):
 
     def is_empty(self, place: Any) -> bool:
         return not self.current.get(place) and super().is_empty(place)
+
+    def _size_of(self, part: dict[Any, Any]) -> int:
+        return sum(map(len, part.values()))
 
     def in_file(self, part: Any) -> Any:
         if part is None:
