@@ -53,6 +53,8 @@ class LayeredTable(Table):
     )
     unit = "key"
     """What an entry of a snapshot is (`TableInFile.unit`)."""
+    is_larger_than_memory = False
+    """Whether nothing may be kept in memory for each entry."""
 
     def __init__(self, namespaced: bool = False, new_layer: Callable[[], Layer] = dict) -> None:
         self._new_layer = new_layer
@@ -140,6 +142,11 @@ class LayeredTable(Table):
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All entries. Nothing may be stored meanwhile."""
         return visible([self._base, *self._frozen, self.current])
+
+    def entry_keys(self) -> Iterator[Any]:
+        """The keys of all entries, some perhaps twice or of entries that are gone. No value is read."""
+        for layer in (self._base, *self._frozen, self.current):
+            yield from list(layer)
 
     def whole(self) -> Mapping[Any, Any]:
         """All entries as one mapping, for reading only."""

@@ -26,7 +26,7 @@ from penstock.api.state.ttl import StateTtlConfig
 from penstock.state.backends.key_context import KeyContext
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.collections import ABSENT
-from penstock.state.expiry import Expiry
+from penstock.state.expiry import Expiry, ExpiryScan
 from penstock.state.layers import LayeredTable
 
 
@@ -46,10 +46,8 @@ class _TtlState(State):
         )
         self.expiry: Expiry | None = None
         if config.get_cleanup_strategies().cleans_up:
-            self.expiry = Expiry(self._ttl_ms, self._alive)
             # Restored entries are examined one time to live from now; the time of their last use is in the entry.
-            for entry_key, _ in list(table.items()):
-                self._touch(entry_key, backend.now_ms())
+            self.expiry = expiry_of(table, self._ttl_ms, self._alive, backend.now_ms())
 
     def _place(self) -> Any:
         backend = self._backend
@@ -279,6 +277,16 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
         if len(alive) < len(stored):
             self._prune(entry_key, stored, alive)
         return min(used_ms for used_ms, _ in alive.values()) + self._ttl_ms if alive else None
+
+
+def expiry_of(table: LayeredTable, ttl_ms: int, alive: Callable[[Any], int | None], now_ms: int) -> Expiry:
+    """What removes the expired entries of a table. It may hold entries already, of which nothing is decoded here."""
+    if table.is_larger_than_memory:
+        return ExpiryScan(ttl_ms, alive, table.entry_keys, now_ms + ttl_ms)
+    expiry = Expiry(ttl_ms, alive)
+    for entry_key in table.entry_keys():
+        expiry.touch(entry_key, now_ms + ttl_ms)
+    return expiry
 
 
 TTL_KINDS: dict[type, Callable[..., _TtlState]] = {

@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView
 from penstock.state.backends.rocksdb.store_files import TableStore, group_prefix
-from penstock.state.backends.rocksdb.table import REMEMBERED_MAX, RocksDBTable, Whole, Write, entry_bytes
+from penstock.state.backends.rocksdb.table import NUMBERS_GROUP, REMEMBERED_MAX, RocksDBTable, Whole, Write, entry_bytes
 from penstock.state.collection_tables import CollectionTable, ListTable, MapTable
 from penstock.state.collections import ABSENT, CHANGES, GONE, ListChanges, MapChanges, in_pieces, with_change
 from penstock.state.key_groups import KeyGroups
@@ -26,8 +26,6 @@ from penstock.state.tables import PIECE_ENTRIES, Layer, Pieces
 
 _SEGMENT_ELEMENTS = 512
 """Elements of a list that are stored together."""
-_NUMBERS_GROUP = b"\xff\xff"
-"""In place of a key group, which is smaller: the entry with the number of the next segment."""
 _Parts = list[dict[Any, Any]]
 
 
@@ -314,7 +312,7 @@ class RocksDBListTable(RocksDBCollectionTable, ListTable):
     def _next_number(self) -> int:
         number = self._number
         if number is None:
-            data = self._table_store.store.get(self._prefix + _NUMBERS_GROUP)
+            data = self._table_store.store.get(self._prefix + NUMBERS_GROUP)
             number = 0 if data is None else int.from_bytes(data, "big")
         self._number = number + 1
         return number
@@ -322,7 +320,7 @@ class RocksDBListTable(RocksDBCollectionTable, ListTable):
     def _writes(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[Write]:
         if self._number is not None:
             # Before the segments: where these are, larger numbers come next.
-            yield self._prefix + _NUMBERS_GROUP, self._number.to_bytes(8, "big")
+            yield self._prefix + NUMBERS_GROUP, self._number.to_bytes(8, "big")
         yield from super()._writes(entries)
 
 
@@ -361,7 +359,7 @@ class WholeCollections(Whole):
         return self._contents(self._prefix, {place: _parts_above(layers, place) for place in places})
 
     def _contents(self, prefix: bytes, above: dict[Any, _Parts]) -> Iterator[tuple[Any, Any]]:
-        numbers = self._prefix + _NUMBERS_GROUP
+        numbers = self._prefix + NUMBERS_GROUP
         stored = (pickle.loads(data) for key, data in self._view.items(prefix) if key != numbers)
         left = dict(above)
         for place, entries in groupby(stored, key=itemgetter(0)):

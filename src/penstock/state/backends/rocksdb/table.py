@@ -26,6 +26,8 @@ from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable
 
 Write = tuple[bytes, bytes | None]
 _ABSENT: Any = object()
+NUMBERS_GROUP = b"\xff\xff"
+"""In place of a key group, which is smaller: the entry with the number of the next segment of a list."""
 REMEMBERED_MAX = 1_000_000
 _LAYERS_MAX = 3
 
@@ -55,6 +57,8 @@ class RocksDBTable(LayeredTable):
         self._forgot = False
         """Whether there were too many of them."""
 
+    is_larger_than_memory = True
+
     # What operators and states call.
 
     def older(self, entry_key: Any) -> Any:
@@ -83,6 +87,18 @@ class RocksDBTable(LayeredTable):
             if not any(entry_key in layer for layer in layers):
                 yield entry_key, value
         yield from visible(layers)
+
+    def entry_keys(self) -> Iterator[Any]:
+        # A store's values are decoded with their keys, but they are not kept.
+        yield from super().entry_keys()
+        before: Any = _ABSENT
+        for key, data in self._table_store.store.items(self._prefix):
+            if key.startswith(NUMBERS_GROUP, len(self._prefix)):
+                continue
+            entry_key = pickle.loads(data)[0]
+            if entry_key != before:
+                yield entry_key
+            before = entry_key
 
     def whole(self) -> dict[Any, Any]:
         return dict(self.items())
