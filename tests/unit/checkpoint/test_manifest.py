@@ -50,7 +50,7 @@ def test_no_byte_can_be_changed_unnoticed(position: int, value: int) -> None:
 @pytest.mark.parametrize("version", [b"0", b"1"])
 def test_a_damaged_version_does_not_switch_the_checksum_off(version: bytes) -> None:
     """Files would be read by the rules of another version."""
-    changed = WHOLE.replace(b'"version": 2', b'"version": ' + version)
+    changed = WHOLE.replace(b'"version": %d' % VERSION, b'"version": ' + version)
     assert changed != WHOLE
     with pytest.raises(DamagedCheckpointError, match="checksum"):
         decode(changed, "here")
