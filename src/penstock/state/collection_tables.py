@@ -8,7 +8,7 @@ does that of a write, before and after a checkpoint.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from penstock.state.collections import (
@@ -120,6 +120,10 @@ class MapTable(CollectionTable):
         elif part is None:
             part = self.current[place] = {}
         return part  # type: ignore[no-any-return]
+
+    def put_entries(self, place: Any, entries: Mapping[Any, Any]) -> None:
+        """Put entries into a map."""
+        self.part(place).update(entries)
 
     def entry(self, place: Any, key: Any) -> Any:
         """The value of a key of a map, or ABSENT."""

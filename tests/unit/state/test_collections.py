@@ -270,3 +270,16 @@ def test_a_long_list_is_not_held_in_memory() -> None:
             backend.maintain(1_000)
             assert sum(map(len, table.current.get("a", {}).values())) <= 2_100
     assert list(state) == list(range(20_000))
+
+
+def test_many_entries_at_once_are_not_held_in_memory() -> None:
+    """A map that is filled a thousand entries at a time would stay in memory, however large it grows."""
+    backend = backend_of("rocksdb", cached=2_000)
+    backend.key = "a"
+    state, table = backend.state(MAP), backend.tables["map"]
+    assert isinstance(table, MapTable)
+    for start in range(0, 20_000, 1_000):
+        state.put_all(dict.fromkeys(range(start, start + 1_000), 1))
+        backend.maintain(1_000)
+        assert len(table.current.get("a", ())) <= 2_000
+    assert sum(state.values()) == 20_000

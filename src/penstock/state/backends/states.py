@@ -129,7 +129,7 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         if dict_value:
-            self._table.part(self._place()).update(dict_value)
+            self._table.put_entries(self._place(), dict_value)
 
     def remove(self, key: Any) -> None:
         self._table.remove_entry(self._place(), key)

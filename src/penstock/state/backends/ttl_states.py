@@ -231,7 +231,7 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         entry_key, now_ms = self._place(), self._backend.now_ms()
         if dict_value:
-            self._table.part(entry_key).update((key, (now_ms, value)) for key, value in dict_value.items())
+            self._table.put_entries(entry_key, {key: (now_ms, value) for key, value in dict_value.items()})
             self._touch(entry_key, now_ms)
 
     def remove(self, key: Any) -> None:

@@ -11,7 +11,7 @@ of a place (`state/collections.py`), and reads merge them with the store. Source
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
@@ -22,7 +22,7 @@ from penstock.state.backends.rocksdb.table import NUMBERS_GROUP, REMEMBERED_MAX,
 from penstock.state.collection_tables import CollectionTable, ListTable, MapTable
 from penstock.state.collections import ABSENT, CHANGES, GONE, ListChanges, MapChanges, in_pieces, with_change
 from penstock.state.key_groups import KeyGroups
-from penstock.state.tables import PIECE_ENTRIES, Layer, Pieces
+from penstock.state.tables import PIECE_ENTRIES, FrozenTable, Layer, Pieces
 
 _SEGMENT_ELEMENTS = 512
 """Elements of a list that are stored together."""
@@ -167,11 +167,11 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
     def _whole(self, view: StoreView, layers: list[Layer]) -> WholeCollections:
         return WholeCollections(view, self._prefix, layers, self.in_file)
 
-    def freeze_in_memory(self) -> Any:
+    def freeze_in_memory(self) -> FrozenTable:
         self._remembered = 0
         return super().freeze_in_memory()
 
-    def freeze(self, full: bool) -> Any:
+    def freeze(self, full: bool) -> FrozenTable:
         self._remembered = 0
         return super().freeze(full)
 
@@ -213,6 +213,10 @@ class RocksDBMapTable(RocksDBCollectionTable, MapTable):
 
     def part(self, place: Any) -> dict[Any, Any]:
         return self.changes(place)
+
+    def put_entries(self, place: Any, entries: Mapping[Any, Any]) -> None:
+        self._accesses += len(entries)
+        super().put_entries(place, entries)
 
     def get(self, entry_key: Any) -> Any:
         return dict(self.entries(entry_key)) or None
