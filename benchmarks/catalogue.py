@@ -80,7 +80,6 @@ TITLES = {
     19: "rescaling 500 MB of keyed state",
     20: "a full snapshot beside the work: a thread in slices, a forked child",
     21: "the transports between a task and Spark",
-    22: "map and list state by size",
 }
 
 BUFFER_TIMEOUTS_MS = (0, 1, 2, 5, 10, 20, 50, 100)
@@ -393,24 +392,6 @@ def _transports() -> list[Measurement]:
     ]
 
 
-def _collections() -> list[Measurement]:
-    """Maps and lists by size, with either backend; 0 entries: small ones of many keys."""
-    of_large = (Goal("before_get", "µs"), Goal("after_get", "µs"), Goal("put_and_spill", "µs"), Goal("after_add", "µs"))
-    of_small = (Goal("after_small_map", "µs"), Goal("after_small_items", "µs"), Goal("after_small_list", "µs"))
-    return [
-        Measurement(
-            22,
-            f"{entries:,} entries, {backend}" if entries else f"small maps and lists, {backend}",
-            "collection_state",
-            ("--backend", backend, "--entries", str(entries)),
-            of_large if entries else of_small,
-            steady=False,
-        )
-        for backend in ("hashmap", "rocksdb")
-        for entries in (0, 100, 10_000, 1_000_000)
-    ]
-
-
 MEASUREMENTS = [
     *_throughput(),
     *_latencies(),
@@ -425,7 +406,6 @@ MEASUREMENTS = [
     *_recoveries(),
     *_full_bases(),
     *_transports(),
-    *_collections(),
 ]
 
 COMPARISONS = [
