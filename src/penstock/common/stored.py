@@ -29,6 +29,8 @@ MODULES = {
     "file-split": "penstock.connectors.files.split",
     "global-window": "penstock.api.windows.window",
     "latency-marker": "penstock.runtime.network.elements",
+    "list-changes": "penstock.state.collections",
+    "map-changes": "penstock.state.collections",
     "pending-file": "penstock.connectors.files.sink.part",
     "prepared-transaction": "penstock.connectors.base.two_phase_commit_sink",
     "range-split": "penstock.connectors.base.ranges",

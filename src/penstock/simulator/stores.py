@@ -63,7 +63,7 @@ class MemoryStore:
 
     def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Return all entries whose keys have this prefix, by key."""
-        return ((key, self._entries[key]) for key in sorted(self._entries) if key.startswith(prefix))
+        return iter(sorted(entry for entry in self._entries.items() if entry[0].startswith(prefix)))
 
     def remove_all(self, prefix: bytes) -> None:
         """Remove all entries whose keys have this prefix."""

@@ -13,6 +13,10 @@ from collections.abc import Collection
 
 import msgspec
 
+UNITS = frozenset({"key", "entry", "element"})
+"""What an entry of a table is. "key": all that a key (and namespace) has in the state. "entry", "element": of a map or
+a list, the whole content or what has changed of it; in a store, an entry of a map, or some elements of a list."""
+
 
 class Section(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A part of a file: of a key group, or an item of a list. `crc` is the CRC-32 of its bytes."""
@@ -31,8 +35,7 @@ class TableInFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
     schema: str = ""
     """Kind and type of the state, for tables that users' functions have named."""
     unit: str = "key"
-    """What an entry is. "key": all that a key (and namespace) has in the state. Reserved for maps and lists that are
-    stored entry by entry; a reader refuses a unit that it does not know."""
+    """What an entry is: one of UNITS. A reader refuses a unit that it does not know."""
 
 
 class KeyedFile(msgspec.Struct, frozen=True, rename={"store_file": "database"}):

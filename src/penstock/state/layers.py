@@ -8,6 +8,9 @@
 frozen; a full one writes the base and all frozen layers. While either is written, they do not change; afterwards frozen
 layers are compacted into the base, a few entries at a time. A job without checkpoints never freezes: it has one dict.
 
+A value of an older layer is given away as it is, except while a snapshot reads, in another thread: then a function,
+which may change in place what it gets, gets a copy, always the same one.
+
 None is no value: in a layer it is a tombstone, which removes the entry whatever older layers hold.
 """
 
@@ -18,7 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from penstock.common.copies import own_copy
-from penstock.state.tables import FrozenTable, Layer, Table, pieces_of
+from penstock.state.collections import CHANGES, with_change
+from penstock.state.tables import FrozenTable, Layer, Pieces, Table, pieces_of
 
 _ABSENT: Any = object()
 
@@ -36,7 +40,21 @@ class LayeredTable(Table):
     `namespaced`: entry keys are (key, namespace), else keys. `new_layer` makes the layers that are written to.
     """
 
-    __slots__ = ("_base", "_frozen", "_holders", "_is_first", "_namespaced", "_new_layer", "_readers", "current")
+    __slots__ = (
+        "_base",
+        "_copies",
+        "_frozen",
+        "_holders",
+        "_is_first",
+        "_namespaced",
+        "_new_layer",
+        "_readers",
+        "current",
+    )
+    unit = "key"
+    """What an entry of a snapshot is (`TableInFile.unit`)."""
+    is_larger_than_memory = False
+    """Whether nothing may be kept in memory for each entry."""
 
     def __init__(self, namespaced: bool = False, new_layer: Callable[[], Layer] = dict) -> None:
         self._new_layer = new_layer
@@ -47,16 +65,29 @@ class LayeredTable(Table):
         self._holders: list[LayerHolder] = []
         self._namespaced = namespaced
         self._readers = 0
+        self._copies: dict[int, tuple[Any, Any]] = {}
+        """By identity: values that were read while a snapshot reads them, and their copies."""
 
     def older(self, entry_key: Any) -> Any:
-        """What the layers below `current` hold, or None. A value that could be changed in place comes as a copy."""
-        # Copied, because another thread may be pickling the frozen value; the caller may change what it gets.
+        """What the layers below `current` hold, or None."""
         for layer in reversed(self._frozen):
             value = layer.get(entry_key, _ABSENT)
             if value is not _ABSENT:
-                return own_copy(value)
-        value = self._base.get(entry_key)
-        return None if value is None else own_copy(value)
+                return self._lent(value)
+        return self._lent(self._base.get(entry_key))
+
+    def _lent(self, value: Any) -> Any:
+        """A value of an older layer as a function gets it: a copy while another thread may be pickling it."""
+        if not self._readers:
+            return value
+        known = self._copies.get(id(value))
+        if known is not None:
+            return known[1]
+        copied = own_copy(value)
+        if copied is not value:
+            # With the original, whose identity is not another value's as long as it lives.
+            self._copies[id(value)] = value, copied
+        return copied
 
     def get(self, entry_key: Any) -> Any:
         """The value, or None."""
@@ -68,7 +99,7 @@ class LayeredTable(Table):
         value = self.current.get(entry_key, _ABSENT)
         if value is _ABSENT:
             value = self.older(entry_key)
-            # The copy goes into the current layer: changes in place belong to the next increment, not to frozen layers.
+            # It goes into the current layer: changes in place belong to the next increment.
             if value is not None:
                 self.current[entry_key] = value
         return value
@@ -111,6 +142,11 @@ class LayeredTable(Table):
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All entries. Nothing may be stored meanwhile."""
         return visible([self._base, *self._frozen, self.current])
+
+    def entry_keys(self) -> Iterator[Any]:
+        """The keys of all entries, some perhaps twice or of entries that are gone. No value is read."""
+        for layer in (self._base, *self._frozen, self.current):
+            yield from list(layer)
 
     def whole(self) -> Mapping[Any, Any]:
         """All entries as one mapping, for reading only."""
@@ -163,16 +199,31 @@ class LayeredTable(Table):
         layers = [self._base, *self._frozen] if full else [changed] if changed else []
         # While a snapshot reads the layers in another thread, `compact` must not move entries between them.
         self._readers += 1
-        return FrozenTable(lambda: pieces_of(layers), full, self._namespaced, self._release)
+        return FrozenTable(
+            lambda: pieces_of(layers),
+            full,
+            self._namespaced,
+            self._release,
+            unit=self.unit,
+            wholes=self._wholes_of(layers),
+        )
+
+    def _wholes_of(self, layers: list[Layer]) -> Callable[[], Pieces] | None:
+        """The same as `FrozenTable.wholes`, of layers."""
+        return None
 
     def _release(self) -> None:
         self._readers -= 1
+        if not self._readers:
+            self._copies = {}
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         # Into the base, not into `current`: what is restored has not changed since the snapshot.
         self._is_first = False
         base = self._base
         for entry_key, value in zip(entry_keys, values, strict=True):
+            if type(value) in CHANGES:
+                value = with_change(base.get(entry_key), value)
             if value is None:
                 base.pop(entry_key, None)
             else:
@@ -184,12 +235,18 @@ class LayeredTable(Table):
         if self._readers or not self._frozen:
             return 0
         # Oldest first, as a newer layer must replace it. Reads stay correct in between: an entry is in one of the two.
-        base, oldest = self._base, self._frozen[0]
-        if self._is_first and not base:
+        if self._is_first and not self._base:
             # The very first layer holds no tombstones, as there was nothing to remove: it becomes the base as it is.
             self._is_first = False
             self._base = self._frozen.popleft()
             return 1
+        done = self._compact_layer(self._frozen[0], entries_max)
+        if not self._frozen[0]:
+            self._frozen.popleft()
+        return done or 1
+
+    def _compact_layer(self, oldest: Layer, entries_max: int) -> int:
+        base = self._base
         done = min(entries_max, len(oldest))
         for _ in range(done):
             entry_key, value = oldest.popitem()
@@ -197,9 +254,7 @@ class LayeredTable(Table):
                 base.pop(entry_key, None)
             else:
                 base[entry_key] = value
-        if not oldest:
-            self._frozen.popleft()
-        return done or 1
+        return done
 
 
 def visible(layers: list[Layer]) -> Iterator[tuple[Any, Any]]:

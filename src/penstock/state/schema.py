@@ -21,8 +21,19 @@ class TableSchema(NamedTuple):
     kind: str
     type: TypeInformation
 
+    @property
+    def collection(self) -> str:
+        """Whether its values are maps ("map") or lists ("list"); else ""."""
+        return collection_in(self.kind)
+
     def __str__(self) -> str:
         return f"{self.kind} of {self.type!r}"
+
+
+def collection_in(schema: str) -> str:
+    """The same of the text of a schema, or of its kind."""
+    kind = schema.partition(" ")[0]
+    return kind if kind in ("map", "list") else ""
 
 
 def schema_of(descriptor: StateDescriptor) -> TableSchema:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from penstock.state.layers import LayeredTable
-from penstock.state.tables import Entries, EntryKeys, FrozenTable, Layer, Table, pieces_of
+from penstock.state.tables import FrozenTable, Layer, Pieces, Table, pieces_of
 
 
 class Slice(Protocol):
@@ -43,9 +43,12 @@ class Slices(Protocol):
 
 
 class SlicedTable(Table):
-    """start of slice -> a layered table by key. Places are (key, start)."""
+    """start of slice -> a layered table by key, which `new_table` makes. Places are (key, start)."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_table: Callable[[], LayeredTable] = LayeredTable) -> None:
+        self._new_table = new_table
+        self.unit = new_table().unit
+        """What an entry of a snapshot is (`TableInFile.unit`)."""
         self.slices: dict[int, LayeredTable] = {}
         self._dropped: list[tuple[int, LayeredTable]] = []
 
@@ -53,7 +56,7 @@ class SlicedTable(Table):
         """The slice that starts at `start`, created if it does not exist."""
         table = self.slices.get(start)
         if table is None:
-            table = self.slices[start] = LayeredTable()
+            table = self.slices[start] = self._new_table()
         return table
 
     def reader(self, start: int) -> Callable[[Any], Any] | None:
@@ -79,7 +82,7 @@ class SlicedTable(Table):
         frozen = [(start, table.freeze(full)) for start, table in self.slices.items()]
         dropped, self._dropped = [] if full else self._dropped, []
 
-        def pieces() -> Iterator[tuple[EntryKeys, Entries]]:
+        def pieces() -> Pieces:
             for start, table in dropped:
                 for keys, values in pieces_of(table.older_layers()):
                     yield [(key, start) for key in keys], [None] * len(values)
@@ -87,11 +90,16 @@ class SlicedTable(Table):
                 for keys, values in of_slice.pieces():
                     yield [(key, start) for key in keys], values
 
+        def wholes() -> Pieces:
+            for start, of_slice in frozen:
+                for keys, values in of_slice.wholes():
+                    yield [(key, start) for key in keys], values
+
         def release() -> None:
             for _, of_slice in frozen:
                 of_slice.release()
 
-        return FrozenTable(pieces, full, keyed_by_first=True, release=release)
+        return FrozenTable(pieces, full, keyed_by_first=True, release=release, unit=self.unit, wholes=wholes)
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         for (key, start), value in zip(entry_keys, values, strict=True):

@@ -18,23 +18,31 @@ Layer = MutableMapping[Any, Any]
 """entry key -> value"""
 EntryKeys = list[Any]
 Entries = list[Any]
+Pieces = Iterator[tuple[EntryKeys, Entries]]
+"""Entry keys and values in parallel, some at a time."""
 
 
 class FrozenTable:
     """The entries of a table at one moment, or those that had changed by then (`full` False; None is a tombstone)."""
 
-    __slots__ = ("_pieces", "_release", "full", "keyed_by_first", "of_group", "prepare")
+    __slots__ = ("_pieces", "_release", "full", "keyed_by_first", "of_group", "prepare", "unit", "wholes")
 
     def __init__(
         self,
-        pieces: Callable[[], Iterator[tuple[EntryKeys, Entries]]],
+        pieces: Callable[[], Pieces],
         full: bool,
         keyed_by_first: bool,
         release: Callable[[], None] = lambda: None,
-        of_group: Callable[[int], Iterator[tuple[EntryKeys, Entries]]] | None = None,
+        of_group: Callable[[int], Pieces] | None = None,
         prepare: Callable[[Callable[[Any], int]], Iterator[None]] = lambda group_of: iter(()),
+        unit: str = "key",
+        wholes: Callable[[], Pieces] | None = None,
     ) -> None:
         self._pieces = pieces
+        self.unit = unit
+        """What an entry of a snapshot is (`TableInFile.unit`)."""
+        self.wholes = wholes or pieces
+        """Pieces without changes of maps and lists: each value is all that a key has, or an older value of it."""
         self._release = release
         self.full = full
         self.keyed_by_first = keyed_by_first

@@ -71,7 +71,7 @@ def test_a_damaged_version_does_not_make_it_a_manifest_of_a_newer_penstock(numbe
 @pytest.mark.parametrize("version", [b"0", b"1"])
 def test_a_damaged_version_does_not_switch_the_checksum_off(version: bytes) -> None:
     """Files would be read by the rules of another version."""
-    changed = WHOLE.replace(b'"version": 2', b'"version": ' + version)
+    changed = WHOLE.replace(b'"version": %d' % VERSION, b'"version": ' + version)
     assert changed != WHOLE
     with pytest.raises(DamagedCheckpointError, match="checksum"):
         decode(changed, "here")

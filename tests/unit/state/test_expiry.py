@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.state.expiry import Expiry
+from penstock.state.expiry import Expiry, ExpiryScan
 
 
 class Entries:
@@ -78,3 +80,53 @@ def test_what_is_found_alive_is_examined_again() -> None:
     entries.now_ms = entries.expiry.next_ms
     assert entries.expiry.expire(entries.now_ms, 10) == 1 and not entries.times
     assert entries.expiry.next_ms is None
+
+
+class Scanned:
+    """State that is looked at as a whole: entry key -> when it expires (ms)."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.entries: dict[str, int] = {}
+        self.scans = 0
+
+    def entry_keys(self) -> Iterator[str]:
+        self.scans += 1
+        return iter(list(self.entries))
+
+    def alive(self, entry_key: str) -> int | None:
+        expires_ms = self.entries.get(entry_key, 0)
+        if expires_ms <= self.now_ms:
+            self.entries.pop(entry_key, None)
+            return None
+        return expires_ms
+
+
+def test_a_scan_removes_what_nobody_accesses_any_more() -> None:
+    """State of users who never come back would fill the disk, or an index of them the memory."""
+    state = Scanned()
+    scan = ExpiryScan(100, state.alive, state.entry_keys, first_ms=100)
+    state.entries = {f"k{number}": 50 if number < 7 else 180 for number in range(10)}
+    assert scan.expire(99, 100) == 0 and scan.next_ms == 100
+    state.now_ms = 100
+    assert [scan.expire(100, 4), scan.expire(100, 4), scan.next_ms] == [4, 4, 100], "some at a time"
+    assert scan.expire(100, 4) == 2 and scan.next_ms == 150
+    assert len(state.entries) == 3
+    state.now_ms = 200
+    scan.expire(200, 100)
+    assert (state.entries, scan.next_ms, state.scans) == ({}, None, 2), "nothing is left to do"
+    scan.touch("k", 350)
+    assert scan.next_ms == 350
+
+
+def test_a_scan_that_takes_long_is_followed_by_a_pause() -> None:
+    """With much state and a short time to live the task would do nothing else."""
+    state = Scanned()
+    scan = ExpiryScan(100, state.alive, state.entry_keys, first_ms=0)
+    state.entries = dict.fromkeys(map(str, range(5)), 10_000)
+    scan.expire(0, 4)
+    scan.expire(300, 4)
+    assert scan.next_ms == 3_300
+    scan.expire(3_300, 4)
+    scan.clear()
+    assert scan.next_ms is None

@@ -166,7 +166,7 @@ def test_another_begins_with_the_files(stores: Stores, storage: MemoryStorage) -
     chain = written(stores, storage, {key: key for key in range(50)})
     other = RocksDBKeyedStateBackend(lambda: 0, stores, GROUPS)
     database = store_files_of(chain)
-    assert other.begin_with([table.name for table in database[0].tables], contents_of(storage, database))
+    assert other.begin_with(database[0].tables, contents_of(storage, database))
     last, count = other.state(LAST), other.state(COUNT)
     for other.key in range(50):
         assert (last.value(), count.value()) == (f"{other.key}: {other.key}", other.key)
@@ -186,7 +186,7 @@ def test_tables_with_other_numbers(stores: Stores, storage: MemoryStorage) -> No
     keeper.store(1, 1)
     chain = keeper.freeze()()
     database = store_files_of(chain)
-    assert not keeper.backend.begin_with(["last", "count"], contents_of(storage, database))
+    assert not keeper.backend.begin_with(database[0].tables[::-1], contents_of(storage, database))
     keeper.backend.close()
 
 
@@ -210,7 +210,7 @@ def test_a_damaged_file(stores: Stores, storage: MemoryStorage) -> None:
     other = Keeper(stores, storage)
     database = store_files_of(chain)
     with pytest.raises(CheckpointError, match=f"{table.path} is damaged"):
-        other.backend.begin_with(["count", "last"], contents_of(storage, database))
+        other.backend.begin_with(database[0].tables, contents_of(storage, database))
     other.store(1, 7)
     assert other.count.value() == 7, "the job goes back to the checkpoint before, with the store that is there"
     other.backend.close()

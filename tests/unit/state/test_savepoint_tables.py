@@ -178,9 +178,9 @@ def test_other_tables_than_those_that_are_asked_for_are_skipped() -> None:
 
 
 def test_a_unit_of_a_newer_penstock_is_refused() -> None:
-    """Single entries of a map would be taken for whole maps."""
-    file = KeyedFile("f", 0, [TableInFile("names", True, unit="entry")], [])
-    with pytest.raises(CheckpointError, match=r"f holds the state 'names' by entry.* written by a newer one"):
+    """Parts of a value would be taken for the whole."""
+    file = KeyedFile("f", 0, [TableInFile("names", True, unit="byte")], [])
+    with pytest.raises(CheckpointError, match=r"f holds the state 'names' by byte.* written by a newer one"):
         restore_keyed(files_in_memory(), [file], ALL_GROUPS, {})
 
 

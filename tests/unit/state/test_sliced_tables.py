@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.state.written_state import BACKENDS, Subtask, backend_of, entries, files_in_memory
 
+from penstock.runtime.windows.contents import AllRecords
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.slices import LayerOfSlices
@@ -123,12 +124,12 @@ STEPS = st.lists(
 Model = dict[tuple[Any, int], list[int]]
 
 
-def slices_of(backend: KeyedStateBackend) -> Slices:
-    return backend.slices("slices")
+def slices_of(backend: KeyedStateBackend, lists: bool = False) -> Slices:
+    return backend.slices("slices", lists)
 
 
-def check(backend: KeyedStateBackend, model: Model) -> None:
-    slices = slices_of(backend)
+def check(backend: KeyedStateBackend, model: Model, lists: bool) -> None:
+    slices = slices_of(backend, lists)
     for start in STARTS:
         read = slices.reader(start) or (lambda key: None)
         assert [read(key) for key in KEYS] == [model.get((key, start)) for key in KEYS]
@@ -145,23 +146,24 @@ def copied(model: Model) -> Model:
 
 
 @pytest.mark.parametrize("kind", BACKENDS)
+@pytest.mark.parametrize("lists", [False, True])
 @settings(deadline=None, max_examples=100)
 @given(steps=STEPS)
-def test_slices_are_dicts_whatever_happens(kind: str, steps: list[tuple[Any, ...]]) -> None:
+def test_slices_are_dicts_whatever_happens(kind: str, lists: bool, steps: list[tuple[Any, ...]]) -> None:
     """Windows would fire twice, or with what other windows hold, after a spill, a checkpoint or a restart."""
     subtask = Subtask(kind, files_in_memory())
-    slices_of(subtask.backend)
+    slices_of(subtask.backend, lists)
     model: Model = {}
     checkpointed: Model = {}
     under_way: list[Any] = []
     for number, step in enumerate(steps):
         backend = subtask.backend
-        slices = slices_of(backend)
+        slices = slices_of(backend, lists)
         match step:
             case ("put", start, key):
                 slices.at(start).put(key, [number])
                 model[key, start] = [number]
-            case ("write", start, key):
+            case ("write", start, key) if not lists:
                 slices.at(start).current[key] = [number]
                 model[key, start] = [number]
             case ("own", start, key):
@@ -183,14 +185,39 @@ def test_slices_are_dicts_whatever_happens(kind: str, steps: list[tuple[Any, ...
                 _, checkpointed = under_way
                 under_way = []
             case ("fail",):
-                subtask = restored(subtask)
+                subtask = restored(subtask, lists)
                 model, under_way = copied(checkpointed), []
-        check(subtask.backend, model)
+        check(subtask.backend, model, lists)
 
 
-def restored(subtask: Subtask) -> Subtask:
+def restored(subtask: Subtask, lists: bool) -> Subtask:
     """What starts in its place. Window operators make their table before state is restored."""
-    return subtask.restored([subtask.chain] if subtask.chain else [], before=slices_of)
+    return subtask.restored([subtask.chain] if subtask.chain else [], before=lambda backend: slices_of(backend, lists))
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_a_record_is_added_to_a_window_without_the_others(kind: str) -> None:
+    """Each checkpoint would write all records of the open windows again."""
+    subtask = Subtask(kind, files_in_memory())
+    contents = AllRecords()
+
+    def add(records: list[int]) -> None:
+        waiting: dict[Any, Any] = {}
+        of_slice = slices_of(subtask.backend, lists=True).at(0)
+        contents.add_records(["a"] * len(records), iter(records), of_slice, [waiting])
+        assert waiting == ({"a": True} if records[0] == 0 else {}), "only the first makes the window wait for its end"
+
+    add(list(range(2_000)))
+    subtask.backend.maintain(10)
+    subtask.freeze(True)()
+    full = sum(file.bytes for file in subtask.chain)
+    for number in (2_000, 2_001):
+        add([number])
+        subtask.freeze(False)()
+        assert subtask.chain[-1].bytes < full / 20
+    for one in (subtask, restored(subtask, True)):
+        read = slices_of(one.backend, lists=True).reader(0)
+        assert read is not None and read("a") == list(range(2_002))
 
 
 @pytest.mark.parametrize("kind", BACKENDS)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
+from tests.unit.state.written_state import Subtask, backend_of, files_in_memory
 
 from penstock.api.state.descriptors import (
     AggregatingStateDescriptor,
@@ -18,6 +20,9 @@ from penstock.common.errors import CheckpointError
 from penstock.common.time import Duration
 from penstock.common.typeinfo import Types
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
+from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.backends.rocksdb.store_files import contents_of
+from penstock.state.handles import store_files_of
 
 TTL = 80
 
@@ -193,3 +198,39 @@ def test_a_time_to_live_can_not_be_given_to_state_that_has_none() -> None:
     backend.restored_table("v", "value of Long")
     with pytest.raises(CheckpointError, match="written as value of Long, the program declares it as value with a time"):
         backend.state(value())
+
+
+class Decoded:
+    """Counts how often a value is decoded."""
+
+    count = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return decoded, ()
+
+
+def decoded() -> Decoded:
+    Decoded.count += 1
+    return Decoded()
+
+
+def test_nothing_is_decoded_when_a_state_in_a_store_is_opened() -> None:
+    """A restart with a terabyte of state would first read all of it, into memory."""
+    storage = files_in_memory()
+    subtask = Subtask("rocksdb", storage)
+    descriptor = MapStateDescriptor("map")
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Duration.of_millis(100)).build())
+    for subtask.backend.key in range(20):
+        subtask.backend.state(descriptor).put("x", Decoded())
+    subtask.backend.maintain(100)
+    subtask.freeze(True)()
+    other = backend_of("rocksdb", lambda: 0)
+    assert isinstance(other, RocksDBKeyedStateBackend)
+    database = store_files_of(subtask.chain)
+    other.restored_table("map", subtask.chain[-1].tables[0].schema)
+    assert other.begin_with(database[0].tables, contents_of(storage, database))
+    Decoded.count = 0
+    other.state(descriptor)
+    assert Decoded.count == 0 and other.maintenance_due_ms() is not None
+    other.key = 5
+    assert isinstance(other.state(descriptor).get("x"), Decoded) and Decoded.count == 1

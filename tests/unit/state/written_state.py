@@ -77,12 +77,12 @@ class Subtask:
         self.backend = backend_of(kind, now_ms)
         self.chain: list[KeyedFile] = []
         self._kind = kind
-        self._storage = storage
+        self.storage = storage
         self._now_ms = now_ms
 
     def freeze(self, full: bool) -> Callable[[], None]:
         """Freeze now; what is returned writes the files, and then they are the state of the last checkpoint."""
-        backend, storage = self.backend, self._storage
+        backend, storage = self.backend, self.storage
         full = full or not self.chain
         store = backend.freeze_store() if full and isinstance(backend, RocksDBKeyedStateBackend) else None
         above = store.above if store is not None else {}
@@ -108,7 +108,7 @@ class Subtask:
             frozen = table.freeze(True)
             schema = self.backend.schemas.get(table_name)
             of_table = (table_name, frozen)
-            files.append(finished(write_columns(self._storage, f"{name}-{number}", of_table, GROUPS, schema)))
+            files.append(finished(write_columns(self.storage, f"{name}-{number}", of_table, GROUPS, schema)))
             frozen.release()
         return [file for file in files if file is not None]
 
@@ -123,14 +123,14 @@ class Subtask:
 
         `before` makes tables that are there before state is restored.
         """
-        other = Subtask(kind or self._kind, self._storage, self._now_ms)
+        other = Subtask(kind or self._kind, self.storage, self._now_ms)
         backend = other.backend
         before(backend)
         reader = StoreReader(lambda: Stores(MemoryStore, 1))
         for chain in chains:
             schemas = {table.name: table.schema for file in chain for table in file.tables}
             tables = {name: backend.restored_table(name, schema) for name, schema in schemas.items()}
-            restore_keyed(self._storage, chain, groups, tables, reader)
+            restore_keyed(self.storage, chain, groups, tables, reader)
         reader.close()
         other.chain = chains[0] if len(chains) == 1 else []
         return other

@@ -18,6 +18,7 @@ from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.copies import ATOMS, own_copy
 from penstock.common.errors import ProgramError
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.gathering import GatheringOperator
 from penstock.runtime.operators.inputs import OperatorInput, inputs_of
@@ -248,7 +249,7 @@ class IntervalJoinOperator(GatheringOperator):
                 times.append(timestamp)
                 if len(outputs) >= limit:
                     return self._rest_of(rest, left, right, timestamp)
-        except Exception as error:
+        except RAISED as error:
             raise self._failed(error, left, right, timestamp) from error
         return None
 
@@ -261,8 +262,8 @@ class IntervalJoinOperator(GatheringOperator):
                 self.result_times.append(timestamp)
                 if self.is_full():
                     yield
-        except Exception as error:
+        except RAISED as error:
             raise self._failed(error, left, right, timestamp) from error
 
-    def _failed(self, error: Exception, left: Any, right: Any, timestamp: int) -> Exception:
+    def _failed(self, error: BaseException, left: Any, right: Any, timestamp: int) -> Exception:
         return self.context.user_error(error, self.function.method, (left, right), self.backend.key, timestamp)

@@ -70,7 +70,7 @@ class ReduceOperator(KeyedOperator):
         try:
             before = (self._reduced,) if self._reduced is not _ABSENT else ()
             self._reduced = functools.reduce(self.function.call, rest, *before)
-        except Exception as error:
+        except RAISED as error:
             value = values[positions_taken(values, rest)]
             key = self.keys_of([value])[0]
             raise self.context.user_error(error, self.function.method, value, key) from error

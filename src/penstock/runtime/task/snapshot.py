@@ -252,8 +252,7 @@ def _adopt_store_files(
     backend: RocksDBKeyedStateBackend, files: list[KeyedFile], chain: KeyedChain, storage: SnapshotStorage
 ) -> int:
     """Let the backend start with the files of a store, if it can. Returns how many bytes were read."""
-    tables = [table.name for table in files[0].tables]
-    if not backend.begin_with(tables, contents_of(storage, files)):
+    if not backend.begin_with(files[0].tables, contents_of(storage, files)):
         return 0
     chain.store_files = {file.store_file: file for file in files}
     return sum(file.bytes for file in files)

@@ -29,6 +29,8 @@ class Contents(ABC):
     """How errors name the user's function that is called for a record."""
     type_info: TypeInformation | None
     """Declared type of what is kept: of a record, of the reduced value, of the accumulator."""
+    keeps_records = False
+    """Whether contents are a list of all records: then a table of lists has them, which adds without reading."""
 
     def open(self, context: OperatorContext) -> None:
         """Calls the user's `open`."""
@@ -76,6 +78,7 @@ class AllRecords(Contents):
     """All records, in the order of their arrival."""
 
     method = "window"
+    keeps_records = True
 
     def __init__(self, type_info: TypeInformation | None = None) -> None:
         self.type_info = type_info

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.windows.evictor import Evictor, TimestampedValue
+from penstock.common.user_calls import RAISED
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 from penstock.runtime.windows.window_operator import WindowOperator
@@ -42,38 +43,36 @@ class EvictingWindowOperator(WindowOperator):
         super().__init__(name, key_selector, assigner, trigger, contents, evaluation, allowed_lateness_ms, late_tag)
         self.evictor = evictor
 
-    def with_record(self, contents: Any, value: Any, timestamp: int) -> Any:
-        if contents is None:
-            return [(value, timestamp)]
-        contents.append((value, timestamp))
-        return contents
+    @property
+    def keeps_records(self) -> bool:
+        return True
 
-    def merged_contents(self, contents: Any, others: Any) -> Any:
-        return contents + others
+    def as_kept(self, value: Any, timestamp: int) -> Any:
+        return value, timestamp
 
     def elements(self, contents: Any) -> list[Any]:
         return self.contents.elements_of([value for value, _ in contents])
 
     def act_on(self, result: TriggerResult, key: Any, window: Any, state_window: Any) -> Iterator[None]:
         where = (key, state_window)
-        contents = self.table.own(where)
+        contents = before = self.table.get(where)
         if contents is None:
             return
         if result.is_fire():
             contents = self._evicted("evict_before", key, window, contents)
             yield from self.evaluate(key, window, contents)
             contents = self._evicted("evict_after", key, window, contents)
-        if contents and not result.is_purge():
+        if result.is_purge() or not contents:
+            self.table.discard(where)
+        elif contents is not before:
             self.table.put(where, contents)
-        else:
-            self.table.remove(where)
 
     def _evicted(self, method: str, key: Any, window: Any, contents: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
         """What the evictor leaves."""
         elements = [TimestampedValue(value, timestamp) for value, timestamp in contents]
         try:
             getattr(self.evictor, method)(elements, len(elements), window, self.trigger_context)
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, f"{type(self.evictor).__name__}.{method}", key=key) from error
         if len(elements) == len(contents):
             return contents

@@ -82,7 +82,7 @@ class SlicedWindowOperator(WindowingOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._slices = self.backend.slices(SLICES_TABLE)
+        self._slices = self.backend.slices(SLICES_TABLE, lists=self.contents.keeps_records)
         self._waiting = self.backend.table(WAITING_TABLE, SlicedTable)
         self._ended = self.backend.table(ENDED_TABLE, SlicedTable)
         self._waiting_heap: list[int] = []
@@ -239,10 +239,8 @@ class SlicedWindowOperator(WindowingOperator):
         return min(window + self._size - 1 + self._stays_ms, MAX_TIMESTAMP) <= self.timers.watermark
 
     def _add(self, start: int, key: Any, value: Any, timestamp: int) -> None:
-        contents = self._slices.at(start)
-        before = contents.get(key)
         try:
-            contents.put(key, self.contents.first(value) if before is None else self.contents.add(value, before))
+            self.contents.add_records([key], iter([value]), self._slices.at(start), [])
         except RAISED as error:
             raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
 

@@ -31,6 +31,7 @@ from penstock.runtime.windows.windowing import WindowingOperator
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
     from penstock.runtime.task.context import OperatorContext
+    from penstock.state.layers import LayeredTable
 
 CONTENTS_TABLE = "(windows) contents"
 """(key, window) -> contents of the window. For windows that merge: (key, state window)."""
@@ -63,7 +64,10 @@ class WindowOperator(WindowingOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         metrics = OperatorMetricGroup(context.counters)
-        self.table = self.backend.layered(self.contents_table, namespaced=True)
+        self._lists = self.backend.lists(self.contents_table, namespaced=True) if self.keeps_records else None
+        self.table: LayeredTable = (
+            self._lists if self._lists is not None else self.backend.layered(self.contents_table, namespaced=True)
+        )
         self._merging_table = self.backend.layered(MERGING_TABLE)
         runtime_context = StreamingRuntimeContext(context.info, metrics, self.backend.store())
         self._assigner_context = _AssignerContext(context, runtime_context)
@@ -111,23 +115,28 @@ class WindowOperator(WindowingOperator):
     def _put(self, key: Any, window: Any, state_window: Any, value: Any, timestamp: int) -> Iterator[None] | None:
         """Add a record to a window; the firing of the window if its trigger says so."""
         where = (key, state_window)
-        before = self.table.get(where)
-        try:
-            self.table.put(where, self.with_record(before, value, timestamp))
-        except RAISED as error:
-            raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
+        if self._lists is not None:
+            self._lists.part(where).append(self.as_kept(value, timestamp))
+        else:
+            before = self.table.get(where)
+            try:
+                add, first = self.contents.add, self.contents.first
+                self.table.put(where, first(value) if before is None else add(value, before))
+            except RAISED as error:
+                raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
         result: TriggerResult = self._ask_trigger("on_element", window, value, timestamp, window)
         # Before it fires: the user's function may read timers and state of the window.
         self._register_cleanup(key, window)
         return None if result is TriggerResult.CONTINUE else self.act_on(result, key, window, state_window)
 
-    def with_record(self, contents: Any, value: Any, timestamp: int) -> Any:
-        """The contents with a record added; None: there were none."""
-        return self.contents.first(value) if contents is None else self.contents.add(value, contents)
+    @property
+    def keeps_records(self) -> bool:
+        """Whether the contents of a window are a list of its records."""
+        return self.contents.keeps_records
 
-    def merged_contents(self, contents: Any, others: Any) -> Any:
-        """The contents of two windows that have merged."""
-        return self.contents.merge(contents, others)
+    def as_kept(self, value: Any, timestamp: int) -> Any:
+        """A record as it is kept in that list."""
+        return value
 
     # Timers.
 
@@ -197,11 +206,11 @@ class WindowOperator(WindowingOperator):
         if result.is_fire():
             yield from self.evaluate(key, window, contents)
         if result.is_purge():
-            self.table.remove(where)
+            self.table.discard(where)
 
     def _clear(self, key: Any, window: Any, state_window: Any) -> None:
         """The window is over: remove its contents, trigger state and user state."""
-        self.table.remove((key, state_window))
+        self.table.discard((key, state_window))
         self._ask_trigger("clear", window, window)
         self.clear_evaluation(key, window)
         if self.merging:
@@ -240,9 +249,12 @@ class WindowOperator(WindowingOperator):
             contents = table.remove((key, old))
             if contents is None:
                 continue
+            if self._lists is not None:
+                self._lists.extend((key, state_window), contents)
+                continue
             into = table.get((key, state_window))
             try:
-                merged_contents = contents if into is None else self.merged_contents(into, contents)
+                merged_contents = contents if into is None else self.contents.merge(into, contents)
                 table.put((key, state_window), merged_contents)
             except RAISED as error:
                 raise self.context.user_error(error, f"merge of {self.contents.method}", key=key) from error

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rocksdict import BlockBasedOptions, Cache, Checkpoint, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import BlockBasedOptions, Cache, Checkpoint, Options, Rdict, RdictIter, WriteBatch, WriteOptions
 
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.runtime.task.vertex import RocksDBSettings
@@ -46,15 +46,18 @@ class RocksView:
 
     def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All entries whose keys begin with `prefix`, sorted by key. Only one such iteration at a time."""
-        position = self._walking
-        position.seek(prefix)
-        while position.valid():
-            key: Any = position.key()
-            if not key.startswith(prefix):
-                return
-            value: Any = position.value()
-            yield key, value
-            position.next()
+        return _from(self._walking, prefix)
+
+
+def _from(position: RdictIter, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    position.seek(prefix)
+    while position.valid():
+        key: Any = position.key()
+        if not key.startswith(prefix):
+            return
+        value: Any = position.value()
+        yield key, value
+        position.next()
 
 
 class RocksFiles:
@@ -118,6 +121,10 @@ class RocksStore:
         """The value of a key; None if there is none."""
         value: bytes | None = self._database.get(key)
         return value
+
+    def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """All entries whose keys begin with `prefix`, as they are at the call, sorted by key."""
+        return _from(self._database.iter(), prefix)
 
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Store values; a value of None removes its key."""

@@ -33,9 +33,10 @@ from penstock.api.state.state import (
 from penstock.common.errors import ProgramError
 from penstock.state.backends.states import KINDS
 from penstock.state.backends.ttl_states import TTL_KINDS
+from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.expiry import Expiry
 from penstock.state.layers import LayeredTable
-from penstock.state.schema import TableSchema, check_schema, schema_of
+from penstock.state.schema import TableSchema, check_schema, collection_in, schema_of
 from penstock.state.sliced import Slices
 from penstock.state.tables import Table
 
@@ -88,7 +89,7 @@ class KeyedStateBackend(ABC):
             table_name = f"{WINDOW_PREFIX}{name}" if namespaced else name
             schema = self.schemas[table_name] = schema_of(descriptor)
             check_schema(name, self._restored_schemas.get(table_name, ""), schema)
-            table = self.layered(table_name, namespaced)
+            table = self._table_of(table_name, schema.collection, namespaced)
             kinds = KINDS if descriptor.ttl_config is None else TTL_KINDS
             state = self._states[name, namespaced] = kinds[type(descriptor)](self, table, descriptor, namespaced)
             expiry = getattr(state, "expiry", None)
@@ -113,15 +114,48 @@ class KeyedStateBackend(ABC):
     def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
         """A new table."""
 
+    def lists(self, name: str, namespaced: bool = False) -> ListTable:
+        """The table of lists of that name, created if it does not exist."""
+        table = self._table_of(name, "list", namespaced)
+        assert isinstance(table, ListTable)
+        return table
+
     @abstractmethod
-    def slices(self, name: str) -> Slices:
-        """Contents of windows, in the table of that name."""
+    def make_maps(self, name: str, namespaced: bool = False) -> MapTable:
+        """A new table of maps."""
+
+    @abstractmethod
+    def make_lists(self, name: str, namespaced: bool = False) -> ListTable:
+        """A new table of lists."""
+
+    def _table_of(self, name: str, collection: str, namespaced: bool) -> LayeredTable:
+        """The table for maps ("map"), lists ("list") or single values (""), created if it does not exist."""
+        if not collection:
+            return self.layered(name, namespaced)
+        kind, make = (MapTable, self.make_maps) if collection == "map" else (ListTable, self.make_lists)
+        table = self.tables.get(name)
+        if not isinstance(table, kind):
+            restored: list[tuple[Any, Any]] = []
+            if isinstance(table, LayeredTable):
+                # A savepoint that was made by hand does not say what kind of state it holds.
+                restored = list(table.items())
+                table.clear()
+            table = self.tables[name] = make(name, namespaced)
+            table.restore([place for place, _ in restored], [content for _, content in restored])
+        assert isinstance(table, LayeredTable)
+        return table
+
+    @abstractmethod
+    def slices(self, name: str, lists: bool = False) -> Slices:
+        """Contents of windows, in the table of that name. `lists`: they are lists, to which records are added."""
 
     def restored_table(self, name: str, schema: str) -> Table:
         """The table into which state of `schema` is restored: `state` refuses to read it as another."""
         self._restored_schemas[name] = schema
         table = self.tables.get(name)
-        return table if table is not None else self.layered(name, name.startswith(WINDOW_PREFIX))
+        return (
+            table if table is not None else self._table_of(name, collection_in(schema), name.startswith(WINDOW_PREFIX))
+        )
 
     def table(self, name: str, make: Callable[[], T]) -> T:
         """A table of another kind, created if it does not exist."""

@@ -1,7 +1,7 @@
 """Keyed states over layered tables: of each the value, list, map or accumulator of the current key.
 
-An access to a value is one dict lookup. Values are kept by reference until they are frozen; after that, a function
-reads a copy of a value that could be changed in place.
+An access to a value is one dict lookup, an access to an entry of a map or the end of a list a few. Values are kept by
+reference; while a snapshot reads them, a function gets a copy of a value that could be changed in place.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from penstock.api.state.state import (
     ValueState,
 )
 from penstock.state.backends.key_context import KeyContext
+from penstock.state.collection_tables import ListTable, MapTable
+from penstock.state.collections import ABSENT
 from penstock.state.layers import LayeredTable
 from penstock.state.tables import Layer
 
@@ -45,7 +47,7 @@ class _KeyedState:
         return (backend.key, backend.namespace) if self._namespaced else backend.key
 
     def clear(self) -> None:
-        self._table.remove(self._place())
+        self._table.discard(self._place())
 
 
 class KeyedValueState(_KeyedState, ValueState[Any]):
@@ -58,7 +60,7 @@ class KeyedValueState(_KeyedState, ValueState[Any]):
 
     def update(self, value: Any) -> None:
         if value is None:
-            self._table.remove(self._place())
+            self._table.discard(self._place())
         else:
             self._table.put(self._place(), value)
 
@@ -82,26 +84,22 @@ class PlainKeyedValueState(KeyedValueState):
 
     def update(self, value: Any) -> None:
         if value is None:
-            self._table.remove(self._backend.key)
+            self._table.discard(self._backend.key)
         else:
             self._layer[self._backend.key] = value
 
 
 class KeyedListState(_KeyedState, ListState[Any]):
-    """One list a key; `get` gives a copy to iterate over."""
+    """One list a key; `get` gives the elements as they are at the call."""
 
     __slots__ = ()
+    _table: ListTable
 
     def get(self) -> Iterable[Any]:
-        return iter(list(self._table.get(self._place()) or ()))
+        return self._table.elements(self._place())
 
     def add(self, value: Any) -> None:
-        entry_key = self._place()
-        values = self._table.own(entry_key)
-        if values is None:
-            self._table.put(entry_key, [value])
-        else:
-            values.append(value)
+        self._table.part(self._place()).append(value)
 
     def update(self, values: Iterable[Any]) -> None:
         values = list(values)
@@ -113,61 +111,43 @@ class KeyedListState(_KeyedState, ListState[Any]):
     def add_all(self, values: Iterable[Any]) -> None:
         added = list(values)
         if added:
-            stored: list[Any] | None = self._table.own(self._place())
-            if stored is None:
-                self._table.put(self._place(), added)
-            else:
-                stored.extend(added)
+            self._table.extend(self._place(), added)
 
 
 class KeyedMapState(_KeyedState, MapState[Any, Any]):
-    """One dict a key; iterations run over a copy, so entries may be changed meanwhile."""
+    """One dict a key; iterations show the entries as they are at the call, so these may be changed meanwhile."""
 
     __slots__ = ()
-
-    def _map(self) -> dict[Any, Any]:
-        entries: dict[Any, Any] | None = self._table.get(self._place())
-        return {} if entries is None else entries
-
-    def _owned(self) -> dict[Any, Any]:
-        entry_key = self._place()
-        entries: dict[Any, Any] | None = self._table.own(entry_key)
-        if entries is None:
-            entries = {}
-            self._table.put(entry_key, entries)
-        return entries
+    _table: MapTable
 
     def get(self, key: Any) -> Any:
-        return self._map().get(key)
+        value = self._table.entry(self._place(), key)
+        return None if value is ABSENT else value
 
     def put(self, key: Any, value: Any) -> None:
-        self._owned()[key] = value
+        self._table.part(self._place())[key] = value
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         if dict_value:
-            self._owned().update(dict_value)
+            self._table.put_entries(self._place(), dict_value)
 
     def remove(self, key: Any) -> None:
-        entries = self._table.own(self._place())
-        if entries is not None and key in entries:
-            del entries[key]
-            if not entries:
-                self.clear()
+        self._table.remove_entry(self._place(), key)
 
     def contains(self, key: Any) -> bool:
-        return key in self._map()
+        return self._table.entry(self._place(), key) is not ABSENT
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        return iter(list(self._map().items()))
+        return self._table.entries(self._place())
 
     def keys(self) -> Iterator[Any]:
-        return iter(list(self._map()))
+        return (key for key, _ in self.items())
 
     def values(self) -> Iterator[Any]:
-        return iter(list(self._map().values()))
+        return (value for _, value in self.items())
 
     def is_empty(self) -> bool:
-        return not self._map()
+        return self._table.is_empty(self._place())
 
 
 class KeyedReducingState(_KeyedState, ReducingState[Any]):

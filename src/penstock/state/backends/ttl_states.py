@@ -24,7 +24,9 @@ from penstock.api.state.descriptors import (
 from penstock.api.state.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from penstock.api.state.ttl import StateTtlConfig
 from penstock.state.backends.key_context import KeyContext
-from penstock.state.expiry import Expiry
+from penstock.state.collection_tables import ListTable, MapTable
+from penstock.state.collections import ABSENT
+from penstock.state.expiry import Expiry, ExpiryScan
 from penstock.state.layers import LayeredTable
 
 
@@ -44,10 +46,8 @@ class _TtlState(State):
         )
         self.expiry: Expiry | None = None
         if config.get_cleanup_strategies().cleans_up:
-            self.expiry = Expiry(self._ttl_ms, self._alive)
             # Restored entries are examined one time to live from now; the time of their last use is in the entry.
-            for entry_key, _ in list(table.items()):
-                self._touch(entry_key, backend.now_ms())
+            self.expiry = expiry_of(table, self._ttl_ms, self._alive, backend.now_ms())
 
     def _place(self) -> Any:
         backend = self._backend
@@ -65,7 +65,7 @@ class _TtlState(State):
         """Remove what has expired. Returns when the rest of the entry will expire (ms), or None if nothing is left."""
 
     def clear(self) -> None:
-        self._table.remove(self._place())
+        self._table.discard(self._place())
 
 
 class _TtlSingle(_TtlState):
@@ -155,6 +155,8 @@ class TtlAggregatingState(_TtlSingle, AggregatingState[Any, Any]):
 class TtlListState(_TtlState, ListState[Any]):
     """A list whose elements expire one by one."""
 
+    _table: ListTable
+
     def get(self) -> Iterable[Any]:
         entry_key, now_ms = self._place(), self._backend.now_ms()
         stored, alive = self._items(entry_key, now_ms)
@@ -171,12 +173,9 @@ class TtlListState(_TtlState, ListState[Any]):
     def add_all(self, values: Iterable[Any]) -> None:
         entry_key, now_ms = self._place(), self._backend.now_ms()
         added = [(now_ms, value) for value in values]
-        stored = self._table.own(entry_key)
-        if stored is not None:
-            stored.extend(added)
+        if added:
+            self._table.extend(entry_key, added)
             self._touch(entry_key, now_ms)
-        elif added:
-            self._store(entry_key, added, now_ms)
 
     def update(self, values: Iterable[Any]) -> None:
         now_ms = self._backend.now_ms()
@@ -184,12 +183,12 @@ class TtlListState(_TtlState, ListState[Any]):
 
     def _items(self, entry_key: Any, now_ms: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
         """What is stored at `entry_key`, and the part of it that has not expired."""
-        stored: list[tuple[int, Any]] = self._table.get(entry_key) or []
+        stored: list[tuple[int, Any]] = list(self._table.elements(entry_key))
         return stored, [item for item in stored if not self._is_over(item[0], now_ms)]
 
     def _store(self, entry_key: Any, items: list[tuple[int, Any]], touched_ms: int | None) -> None:
         if not items:
-            self._table.remove(entry_key)
+            self._table.discard(entry_key)
             return
         self._table.put(entry_key, items)
         if touched_ms is not None:
@@ -205,6 +204,8 @@ class TtlListState(_TtlState, ListState[Any]):
 class TtlMapState(_TtlState, MapState[Any, Any]):
     """A dict whose entries expire one by one."""
 
+    _table: MapTable
+
     def get(self, key: Any) -> Any:
         item = self._read(key)
         return None if item is None else item[1]
@@ -212,35 +213,29 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
     def _read(self, key: Any) -> tuple[int, Any] | None:
         """The entry, if it may be seen. Its value may be None."""
         entry_key, now_ms = self._place(), self._backend.now_ms()
-        item: tuple[int, Any] | None = (self._table.get(entry_key) or {}).get(key)
-        if item is None:
+        item: Any = self._table.entry(entry_key, key)
+        if item is ABSENT:
             return None
         if self._is_over(item[0], now_ms):
             self.remove(key)
             return item if self._shows_expired else None
         if self._reading_counts:
             self.put(key, item[1])
-        return item
+        return item  # type: ignore[no-any-return]
 
     def put(self, key: Any, value: Any) -> None:
-        self.put_all({key: value})
+        entry_key, now_ms = self._place(), self._backend.now_ms()
+        self._table.part(entry_key)[key] = now_ms, value
+        self._touch(entry_key, now_ms)
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         entry_key, now_ms = self._place(), self._backend.now_ms()
-        added = {key: (now_ms, value) for key, value in dict_value.items()}
-        if not added:
-            return
-        stored = self._table.own(entry_key)
-        if stored is None:
-            self._table.put(entry_key, added)
-        else:
-            stored.update(added)
-        self._touch(entry_key, now_ms)
+        if dict_value:
+            self._table.put_entries(entry_key, {key: (now_ms, value) for key, value in dict_value.items()})
+            self._touch(entry_key, now_ms)
 
     def remove(self, key: Any) -> None:
-        stored = self._table.own(self._place())
-        if stored is not None and stored.pop(key, None) is not None and not stored:
-            self.clear()
+        self._table.remove_entry(self._place(), key)
 
     def contains(self, key: Any) -> bool:
         return self._read(key) is not None
@@ -253,7 +248,7 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
             self._table.put(entry_key, {key: (now_ms, value) for key, (_, value) in alive.items()})
             self._touch(entry_key, now_ms)
         elif len(alive) < len(stored):
-            self._prune(entry_key, alive)
+            self._prune(entry_key, stored, alive)
         return iter([(key, value) for key, (_, value) in shown.items()])
 
     def keys(self) -> Iterator[Any]:
@@ -267,20 +262,31 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
 
     def _entries(self, entry_key: Any, now_ms: int) -> tuple[dict[Any, tuple[int, Any]], dict[Any, tuple[int, Any]]]:
         """What is stored at `entry_key`, and the part of it that has not expired."""
-        stored: dict[Any, tuple[int, Any]] = self._table.get(entry_key) or {}
+        stored: dict[Any, tuple[int, Any]] = dict(self._table.entries(entry_key))
         return stored, {key: item for key, item in stored.items() if not self._is_over(item[0], now_ms)}
 
-    def _prune(self, entry_key: Any, alive: dict[Any, tuple[int, Any]]) -> None:
-        if alive:
-            self._table.put(entry_key, alive)
-        else:
-            self._table.remove(entry_key)
+    def _prune(self, entry_key: Any, stored: dict[Any, Any], alive: dict[Any, Any]) -> None:
+        if not alive:
+            self._table.discard(entry_key)
+            return
+        for key in [key for key in stored if key not in alive]:
+            self._table.remove_entry(entry_key, key)
 
     def _alive(self, entry_key: Any) -> int | None:
         stored, alive = self._entries(entry_key, self._backend.now_ms())
         if len(alive) < len(stored):
-            self._prune(entry_key, alive)
+            self._prune(entry_key, stored, alive)
         return min(used_ms for used_ms, _ in alive.values()) + self._ttl_ms if alive else None
+
+
+def expiry_of(table: LayeredTable, ttl_ms: int, alive: Callable[[Any], int | None], now_ms: int) -> Expiry:
+    """What removes the expired entries of a table. It may hold entries already, of which nothing is decoded here."""
+    if table.is_larger_than_memory:
+        return ExpiryScan(ttl_ms, alive, table.entry_keys, now_ms + ttl_ms)
+    expiry = Expiry(ttl_ms, alive)
+    for entry_key in table.entry_keys():
+        expiry.touch(entry_key, now_ms + ttl_ms)
+    return expiry
 
 
 TTL_KINDS: dict[type, Callable[..., _TtlState]] = {

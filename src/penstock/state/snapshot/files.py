@@ -17,8 +17,10 @@ from typing import Any, TypeVar
 
 from penstock.common.errors import CheckpointError
 from penstock.state.backends.rocksdb.store_files import StoreReader, read_store_files
+from penstock.state.collections import COLLECTION_UNITS, pieces_by_size
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import (
+    UNITS,
     KeyedFile,
     ListInFile,
     ListsFile,
@@ -38,7 +40,7 @@ from penstock.state.snapshot.storage import (
     read_section,
     whole_or_nothing,
 )
-from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Table
+from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Pieces, Table
 
 _ROWS_AT_ONCE = 2_048
 _NO_STORE_READER = StoreReader()
@@ -54,16 +56,16 @@ def write_keyed(
     schemas: dict[str, str] | None = None,
 ) -> Generator[None, None, KeyedFile]:
     """Write tables, sorted by key group. The handle is what the generator returns."""
-    groups = yield from _by_group(list(tables.values()), key_groups)
+    frozen = list(tables.values())
+    groups = yield from _by_group([(table, table.pieces) for table in frozen], key_groups)
     sections: list[Section] = []
     position = whole = 0
     with whole_or_nothing(storage.create(name, shared=True)) as writer:
         for group in groups.numbers:
             start_of_group, crc = position, 0
             for number, entry_keys, values in groups.of_group(group):
-                for start in range(0, len(entry_keys), PIECE_ENTRIES):
-                    stop = start + PIECE_ENTRIES
-                    data = pickle.dumps((number, entry_keys[start:stop], values[start:stop]), protocol=5)
+                for piece in _of_bounded_size(frozen[number], entry_keys, values):
+                    data = pickle.dumps((number, *piece), protocol=5)
                     crc = zlib.crc32(data, crc)
                     whole = zlib.crc32(data, whole)
                     writer.write(data)
@@ -73,8 +75,16 @@ def write_keyed(
                 sections.append(Section(group, start_of_group, position - start_of_group, crc))
             # Releasing millions of entries at once would hold the interpreter for a long time.
             groups.forget(group)
-    named = [TableInFile(name, table.full, (schemas or {}).get(name, "")) for name, table in tables.items()]
+    named = [TableInFile(name, table.full, (schemas or {}).get(name, ""), table.unit) for name, table in tables.items()]
     return KeyedFile(writer.path, position, named, sections, crc=whole)
+
+
+def _of_bounded_size(table: FrozenTable, entry_keys: EntryKeys, values: Entries) -> Pieces:
+    if table.unit in COLLECTION_UNITS:
+        yield from pieces_by_size(entry_keys, values)
+        return
+    for start in range(0, len(entry_keys), PIECE_ENTRIES):
+        yield entry_keys[start : start + PIECE_ENTRIES], values[start : start + PIECE_ENTRIES]
 
 
 def write_columns(
@@ -86,7 +96,7 @@ def write_columns(
 ) -> Generator[None, None, KeyedFile | None]:
     """Write all of one table in the form of savepoints: a Parquet file, sorted by key group. None: it is empty."""
     table_name, frozen = table
-    groups = yield from _by_group([frozen], key_groups)
+    groups = yield from _by_group([(frozen, frozen.wholes)], key_groups)
 
     def write(pickled: set[str]) -> Generator[None, None, KeyedFile | None]:
         create = partial(storage.create_columns, name, table_name, schema, frozen.keyed_by_first, pickled)
@@ -157,17 +167,20 @@ class _ByGroup:
                 yield number, entry_keys, values
 
 
-def _by_group(tables: list[FrozenTable], key_groups: KeyGroups) -> Generator[None, None, _ByGroup]:
+def _by_group(
+    tables: list[tuple[FrozenTable, Callable[[], Pieces]]], key_groups: KeyGroups
+) -> Generator[None, None, _ByGroup]:
+    """`tables`: with what gives the pieces of each, if it does not give them by group."""
     by_group: dict[int, list[_Piece]] = defaultdict(list)
     asked = []
-    for number, table in enumerate(tables):
+    for number, (table, pieces_of_table) in enumerate(tables):
         first = table.keyed_by_first
         if table.of_group is not None:
             yield from table.prepare(lambda entry_key, first=first: key_groups[entry_key[0] if first else entry_key])  # type: ignore[misc]
             asked.append((number, table))
             continue
         gathered: dict[int, tuple[list[Any], list[Any]]] = {}
-        for entry_keys, values in table.pieces():
+        for entry_keys, values in pieces_of_table():
             for entry_key, value in zip(entry_keys, values, strict=True):
                 group = key_groups[entry_key[0] if first else entry_key]
                 lists = gathered.get(group)
@@ -271,7 +284,8 @@ def read_keyed(
 ) -> Iterator[tuple[str, EntryKeys, Entries, int]]:
     """What a chain of files holds of these `tables`, oldest first: table, entry keys, values, size in bytes.
 
-    A later value replaces an earlier one of the same entry key; None is a tombstone. `store_reader`: for chains that
+    A later value replaces an earlier one of the same entry key, or is a change of it (`state/collections.py`); None is
+    a tombstone. `store_reader`: for chains that
     start with the files of a store. Raises CheckpointError if a file is missing or damaged.
     """
     for file in chain:
@@ -304,7 +318,7 @@ def read_keyed(
 
 
 def _check_units(file: KeyedFile) -> None:
-    unknown = next((table for table in file.tables if table.unit != "key"), None)
+    unknown = next((table for table in file.tables if table.unit not in UNITS), None)
     if unknown is not None:
         raise CheckpointError(
             f"the snapshot file {file.path} holds the state '{unknown.name}' by {unknown.unit}, which this penstock "

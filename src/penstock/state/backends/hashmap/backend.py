@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.layers import LayeredTable
 from penstock.state.sliced import SlicedTable, Slices
 
@@ -15,5 +16,11 @@ class HashMapKeyedStateBackend(KeyedStateBackend):
     def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
         return LayeredTable(namespaced)
 
-    def slices(self, name: str) -> Slices:
-        return self.table(name, SlicedTable)
+    def make_maps(self, name: str, namespaced: bool = False) -> MapTable:
+        return MapTable(namespaced)
+
+    def make_lists(self, name: str, namespaced: bool = False) -> ListTable:
+        return ListTable(namespaced)
+
+    def slices(self, name: str, lists: bool = False) -> Slices:
+        return self.table(name, lambda: SlicedTable(ListTable if lists else LayeredTable))

@@ -7,16 +7,21 @@ windows, stay on the heap.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.backends.rocksdb.collections import RocksDBListTable, RocksDBMapTable
 from penstock.state.backends.rocksdb.slices import LayerOfSlices, RocksDBSlices
 from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.backends.rocksdb.store_files import FrozenStore, StoreReader, TableStore
 from penstock.state.backends.rocksdb.table import RocksDBTable
+from penstock.state.collection_tables import ListTable, MapTable
+from penstock.state.handles import TableInFile
 from penstock.state.key_groups import KeyGroups
 from penstock.state.layers import LayeredTable
 from penstock.state.sliced import Slices
-from penstock.state.tables import Layer
+
+T = TypeVar("T", bound=RocksDBTable)
 
 
 class RocksDBKeyedStateBackend(KeyedStateBackend):
@@ -33,13 +38,26 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._tables_of_store: dict[str, RocksDBTable] = {}
 
     def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
-        return self._make(name, namespaced, dict)
+        return self._add(name, RocksDBTable(*self._arguments(name), namespaced))
 
-    def slices(self, name: str) -> Slices:
-        return RocksDBSlices(self.table(name, lambda: self._make(name, True, LayerOfSlices)))
+    def make_maps(self, name: str, namespaced: bool = False) -> MapTable:
+        return self._add(name, RocksDBMapTable(*self._arguments(name), namespaced))
 
-    def _make(self, name: str, namespaced: bool, new_layer: Callable[[], Layer]) -> RocksDBTable:
-        table = RocksDBTable(self.embedded, name, self._key_groups, self._cached_entries, namespaced, new_layer)
+    def make_lists(self, name: str, namespaced: bool = False) -> ListTable:
+        return self._add(name, RocksDBListTable(*self._arguments(name), namespaced))
+
+    def slices(self, name: str, lists: bool = False) -> Slices:
+        return RocksDBSlices(self.table(name, lambda: self._slices(name, lists)))
+
+    def _slices(self, name: str, lists: bool) -> RocksDBTable:
+        if lists:
+            return self._add(name, RocksDBListTable(*self._arguments(name), True))
+        return self._add(name, RocksDBTable(*self._arguments(name), True, LayerOfSlices))
+
+    def _arguments(self, name: str) -> tuple[TableStore, str, KeyGroups, int]:
+        return self.embedded, name, self._key_groups, self._cached_entries
+
+    def _add(self, name: str, table: T) -> T:
         self._tables_of_store[name] = table
         return table
 
@@ -57,7 +75,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         """What reads the store's files in snapshots."""
         return StoreReader(lambda: self._stores)
 
-    def begin_with(self, tables: list[str], files: Mapping[str, Iterator[bytes]]) -> bool:
+    def begin_with(self, tables: list[TableInFile], files: Mapping[str, Iterator[bytes]]) -> bool:
         """Replace the empty store by files that hold these tables. False: the tables are numbered otherwise here."""
         return self.embedded.begin_with(tables, files)
 

@@ -48,7 +48,7 @@ class LayerOfSlices(MutableMapping[Place, Any]):
 
 
 class RocksDBSlices:
-    """Slices of a table whose layers are `LayerOfSlices`. Dropping a slice writes tombstones to the store."""
+    """Slices of a table, of lists or with `LayerOfSlices`. Dropping a slice writes tombstones to the store."""
 
     __slots__ = ("_table",)
 
@@ -83,8 +83,8 @@ class RocksDBSlice:
         self._table = table
         self._start = start
         layer = table.current
-        assert isinstance(layer, LayerOfSlices)
-        self.current = layer.at(start)
+        # Lists are by (key, start): the table looks for what is not here.
+        self.current = layer.at(start) if isinstance(layer, LayerOfSlices) else {}
 
     def older(self, key: Any) -> Any:
         """What `current` lacks, or None."""
@@ -101,4 +101,4 @@ class RocksDBSlice:
 
     def put(self, key: Any, value: Any) -> None:
         """Store a value."""
-        self.current[key] = value
+        self._table.put((key, self._start), value)

@@ -40,6 +40,9 @@ class EmbeddedStore(Protocol):
     def get(self, key: bytes) -> bytes | None:
         """The value of a key."""
 
+    def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """All entries whose keys start with `prefix`, as they are at the call, in the order of keys."""
+
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Store values; None removes a key."""
 

@@ -14,12 +14,14 @@ import io
 import itertools
 import pickle
 import zlib
-from collections.abc import Callable, Container, Generator, Iterator, Mapping
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from penstock.common.errors import CheckpointError
+from penstock.state.collections import ListChanges, MapChanges
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import KeyedFile, Section, TableInFile
 from penstock.state.snapshot.storage import SnapshotStorage, read_section, whole_or_nothing
@@ -53,26 +55,31 @@ class TableStore:
     def __init__(self, stores: Stores) -> None:
         self.store: EmbeddedStore = stores.open({})
         self.tables: list[str] = []
+        self.units: dict[str, str] = {}
+        """By table, what its entries are (`TableInFile.unit`)."""
         self._stores = stores
         self._holding: set[FrozenStore] = set()
 
-    def add_table(self, name: str) -> bytes:
+    def add_table(self, name: str, unit: str) -> bytes:
         """The prefix of a table. A table that was restored with the files keeps its prefix."""
         if name not in self.tables:
             self.tables.append(name)
+        self.units[name] = unit
         return table_prefix(self.tables.index(name))
 
-    def begin_with(self, tables: list[str], files: Mapping[str, Iterator[bytes]]) -> bool:
-        """Replace the empty store by the files of a snapshot. False: its tables have other numbers there.
+    def begin_with(self, tables: list[TableInFile], files: Mapping[str, Iterator[bytes]]) -> bool:
+        """Replace the empty store by the files of a snapshot. False: its tables have other numbers or entries there.
 
         Raises what reading the files raises, and then changes nothing.
         """
-        if self.tables != tables[: len(self.tables)]:
+        units = {table.name: table.unit for table in tables}
+        names = list(units)
+        if self.tables != names[: len(self.tables)] or any(self.units[name] != units[name] for name in self.tables):
             return False
         # Opened first: if the files are damaged, the empty store is still in use.
         store = self._stores.open(files)
         self.store.close()
-        self.store, self.tables = store, tables
+        self.store, self.tables, self.units = store, names, units
         return True
 
     @property
@@ -95,7 +102,7 @@ class FrozenStore:
     """A store at one moment."""
 
     def __init__(self, store: TableStore, above: dict[str, FrozenTable]) -> None:
-        self.tables = list(store.tables)
+        self.tables = [TableInFile(name, full=True, unit=store.units[name]) for name in store.tables]
         self.above = above
         self._store = store
         self._linked: LinkedFiles | None = None
@@ -126,15 +133,14 @@ def write_store_files(
     """
     linked = frozen.link()
     yield
-    tables = [TableInFile(table, full=True) for table in frozen.tables]
     files = []
     for file in linked.sizes:
         # Table files are immutable, so most of them have been copied by an earlier snapshot. A file whose name may be
         # reused with other contents is copied each time.
         if file in kept and linked.is_lasting(file):
-            files.append(msgspec.structs.replace(kept[file], tables=tables))
+            files.append(msgspec.structs.replace(kept[file], tables=frozen.tables))
         else:
-            files.append((yield from _copy(storage, f"{name}-{file}", linked, file, tables)))
+            files.append((yield from _copy(storage, f"{name}-{file}", linked, file, frozen.tables)))
     return files
 
 
@@ -204,10 +210,29 @@ def read_store_files(
     view = store_reader.view(storage, files)
     for number, table in enumerate(files[0].tables):
         for group in groups if table.name in tables else ():
-            entries = view.items(group_prefix(table_prefix(number), group))
-            while piece := [data for _, data in itertools.islice(entries, PIECE_ENTRIES)]:
-                entry_keys, values = zip(*map(_complete, piece), strict=True)
+            stored = view.items(group_prefix(table_prefix(number), group))
+            while piece := [data for _, data in itertools.islice(stored, PIECE_ENTRIES)]:
+                entries = _READ_AS[table.unit](map(_complete, piece))
+                entry_keys, values = zip(*entries, strict=True)
                 yield table.name, list(entry_keys), list(values), sum(map(len, piece))
+
+
+def _map_changes(entries: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    for place, of_place in itertools.groupby(entries, key=itemgetter(0)):
+        yield place, MapChanges((key, value) for _, key, value in of_place)
+
+
+def _list_changes(entries: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    for place, of_place in itertools.groupby(entries, key=itemgetter(0)):
+        yield place, ListChanges(element for _, _, segment in of_place for element in segment)
+
+
+_READ_AS: dict[str, Callable[[Iterable[Any]], Iterable[tuple[Any, Any]]]] = {
+    "key": lambda entries: entries,
+    "entry": _map_changes,
+    "element": _list_changes,
+}
+"""By unit, how the entries of a store become entries of a table, in the order of the store."""
 
 
 def _complete(data: bytes) -> Any:

@@ -17,16 +17,18 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from penstock.common.copies import own_copy
 from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView
 from penstock.state.backends.rocksdb.store_files import TableStore, entry, group_prefix
 from penstock.state.key_groups import KeyGroups
 from penstock.state.keys import KeyTypeError, encode_key
 from penstock.state.layers import LayeredTable, visible
-from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Layer, pieces_of
+from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Layer, Pieces, pieces_of
 
+Write = tuple[bytes, bytes | None]
 _ABSENT: Any = object()
-_REMEMBERED_MAX = 1_000_000
+NUMBERS_GROUP = b"\xff\xff"
+"""In place of a key group, which is smaller: the entry with the number of the next segment of a list."""
+REMEMBERED_MAX = 1_000_000
 _LAYERS_MAX = 3
 
 
@@ -46,21 +48,22 @@ class RocksDBTable(LayeredTable):
     ) -> None:
         super().__init__(namespaced, new_layer)
         self._table_store = store
-        self._prefix = store.add_table(name)
+        self._prefix = store.add_table(name, self.unit)
         self._key_groups = key_groups
         self._current_max = current_max
-        self._compacting: Iterator[tuple[Any, Any]] | None = None
-        self._changed: dict[Any, None] = {}
+        self._compacting: Iterator[Write] | None = None
+        self._changed: dict[Any, Any] = {}
         """Places that were spilled since the last freeze."""
         self._forgot = False
         """Whether there were too many of them."""
+
+    is_larger_than_memory = True
 
     # What operators and states call.
 
     def older(self, entry_key: Any) -> Any:
         value = _in_layers(self._frozen, entry_key)
-        # What comes from the store is a copy by itself.
-        return self._stored(self._table_store.store, entry_key) if value is _ABSENT else own_copy(value)
+        return self._stored(self._table_store.store, entry_key) if value is _ABSENT else self._lent(value)
 
     def _stored(self, store: EmbeddedStore | StoreView, entry_key: Any) -> Any:
         data = store.get(self._key(entry_key))
@@ -85,6 +88,18 @@ class RocksDBTable(LayeredTable):
                 yield entry_key, value
         yield from visible(layers)
 
+    def entry_keys(self) -> Iterator[Any]:
+        # A store's values are decoded with their keys, but they are not kept.
+        yield from super().entry_keys()
+        before: Any = _ABSENT
+        for key, data in self._table_store.store.items(self._prefix):
+            if key.startswith(NUMBERS_GROUP, len(self._prefix)):
+                continue
+            entry_key = pickle.loads(data)[0]
+            if entry_key != before:
+                yield entry_key
+            before = entry_key
+
     def whole(self) -> dict[Any, Any]:
         return dict(self.items())
 
@@ -99,11 +114,14 @@ class RocksDBTable(LayeredTable):
     @property
     def has_to_spill(self) -> bool:
         """Whether more entries are in memory than should be, or frozen layers wait to be written."""
-        return len(self.current) > self._current_max or len(self._frozen) > 0
+        return self._is_large() or len(self._frozen) > 0
+
+    def _is_large(self) -> bool:
+        return len(self.current) > self._current_max
 
     def spill(self, entries_max: int) -> None:
         """Write at most `entries_max` entries from memory to the store, or more if too many layers wait."""
-        if len(self.current) > self._current_max:
+        if self._is_large():
             self._remember(self.set_aside())
         self.compact(entries_max)
         while len(self._frozen) > _LAYERS_MAX and not self._table_store.is_held:
@@ -113,7 +131,7 @@ class RocksDBTable(LayeredTable):
     def _remember(self, changed: Layer) -> None:
         if not self._forgot:
             self._changed.update(dict.fromkeys(changed))
-            if len(self._changed) > _REMEMBERED_MAX:
+            if len(self._changed) > REMEMBERED_MAX:
                 self._forgot = True
                 self._changed = {}
 
@@ -122,20 +140,19 @@ class RocksDBTable(LayeredTable):
         if not self._frozen or self._table_store.is_held:
             return 0
         if self._compacting is None:
-            self._compacting = iter(self._frozen[0].items())
+            self._compacting = self._writes(self._frozen[0].items())
         done = list(itertools.islice(self._compacting, entries_max))
-        self._write(done)
+        self._table_store.store.write(done)
         if len(done) < entries_max:
             # The whole layer is in the store now, so reads find it there.
             self._frozen.popleft()
             self._compacting = None
         return len(done) or 1
 
-    def _write(self, entries: Iterable[tuple[Any, Any]]) -> None:
+    def _writes(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[Write]:
+        """What entries are in the store."""
         key = self._key
-        self._table_store.store.write(
-            (key(entry_key), None if value is None else entry(entry_key, value)) for entry_key, value in entries
-        )
+        return ((key(entry_key), None if value is None else entry(entry_key, value)) for entry_key, value in entries)
 
     # Snapshots.
 
@@ -149,7 +166,11 @@ class RocksDBTable(LayeredTable):
         self._changed, self._forgot = {}, False
         self.set_aside()
         layers = list(self._frozen)
-        return FrozenTable(lambda: pieces_of(layers), False, self._namespaced)
+        self._readers += 1
+        return FrozenTable(lambda: self._in_memory(layers), False, self._namespaced, self._release, unit=self.unit)
+
+    def _in_memory(self, layers: list[Layer]) -> Pieces:
+        return pieces_of(layers)
 
     def freeze(self, full: bool) -> FrozenTable:
         # With too many changes to remember, an increment would be incomplete.
@@ -160,14 +181,26 @@ class RocksDBTable(LayeredTable):
         # this snapshot reads it from the layer, and the view does not have it.
         view = self._table_store.store.view()
         layers = list(self._frozen)
+        self._readers += 1
         if full:
-            whole = _Whole(view, self._prefix, layers)
-            return FrozenTable(whole.pieces, True, self._namespaced, of_group=whole.of_group, prepare=whole.prepare)
-        return FrozenTable(lambda: self._changes(view, changed, layers, newest), False, self._namespaced)
+            whole = self._whole(view, layers)
+            return FrozenTable(
+                whole.pieces,
+                True,
+                self._namespaced,
+                self._release,
+                of_group=whole.of_group,
+                prepare=whole.prepare,
+                unit=self.unit,
+            )
+        return FrozenTable(
+            lambda: self._changes(view, changed, layers, newest), False, self._namespaced, self._release, unit=self.unit
+        )
 
-    def _changes(
-        self, view: StoreView, changed: dict[Any, None], layers: list[Layer], newest: Layer
-    ) -> Iterator[tuple[EntryKeys, Entries]]:
+    def _whole(self, view: StoreView, layers: list[Layer]) -> Whole:
+        return Whole(view, self._prefix, layers)
+
+    def _changes(self, view: StoreView, changed: dict[Any, Any], layers: list[Layer], newest: Layer) -> Pieces:
         entry_keys = itertools.chain((entry_key for entry_key in changed if entry_key not in newest), newest)
         return _pieces((entry_key, self._at_freeze(view, layers, entry_key)) for entry_key in entry_keys)
 
@@ -176,17 +209,17 @@ class RocksDBTable(LayeredTable):
         return self._stored(view, entry_key) if value is _ABSENT else value
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
-        self._write(zip(entry_keys, values, strict=True))
+        self._table_store.store.write(self._writes(zip(entry_keys, values, strict=True)))
 
     def _key(self, entry_key: Any) -> bytes:
         group = self._key_groups[entry_key[0] if self._namespaced else entry_key]
         prefix = group_prefix(self._prefix, group)
         if not self._namespaced:
             return prefix + encode_key(entry_key)
-        return prefix + encode_key(entry_key[0]) + _namespace_bytes(entry_key[1])
+        return prefix + encode_key(entry_key[0]) + entry_bytes(entry_key[1])
 
 
-class _Whole:
+class Whole:
     """All of a table at one moment: a view of the store, and the layers above it."""
 
     def __init__(self, view: StoreView, prefix: bytes, layers: list[Layer]) -> None:
@@ -235,7 +268,7 @@ def _decoded(entries: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]
         yield loads(data)
 
 
-def _pieces(entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[EntryKeys, Entries]]:
+def _pieces(entries: Iterable[tuple[Any, Any]]) -> Pieces:
     entry_keys: EntryKeys = []
     values: Entries = []
     for entry_key, value in entries:
@@ -248,9 +281,10 @@ def _pieces(entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[EntryKeys, Ent
         yield entry_keys, values
 
 
-def _namespace_bytes(namespace: Any) -> bytes:
+def entry_bytes(part: Any) -> bytes:
+    """The bytes of a namespace, or of a key of a map. No part's bytes are the beginning of another one's."""
     try:
-        return encode_key(namespace)
+        return encode_key(part)
     except KeyTypeError:
         # A user's own kind of window: equal ones must have equal pickles, which those of plain attributes have.
-        return pickle.dumps(namespace, protocol=5)
+        return pickle.dumps(part, protocol=5)
