@@ -51,6 +51,7 @@ def wired_chain(
     reuses_objects: bool,
     request_split: Callable[[], None],
     deliver_result: Callable[[int, list[Any]], None],
+    report_watermark: Callable[[str, int], None],
 ) -> Chain:
     """The operators of a subtask, set up and connected with each other and with `edges`; not opened."""
     chain = Chain(vertex.nodes)
@@ -74,6 +75,7 @@ def wired_chain(
             deliver_result,
             environment.stores,
             unblocked_ms,
+            report_watermark,
         )
         node.operator.setup(context, outlet)
         contexts.append(context)
