@@ -290,14 +290,24 @@ def completed_in(directory: str) -> list[tuple[int, str]]:
 
 
 def read_manifest(path: str) -> Manifest:
-    """The manifest of a checkpoint, by its directory or by its own path. Raises CheckpointError."""
+    """The manifest of a checkpoint, by its directory or by its own path.
+
+    Raises CheckpointError; DamagedCheckpointError if it is missing, or is not what was written there.
+    """
     system, inside = file_system_of(path)
     if not inside.endswith(METADATA):
         inside = f"{inside}/{METADATA}"
     try:
         with system.open_input_stream(inside) as stream:
-            return decode(stream.read(), inside)
+            manifest = decode(stream.read(), inside)
     except FileNotFoundError as error:
         raise DamagedCheckpointError(f"there is no checkpoint at {path}: {inside} is missing") from error
     except OSError as error:
         raise CheckpointError(f"the manifest {inside} can't be read: {error}") from error
+    number = _CHECKPOINT.search(inside.removesuffix(f"/{METADATA}"))
+    # Whole, but another one: its files may all be there, with the state of another moment.
+    if number and not manifest.savepoint and int(number[1]) != manifest.checkpoint_id:
+        raise DamagedCheckpointError(
+            f"the manifest {inside} is damaged: it is that of checkpoint {manifest.checkpoint_id}"
+        )
+    return manifest

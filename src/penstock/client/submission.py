@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,7 @@ from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.query_thread import Start
-from penstock.spark.driver.session import control_host, session_for, session_is_local
+from penstock.spark.driver.session import JobSession, control_host, session_for, session_is_local
 from penstock.spark.payload import pack
 
 if TYPE_CHECKING:
@@ -72,8 +71,9 @@ def submit(
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     pack(graph.levels(str(job_id), **settings), None, 0)
     spark = _session(job_id, graph, configuration, python_files, given)
+    session = JobSession(spark, configuration, python_files)
     try:
-        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, spark, start)
+        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, session, start)
     except BaseException:
         HELD.release(str(job_id))
         raise
@@ -86,7 +86,7 @@ def _pipelined_run(
     result_sinks: dict[int, ResultSink],
     configuration: Configuration,
     settings: dict[str, Any],
-    spark: SparkSession,
+    session: JobSession,
     start: StartPoint,
 ) -> _PipelinedRun:
     hosts: list[JobMasterHost] = []
@@ -96,7 +96,7 @@ def _pipelined_run(
         str(job_id),
         graph.name,
         configuration,
-        session_is_local(spark),
+        session_is_local(session.now()),
         lambda: [host.post(HostFailed(fenced)) for host in hosts],
     )
     place = run.place
@@ -110,13 +110,13 @@ def _pipelined_run(
         frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
         run.epoch,
     )
-    server = ControlServer(control_host(spark))
+    server = ControlServer(control_host(session.now()))
     host = JobMasterHost(
         master,
         server,
         result_sinks,
         run.storage,
-        _query_starter(spark, str(job_id), configuration, server, run, settings),
+        _query_starter(session, str(job_id), configuration, server, run, settings),
         lambda base: new_savepoint(str(job_id), base, configuration),
         configuration.get(options.SHOW_SPARK_STACK),
     )
@@ -129,8 +129,8 @@ def _pipelined_run(
     def released() -> None:
         if run.lease is not None:
             run.lease.release()
-        if place.temporary:
-            shutil.rmtree(place.directory, ignore_errors=True)
+        if place.temporary is not None:
+            place.temporary.remove()
 
     hosts.append(host)
     host.on_end = ended
@@ -141,7 +141,7 @@ def _pipelined_run(
 
 
 def _query_starter(
-    spark: SparkSession,
+    session: JobSession,
     job_id: str,
     configuration: Configuration,
     server: ControlServer,
@@ -163,7 +163,7 @@ def _query_starter(
         of_region = slice(effect.levels.start, effect.levels.stop)
         levels = effect.graph.levels(job_id, effect.attempt.number, restore=effect.restored, **settings)[of_region]
         payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, get(options.SPARK_TRANSPORT))
-        return deploy(spark, effect.graph.widths[of_region], payloads)
+        return deploy(session.now(), effect.graph.widths[of_region], payloads)
 
     return start
 

@@ -247,6 +247,7 @@ def _connect(node: Node, first: Part, second: Part) -> Part:
         ]
         count = None if part.count is None else part.count * (1 if copies is None else len(copies))
         parts.append(dataclasses.replace(part, records=records, count=count, finals=None))
+    # They have arrived already.
     return _merged(parts, node.parallelism, batched=False)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.user_calls import results_of
+from penstock.common.user_calls import RAISED, results_of
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.time.timers import Timers
@@ -63,7 +63,7 @@ class KeyedOperator(Operator):
         rest = iter(values)
         try:
             return results_of(key_selector or self.key_selector, len(values), rest)
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, "key selector", values[positions_taken(values, rest)]) from error
 
     def fire(self, domain: TimeDomain, timestamp: int, key: Any, namespace: Any) -> Iterable[Any] | None:
@@ -186,7 +186,7 @@ class KeyedOperator(Operator):
         """What a timer emits; failures become the user's. A generator per timer, so that dropping it closes `fired`."""
         try:
             yield from fired
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(
                 error, self.timer_method, key=self.backend.key, timestamp=timestamp
             ) from error

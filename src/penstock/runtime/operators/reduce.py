@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.copies import ATOMS
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
@@ -58,7 +59,7 @@ class ReduceOperator(KeyedOperator):
         reduced: Values = []
         try:
             _reduce_chunk(keys, rest, self._table, self.function.call, reduced.append, self.own)
-        except Exception as error:
+        except RAISED as error:
             position = positions_taken(values, rest)
             raise self.context.user_error(error, self.function.method, values[position], keys[position]) from error
         return self.output.emit(reduced, timestamps)
@@ -148,7 +149,7 @@ class CombineOperator(Operator):
             else:
                 self._settle_totals()
                 _combine_chunk(rest, self.key_selector, self.function.call, table)
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, self.function.method, values[positions_taken(values, rest)]) from error
         return self.finish() if len(table) >= self._keys_max else True
 

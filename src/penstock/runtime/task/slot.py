@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.common.user_calls import RAISED
 from penstock.runtime.network.buffer import HEADER_BYTES, OUTCOME_EDGE, Header, decode_header, encode
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded
@@ -66,11 +67,11 @@ class Slot:
     def handle_all(self, event: Event) -> None:
         """A control event for all tasks. All see it, even if one raises; the first error is raised at the end."""
         assert isinstance(event, (InputEnded, Close, Cancel))
-        first_error: Exception | None = None
+        first_error: BaseException | None = None
         for task in self.tasks.values():
             try:
                 task.handle(event)
-            except Exception as error:
+            except RAISED as error:
                 first_error = first_error or error
         if first_error is not None:
             raise first_error

@@ -101,7 +101,8 @@ class Task:
             self.counters,
             level.reuses_objects,
             lambda: self.ask(RequestSplit(*self.id)),
-            lambda sink, values: self.ask(Result(*self.id, sink, Opaque(values), self._checkpoints.last)),
+            # Pickled here and not where the message is encoded: there nobody knows whose values they are.
+            lambda sink, values: self.ask(Result(*self.id, sink, Opaque.pickled(values), self._checkpoints.last)),
             lambda group, watermark: self.ask(ReportWatermark(*self.id, group, watermark)),
         )
         self.counters.operators = self.chain.counters

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pyarrow as pa
 
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Result
@@ -27,6 +28,7 @@ from penstock.spark.rows import buffers_of, to_batch
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
+from penstock.spark.worker.last_words import leave_note, take_note_away
 from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.result_sender import ConnectedResultSender, ResultSender
 from penstock.spark.worker.spill_file import TemporarySpill
@@ -49,9 +51,11 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
             yield from run_slot(
                 level, index, run, batches, results, lambda: garbage.waited(time.monotonic_ns(), idle_ns=0)
             )
-        except Exception as error:
+        except RAISED as error:
             # Without the chain of exceptions: Spark would add a long text of it, and the failure is complete without.
             raise to_stage_failure(error) from None
+        finally:
+            take_note_away()
 
     return stage
 
@@ -72,6 +76,7 @@ def run_slot(
     `watch` is given a function to call when Spark has ended the task. Must be called in the main thread. Raises what
     user functions raise, as UserFunctionError; the tasks are closed then.
     """
+    leave_note(level, index)
     name = f"{run}-{os.getpid()}"
     slot = Slot(level, index, Environment(_now_ms, time.monotonic_ns, run=name, open_spill=TemporarySpill))
     interrupt = Interrupt()
@@ -105,7 +110,7 @@ def run_slot(
         slot.send_outcome((run, msgspec.msgpack.encode(reports_of(slot))))
         yield to_batch(slot.outbox.take())
     except BaseException:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*RAISED):
             slot.handle_all(Cancel())
         if abandoned.is_set():
             # Spark has closed the pipes: PySpark would fail to report this failure, and print a traceback about that.
