@@ -84,7 +84,7 @@ TITLES = {
     23: "keyed jobs in BATCH",
 }
 
-BUFFER_TIMEOUTS_MS = (0, 1, 2, 5, 10, 20, 50, 100)
+BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
 CURVE_PARALLELISMS = (1, 2, 4, 8)
 CURVE_STAGES = (1, 2, 3, 4, 5, 6)
 CURVE_KEYS = (100, 1_000, 10_000, 100_000, 1_000_000)
@@ -189,11 +189,10 @@ def _in_flight() -> list[Measurement]:
 def _batches() -> list[Measurement]:
     goals = (Goal("mb_per_s", "MB/s", scaled=True), Goal("seconds", "s"), Goal("memory_mb", "MB"))
     keyed_goals = (Goal("records_per_s", "1/s", scaled=True), Goal("worker_mb", "MB"), Goal("jvm_mb", "MB"))
-    kinds = ("", "--function reduce", "--timed", "--keys 100000", "--keys 5000000")
     return [
         Measurement(10, engine, "word_count", ("--engine", engine), goals, steady=False, quick_options=("--mb", "20"))
         for engine in ("penstock", "rdd", "dataframe")
-    ] + [Measurement(23, f"BATCH {k}", "keyed_batch", (*k.split(),), keyed_goals, steady=False) for k in kinds]
+    ] + [Measurement(23, f"BATCH {k}", "keyed_batch", (*k.split(),), keyed_goals, steady=False) for k in _BATCHES]
 
 
 def _records() -> list[Measurement]:

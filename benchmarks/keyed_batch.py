@@ -1,4 +1,4 @@
-"""A keyed job in BATCH: numbers → key_by → process, reduce or a window → a sink that counts. Item 22.
+"""A keyed job in BATCH: numbers → key_by → process, reduce or a window → a sink that counts. Item 23.
 
 Timed from the call that starts the job to its end, in a session that has already run a small job. The memory is that of
 the largest Python worker, and of the JVM, sampled while the job runs.
