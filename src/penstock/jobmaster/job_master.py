@@ -273,7 +273,7 @@ class JobMaster:
     def _query_failed(self, event: QueryFailed) -> None:
         # Queries that end after StopAttempt end because of it.
         if self._lets_in(event.attempt) and not self._stops:
-            self.fail(event.error)
+            self.fail(self.attempt.explained(event.error))
             self.attempt.abandon()
 
     def _attempt_stopped(self, event: AttemptStopped) -> None:

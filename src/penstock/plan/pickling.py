@@ -24,6 +24,7 @@ from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, Vertex
 
 @dataclasses.dataclass
 class _PickledNode:
+    name: str
     operator: bytes
     uid: str
     links: list[ChainLink]
@@ -35,7 +36,8 @@ def dump_level(level: LevelSpec) -> bytes:
     vertices = []
     for vertex in level.vertices:
         nodes: Any = [
-            _PickledNode(_dump_operator(node.operator), node.uid, node.links, node.state_id) for node in vertex.nodes
+            _PickledNode(node.operator.name, _dump_operator(node.operator), node.uid, node.links, node.state_id)
+            for node in vertex.nodes
         ]
         vertices.append(dataclasses.replace(vertex, nodes=nodes))
     try:
@@ -45,16 +47,30 @@ def dump_level(level: LevelSpec) -> bytes:
 
 
 def load_level(data: bytes) -> LevelSpec:
-    """Deserialize a level, with its own copies of the operators."""
-    level: LevelSpec = pickle.loads(data)
+    """Deserialize a level, with its own copies of the operators. Raises ProgramError that names what it can't load."""
+    level: LevelSpec = _loaded(data, "a key selector, partitioner or split")
     return dataclasses.replace(level, vertices=[_load_vertex(vertex) for vertex in level.vertices])
 
 
 def _load_vertex(vertex: VertexSpec) -> VertexSpec:
     nodes: list[Any] = vertex.nodes
     return dataclasses.replace(
-        vertex, nodes=[ChainNode(pickle.loads(node.operator), node.uid, node.links, node.state_id) for node in nodes]
+        vertex,
+        nodes=[
+            ChainNode(_loaded(node.operator, f"operator '{node.name}'"), node.uid, node.links, node.state_id)
+            for node in nodes
+        ],
     )
+
+
+def _loaded(data: bytes, what: str) -> Any:
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise ProgramError(
+            f"a worker can't unpickle {what}: {type(error).__name__}: {error}. Usual causes: a module that "
+            "workers can't import (env.add_python_file sends it), another version of a package, a failing __setstate__"
+        ) from error
 
 
 def _dump_operator(operator: Operator) -> bytes:
@@ -91,7 +107,7 @@ def dump_main_classes() -> bytes:
 def load_main_classes(data: bytes) -> None:
     """Set the classes of the driver's script into this process's `__main__`, so that references to them resolve."""
     main = sys.modules["__main__"]
-    classes, hinted = pickle.loads(data)
+    classes, hinted = _loaded(data, "the classes of the job's script")
     for name, value in {**hinted, **classes}.items():
         setattr(main, name, value)
 
@@ -107,7 +123,9 @@ def _names_in_hints(classes: Iterable[type]) -> set[str]:
             text = hint.__forward_arg__ if isinstance(hint, ForwardRef) else hint
             if isinstance(text, str):
                 with contextlib.suppress(SyntaxError):
-                    names.update(node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name))
+                    names.update(
+                        node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)
+                    )
     return names
 
 

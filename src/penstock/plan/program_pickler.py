@@ -16,7 +16,7 @@ import types
 import typing
 from collections import ChainMap
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import cloudpickle
 import msgspec
@@ -34,7 +34,7 @@ _STRUCT_SETTINGS = (
     "frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults", "forbid_unknown_fields",
     "weakref", "dict", "cache_hash",
 )  # fmt: skip
-# make, arguments, state, two iterators, setter of the state: pickle's protocol. Types of Python's own have two of these.
+# Function, arguments, state, two iterators, setter of the state, as pickle has it. Python's own types have two of them.
 _LENGTH_BY_VALUE = 6
 _DERIVED = ("__msgspec_cache__",)
 """Attributes that libraries keep in classes, and make again if they are not there."""
@@ -51,7 +51,7 @@ class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles what a job consists of."""
 
     # What `dataclasses` compares by identity: as names, not as objects of their own.
-    dispatch_table = ChainMap(
+    dispatch_table: ClassVar[Any] = ChainMap(
         {type(dataclasses.MISSING): lambda _: "MISSING", type(dataclasses.KW_ONLY): lambda _: "KW_ONLY"},
         cloudpickle.Pickler.dispatch_table,
     )
