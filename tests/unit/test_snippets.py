@@ -49,7 +49,9 @@ def test_internals_are_no_doors() -> None:
 def test_what_continues_is_found(tmp_path: Path) -> None:
     """Half of the snippets would not be run."""
     page = tmp_path / "page.md"
-    page.write_text("```python\na = 1\n```\nx\n```python\n# continues the program above\nb = a\n```\n```python\nc = 1\n```\n")
+    page.write_text(
+        "```python\na = 1\n```\nx\n```python\n# continues the program above\nb = a\n```\n```python\nc = 1\n```\n"
+    )
     first, second, third = snippets_of(page)
 
     assert (first.is_last, second.is_last, third.is_last) == (False, True, True)

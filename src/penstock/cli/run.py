@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+import typer
+
+from penstock.cli.interrupts import EXIT_CODE, Interrupts
 from penstock.cli.options import (
     AllowNonRestored,
     Arguments,
+    AsJson,
     FromState,
     Job,
     Parallelism,
     PyFlink,
+    Quiet,
     Settings,
+    misplaced,
     program_context,
     settings_of,
 )
@@ -24,10 +33,13 @@ def run(
     pyflink: PyFlink = False,
     from_state: FromState = None,
     allow_non_restored: AllowNonRestored = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run JOB as `python JOB` would, with defaults from the command line.
 
     What the job sets itself takes precedence over -p and -D. Options precede JOB; arguments after it belong to the job.
+    What is said about the job goes to standard error: when it starts, how far it is (on a terminal), how it ended.
 
     
       penstock run job.py
@@ -36,5 +48,28 @@ def run(
       penstock run -s latest -p 8 job.py
       penstock run --pyflink word_count.py
     """
-    with program_context(settings_of(parallelism, settings, from_state, allow_non_restored), pyflink):
-        run_script(job, arguments or [])
+    word = misplaced(job, arguments or [])
+    if word:
+        typer.echo(word, err=True)
+    # Imported here, not at the top: `penstock --help` is to answer at once.
+    from penstock.cli.watched_executor import WatchedExecutor
+
+    defaults = settings_of(parallelism, settings, from_state, allow_non_restored)
+    try:
+        with Interrupts(), WatchedExecutor(job.name, quiet, as_json) as executor:
+            with program_context(defaults, pyflink, executor):
+                run_script(job, arguments or [])
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_CODE) from None
+    if not executor.jobs:
+        _say_that_nothing_ran(job)
+
+
+def _say_that_nothing_ran(job: Path) -> None:
+    # A program that writes a savepoint executes no job of its own.
+    if "penstock.state_processor" not in sys.modules:
+        typer.echo(
+            f"{job.name} has ended and executed nothing: streams run when it calls env.execute() or "
+            "execute_and_collect()",
+            err=True,
+        )

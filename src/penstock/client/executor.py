@@ -7,11 +7,12 @@ loader chooses one by `execution.target`. Flink: PipelineExecutor.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
 from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.plan.job_graph import JobGraph
 
@@ -31,6 +32,7 @@ class Submission:
     """Modules, package directories and zip files that workers put on their path."""
     spark: SparkSession | None
     """The session that the program brings; None: the executor provides one."""
+    job_id: JobID = field(default_factory=JobID.generate)
 
 
 class PipelineExecutor(ABC):

@@ -8,7 +8,6 @@ from typing import Any
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.common.errors import JobError
 from penstock.common.job_client import JobClient
-from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.results.result_sinks import CollectedResults
@@ -28,7 +27,7 @@ class PlanExecutor(PipelineExecutor):
             # The program may wait for the end of the results. Other sinks would print, or commit.
             if isinstance(result_sink, CollectedResults):
                 result_sink.succeeded()
-        return JobClient(JobID.generate(), _PlannedRun(submission.graph))
+        return JobClient(submission.job_id, _PlannedRun(submission.graph))
 
 
 class _PlannedRun:
@@ -38,6 +37,7 @@ class _PlannedRun:
         self.status = JobStatus.FINISHED
         self.metrics = JobMetrics(graph)
         self.checkpoints: list[Any] = []
+        self.restarts = 0
 
     def cancel(self) -> None:
         pass

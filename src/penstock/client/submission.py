@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.checkpoint.storage import DirectoryStorage
+from penstock.client.executor import Submission
 from penstock.client.settings_check import check_settings
 from penstock.client.start_point import CheckpointPlace, checkpoint_place, new_savepoint, start_point
 from penstock.cluster.registry import JobRegistry, RunningJob
@@ -53,16 +54,11 @@ _decode_reports = msgspec.msgpack.Decoder(list[TaskReport]).decode
 _HEARTBEAT_MOST_MS = 500
 
 
-def submit(
-    graph: JobGraph,
-    result_sinks: dict[int, ResultSink],
-    configuration: Configuration,
-    python_files: list[str],
-    given: SparkSession | None,
-) -> JobClient:
+def submit(submission: Submission) -> JobClient:
     """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
+    graph, configuration, job_id = submission.graph, submission.configuration, submission.job_id
+    result_sinks = submission.result_sinks
     check_settings(configuration)
-    job_id = JobID.generate()
     settings: dict[str, Any] = {
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
@@ -73,11 +69,11 @@ def submit(
         run = _BatchedRun(graph, result_sinks, configuration, job_id)
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
-        run.start(_session(job_id, graph, configuration, python_files, given), payloads)
+        run.start(_session(submission), payloads)
         return JobClient(job_id, run)
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     pack(graph.levels(str(job_id), **settings), None, 0)
-    spark = _session(job_id, graph, configuration, python_files, given)
+    spark = _session(submission)
     try:
         run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, spark)
     except BaseException:
@@ -158,16 +154,15 @@ def _query_starter(
     return start
 
 
-def _session(
-    job_id: JobID, graph: JobGraph, configuration: Configuration, python_files: list[str], given: SparkSession | None
-) -> SparkSession:
+def _session(submission: Submission) -> SparkSession:
     """The session for a job, whose slots are held from now on. Raises what `session_for` raises."""
+    graph = submission.graph
     with HELD.lock:
-        spark = session_for(graph.slots, not graph.batched, configuration, given)
-        for path in python_files:
+        spark = session_for(graph.slots, not graph.batched, submission.configuration, submission.spark)
+        for path in submission.python_files:
             spark.sparkContext.addPyFile(path)
         # Last: what fails before it holds nothing.
-        HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
+        HELD.hold(str(submission.job_id), graph.name, 0 if graph.batched else graph.slots)
     return spark
 
 
@@ -177,6 +172,10 @@ class _PipelinedRun:
     def __init__(self, host: JobMasterHost) -> None:
         self._host = host
         self.metrics = host.metrics
+
+    @property
+    def restarts(self) -> int:
+        return self._host.restarts
 
     @property
     def checkpoints(self) -> list[Any]:
@@ -213,6 +212,7 @@ class _BatchedRun:
         self._group = f"penstock-{job_id}"
         self.metrics = JobMetrics(graph)
         self.checkpoints: list[Any] = []
+        self.restarts = 0
         self.status = JobStatus.CREATED
         self._error: BaseException | None = None
         self._over = threading.Event()

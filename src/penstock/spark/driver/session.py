@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -110,9 +112,20 @@ def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in merged.items():
         builder = builder.config(key, value)
-    with _environment("JAVA_HOME", str(java)):
+    with _environment("JAVA_HOME", str(java)), _handler_of_interrupts():
         own_session = builder.getOrCreate()
     return own_session
+
+
+@contextlib.contextmanager
+def _handler_of_interrupts() -> Iterator[None]:
+    """Keep the handler of Ctrl-C. PySpark sets one that cancels Spark's jobs, and functions would not be closed."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
