@@ -82,8 +82,8 @@ def misplaced(job: Path, arguments: Sequence[str]) -> str | None:
         option = "-D" if name.startswith("-D") else name
         if option in _OURS and f'"{option}"' not in program and f"'{option}'" not in program:
             return (
-                f"{argument} stands after {job.name}, so it is passed to the job, which does not mention it. To give it "
-                f"to penstock, put it first: penstock run {argument} … {job.name}"
+                f"{argument} stands after {job.name}, so it is passed to the job, which does not mention it. To give "
+                f"it to penstock, put it first: penstock run {argument} … {job.name}"
             )
     return None
 

@@ -56,9 +56,12 @@ def run(
 
     defaults = settings_of(parallelism, settings, from_state, allow_non_restored)
     try:
-        with Interrupts(), WatchedExecutor(job.name, quiet, as_json) as executor:
-            with program_context(defaults, pyflink, executor):
-                run_script(job, arguments or [])
+        with (
+            Interrupts(),
+            WatchedExecutor(job.name, quiet, as_json) as executor,
+            program_context(defaults, pyflink, executor),
+        ):
+            run_script(job, arguments or [])
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_CODE) from None
     if not executor.jobs:

@@ -63,6 +63,7 @@ class WatchedExecutor(PipelineExecutor):
             self._running.clear()
 
     def execute(self, submission: Submission) -> JobClient:
+        """Say that the job starts, and start it. Raises what the executor raises."""
         graph, job_id = submission.graph, str(submission.job_id)
         self.jobs += 1
         meter = ProgressMeter(graph, job_id, time.monotonic())
