@@ -20,7 +20,7 @@ PRINTED = {
     "class TableReader": "(1, 'JFK', 90.0)\n",
     "class TableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",
     "class StagedTableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",
-    "class Totals": "airport-delay [('last', ",
+    "class Totals": "airport-delay [('",
     "class CountPerMinute": "",
     "class Basket": SHOWN,
 }

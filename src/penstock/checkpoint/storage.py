@@ -228,6 +228,7 @@ def latest_of(base: str, job_name: str) -> str:
     """
     system, root = file_system_of(base)
     newest: tuple[int, int, str] | None = None
+    others: set[str] = set()
     for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
         if entry.type is not fs.FileType.Directory:
             continue
@@ -240,10 +241,16 @@ def latest_of(base: str, job_name: str) -> str:
                 continue
             # Of two in one millisecond the one with the higher number: its commits may have been made.
             found = manifest.completed_ms, manifest.checkpoint_id, path
-            if manifest.job_name == job_name and (newest is None or found > newest):
+            if manifest.job_name != job_name:
+                others.add(manifest.job_name)
+            elif newest is None or found > newest:
                 newest = found
     if newest is None:
-        raise CheckpointError(f"there is no checkpoint of a job named '{job_name}' below {base}")
+        there = f", only of {', '.join(map(repr, sorted(others)))}" if others else ""
+        raise CheckpointError(
+            f"there is no checkpoint of a job named '{job_name}' below {base}{there}. A job that has succeeded leaves "
+            "none; one that was cancelled, if execution.checkpointing.externalized-checkpoint-retention says so"
+        )
     return newest[2]
 
 

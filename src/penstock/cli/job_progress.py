@@ -13,6 +13,7 @@ from penstock.plan.job_graph import JobGraph
 
 _RATES_OVER_S = 3.0
 _ID_LENGTH = 8
+_WORDS = {"CREATED": "starting"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class JobProgress:
     def as_line(self) -> str:
         """The live line."""
         parts = [
-            f"{self.job_id[:_ID_LENGTH]} '{self.name}' {self.status.lower()} {as_duration(self.running_ms)}",
+            f"{self.job_id[:_ID_LENGTH]} '{self.name}' {_WORDS.get(self.status, self.status.lower())} "
+            f"{as_duration(self.running_ms)}",
             f"in {self.records_in:,} ({as_rate(self.records_in_per_s)})",
             f"out {self.records_out:,} ({as_rate(self.records_out_per_s)})",
         ]

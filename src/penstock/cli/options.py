@@ -119,17 +119,24 @@ def program_context(
 ) -> Iterator[None]:
     """While it is open, environments start from `defaults`, and `executor` runs their jobs.
 
-    What the program sets itself takes precedence. With `pyflink`, `import pyflink` gives penstock from now on.
+    What the program sets itself takes precedence. With `pyflink`, `import pyflink` gives penstock from now on. Raises
+    typer.BadParameter for a misspelt key.
     """
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.client.context_environment import ContextEnvironment, as_context
-    from penstock.common import pyflink_alias
+    from penstock.common import options, pyflink_alias
     from penstock.common.configuration import Configuration
+    from penstock.common.errors import ConfigurationError
 
     if pyflink:
         pyflink_alias.install()
     configuration = Configuration()
     for key, value in defaults.items():
         configuration.set_string(key, value)
+    try:
+        # Unknown ones are reported by the job that starts with them.
+        options.check_keys(configuration)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint="-D") from None
     with as_context(ContextEnvironment(configuration, executor)):
         yield

@@ -41,7 +41,11 @@ def start_point(graph: JobGraph, configuration: Configuration) -> StartPoint:
     if claims:
         base = configuration.get(options.CHECKPOINT_DIRECTORY)
         if base is None:
-            raise ConfigurationError(f"`latest` looks below {options.CHECKPOINT_DIRECTORY.key}, which is not set")
+            key = options.CHECKPOINT_DIRECTORY.key
+            raise ConfigurationError(
+                f"`latest` looks for checkpoints below {key}, which is not set. Set it as in the run that took them: "
+                f"penstock run -s latest -D {key}=DIR …"
+            )
         path = latest_of(base, graph.name)
     manifest = read_manifest(path)
     if rocksdb_settings(configuration) is None and manifest.has_store_files():

@@ -16,6 +16,7 @@ import msgspec
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.client.executor import Submission
 from penstock.client.settings_check import check_settings
+from penstock.client.slots_check import check_slots
 from penstock.client.start_point import CheckpointPlace, checkpoint_place, new_savepoint, start_point
 from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common import options
@@ -59,6 +60,8 @@ def submit(submission: Submission) -> JobClient:
     graph, configuration, job_id = submission.graph, submission.configuration, submission.job_id
     result_sinks = submission.result_sinks
     check_settings(configuration)
+    if submission.spark is None:
+        check_slots(graph, configuration)
     settings: dict[str, Any] = {
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),

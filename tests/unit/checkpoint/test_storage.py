@@ -78,7 +78,9 @@ def test_the_latest_is_the_newest_of_its_name(tmp_path) -> None:
         DirectoryStorage(str(tmp_path / job)).publish(complete)
     name = manifest(1).job_name
     assert latest_of(str(tmp_path), name) == str(tmp_path / "a" / "chk-3"), "of two in one millisecond, the later one"
-    with pytest.raises(CheckpointError):
+    with pytest.raises(
+        CheckpointError, match=r"of a job named 'another' below .*, only of 'a job'\. A job that has suc"
+    ):
         latest_of(str(tmp_path), "another")
 
 
@@ -109,3 +111,8 @@ def test_what_is_not_there_is_told(tmp_path) -> None:
         read_manifest(str(tmp_path / "nowhere"))
     with pytest.raises(CheckpointError, match="can't be used"):
         file_system_of("nosuchscheme://x/y")
+    # Of a scheme that fsspec knows, and for which a package is missing.
+    with pytest.raises(
+        CheckpointError, match=r"no file system is installed for dropbox://\. pyarrow: .* fsspec: .*dropbox"
+    ):
+        file_system_of("dropbox://x/y")

@@ -143,6 +143,52 @@ def test_explain_draws_even_if_the_program_then_fails_for_want_of_results(tmp_pa
     assert "Print to Std. Out" in result.output
 
 
+_FAULTY = """
+import threading
+from penstock.common import WatermarkStrategy
+from penstock.datastream import OutputTag, StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSource, StreamFormat
+
+lock = threading.Lock()
+late = OutputTag("late")
+
+def split(value):
+    yield late, value
+
+env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(30000)
+source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), __file__).build()
+lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").uid("the-lines")
+parts = lines.key_by(len).process(split).name("split")
+parts.map(lambda value: (lock, value)).name("guarded").print()
+parts.get_side_output(late).rebalance().print("late")
+env.execute("faulty")
+"""
+
+
+def test_explain_finds_what_would_fail_later(tmp_path: Path) -> None:
+    """The user would start a cluster job, and learn after a minute what was known before."""
+    job = tmp_path / "job.py"
+    job.write_text(_FAULTY)
+
+    result = CliRunner().invoke(app, ["explain", str(job)])
+
+    assert result.exit_code == 1
+    assert "NotEnoughSlotsError: the job 'faulty' needs 90,000 slots at once" in result.stderr
+    assert "ProgramError: operator 'guarded': its function can't be pickled" in result.stderr
+    drawn = "".join(part for part in result.stdout if part not in " \n│")
+    assert f"linesuidthe-lines{job}" in drawn
+    assert "sideoutput'late'" in drawn
+    assert "parallelism30000" in drawn
+
+
+def test_a_misspelt_key_is_refused_at_once(job: Path) -> None:
+    """The program would run up to its first execute() before it fails."""
+    result = CliRunner().invoke(app, ["run", "-D", "paralellism.defualt=2", str(job)])
+
+    assert result.exit_code == 2
+    assert "Did you mean 'parallelism.default'?" in " ".join(result.stderr.split())
+
+
 def test_explain_says_when_a_program_executes_nothing(job: Path) -> None:
     """The user would look at an empty screen."""
     result = CliRunner().invoke(app, ["explain", str(job)])
