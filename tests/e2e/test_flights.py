@@ -205,6 +205,8 @@ def test_the_command_kills_a_worker() -> None:
 
     assert run.returncode == 0, run.stderr
     summary = " ".join(run.stdout.split())
+    assert "At a third of the reports one of its workers will be killed: kill -9." in summary
+    assert summary.index("is killed (kill -9). The job recovers by itself") < summary.index("was killed (kill -9)")
     assert re.search(r"Worker \d+ was killed \(kill -9\) when [\d,]+ reports were read;", summary)
     assert re.search(r"Records flowed again after [\d.]+ s, results were returned again after [\d.]+ s", summary)
     assert "Reports lost: 0, doubled: 0." in summary
