@@ -360,7 +360,7 @@ class JobMaster:
         if delay_ms is None:
             self._end_with(attempt.status, attempt.error)
             return
-        _log.warning("job '%s' failed and restarts in %d ms: %s", self.graph.name, delay_ms, attempt.error)
+        _log.warning("%s", self._restarts.notice(attempt, delay_ms, self.now_ms))
         self._restart_at_ms = self.now_ms + delay_ms
 
     def _end_with(self, status: JobStatus, error: BaseException | None) -> None:
