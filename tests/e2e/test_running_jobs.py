@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -38,7 +39,7 @@ def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
 def start(tmp_path: Path, log: Path, *options: str) -> subprocess.Popen[str]:
     job = tmp_path / "job.py"
     job.write_text(textwrap.dedent(JOB))
-    command = [sys.executable, "-m", "penstock.cli.main", "run", "-p", "2", *options, str(job)]
+    command = [sys.executable, "-m", "penstock.cli.main", "run", "-q", "-p", "2", *options, str(job)]
     with log.open("w") as file:
         running = subprocess.Popen(command, stdout=file, stderr=file, text=True)
     _started.append(running)
@@ -78,6 +79,11 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
 
     listed = penstock("list").stdout
     assert "RUNNING" in listed and listed.rstrip().endswith("highest")
+    assert re.search(r" RUNNING +parallelism 2 +[\d,]+ records/s  -  highest$", listed.rstrip()), listed
+    top = penstock("top")
+    assert re.match(rf"{listed[:8]} 'highest' running for \d+\.\d s, 0 restarts\n", top.stdout), top.stderr
+    assert re.search(r"checkpoint \d+ \d+\.\d s ago, took [\d,]+ ms", top.stdout), top.stdout
+    assert "numbers" in top.stdout and "back pressure" in top.stdout
     shown = penstock("checkpoints", "highest").stdout
     assert "alignment" in shown and "subtasks of checkpoint" in shown, shown
     saved = penstock("savepoint", listed[:8], str(tmp_path / "savepoints"))
@@ -92,6 +98,7 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     stopped = penstock("stop", "highest", "--savepoint", str(tmp_path / "savepoints"))
     assert stopped.returncode == 0, stopped.stderr
     assert first.wait(_SECONDS) == 0, (tmp_path / "log").read_text()
+    assert "the job is stopped with a savepoint from outside" in (tmp_path / "log").read_text()
     assert not [*registry.glob("*.json")]
 
     another_master = ("-D", "spark.master=local-cluster[2,4,1024]")
@@ -107,8 +114,9 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
 
 def test_jobs_that_are_not_there(registry: Path) -> None:
     """A command to a job that has ended would wait, or show a traceback."""
-    for command in ("savepoint", "stop", "cancel", "checkpoints"):
+    for command in ("savepoint", "stop", "cancel", "checkpoints", "top"):
         answer = penstock(command, "nobody")
         assert answer.returncode == 1
         assert answer.stderr.startswith("penstock.JobError: no job 'nobody' runs on this machine"), answer.stderr
     assert "no job is running on this machine" in penstock("list").stderr
+    assert "no job of this user runs on this machine" in penstock("top").stderr

@@ -7,8 +7,8 @@ from collections import deque
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.job_client import JobClient
+from penstock.jobmaster.metrics import totals_of
 from penstock.plan.job_graph import JobGraph
 
 _RATES_OVER_S = 3.0
@@ -76,8 +76,6 @@ class ProgressMeter:
         self._graph = graph
         self._job_id = job_id
         self._began_s = began_s
-        sending = {edge.source for edge in graph.stream_graph.edges}
-        self._sinks = {node.id for vertex in graph.vertices for node in vertex.nodes if node.id not in sending}
         self._counts: deque[tuple[float, int, int]] = deque()
 
     def running_ms(self) -> int:
@@ -87,26 +85,18 @@ class ProgressMeter:
     def measure(self, client: JobClient) -> JobProgress:
         """The figures of now."""
         now_s, now_ms = time.monotonic(), time.time_ns() // 1_000_000
-        records_in = records_out = 0
-        watermark = MAX_TIMESTAMP
-        for vertex, figures in zip(self._graph.vertices, client.get_vertex_metrics(), strict=True):
-            for node, operator in zip(vertex.nodes, figures.operators, strict=False):
-                if vertex.is_source and node is vertex.nodes[0]:
-                    records_in += operator.records_out
-                if node.id in self._sinks:
-                    records_out += operator.records_in
-                    watermark = min(watermark, operator.watermark)
+        totals = totals_of(self._graph, client.get_vertex_metrics())
         checkpoint = next((c for c in reversed(client.get_checkpoints()) if c.is_completed), None)
-        rates = self._rates(now_s, records_in, records_out)
+        rates = self._rates(now_s, totals.records_in, totals.records_out)
         return JobProgress(
             self._job_id,
             self._graph.name,
             client.get_job_status().result().name,
             self.running_ms(),
-            records_in,
-            records_out,
+            totals.records_in,
+            totals.records_out,
             *rates,
-            now_ms - watermark if MIN_TIMESTAMP < watermark < MAX_TIMESTAMP else None,
+            None if totals.watermark is None else now_ms - totals.watermark,
             client.get_num_restarts(),
             checkpoint.checkpoint_id if checkpoint else None,
             now_ms - checkpoint.triggered_ms - checkpoint.duration_ms if checkpoint else None,

@@ -65,7 +65,7 @@ class LiveLine:
                 self._at_begin_of_line = text.endswith("\n")
             return stream.write(text)
 
-    def _above(self, stream: TextIO) -> Any:
+    def _above(self, stream: TextIO | None) -> Any:
         return _Above(stream, self) if stream is not None and stream.isatty() else stream
 
 

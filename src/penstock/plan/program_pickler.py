@@ -124,7 +124,8 @@ class _StructMaker:
     def __call__(self, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> Any:
         body = {**body, "__annotations__": dict.fromkeys(self.fields, Any)}
         for field, (encoded, default, factory) in self.fields.items():
-            body[field] = msgspec.field(default=default, default_factory=factory, name=encoded)
+            made: Any = msgspec.field
+            body[field] = made(default=default, default_factory=factory, name=encoded)
         if self.has_post_init:
             # The metaclass keeps the method that it finds in the body; the true one is an attribute that comes later.
             body["__post_init__"] = _call_post_init
