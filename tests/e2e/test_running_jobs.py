@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -53,6 +55,10 @@ def until(running: subprocess.Popen[str], log: Path, expected: str) -> None:
         time.sleep(0.1)
 
 
+def _headings(output: IO[str]) -> Iterator[str]:
+    return (line for line in output if "alignment" in line)
+
+
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A registry of the test's own, beside what else is kept in the cache."""
@@ -86,6 +92,13 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     assert "numbers" in top.stdout and "back pressure" in top.stdout
     shown = penstock("checkpoints", "highest").stdout
     assert "alignment" in shown and "subtasks of checkpoint" in shown, shown
+    command = [sys.executable, "-m", "penstock.cli.main", "checkpoints", "highest", "--watch"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as watching:
+        assert watching.stdout is not None
+        headings = [line for line, _ in zip(_headings(watching.stdout), range(2), strict=False)]
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=_SECONDS)
+    assert len(headings) == 2 and watching.returncode == 0, "written anew, and ended without an error"
     saved = penstock("savepoint", listed[:8], str(tmp_path / "savepoints"))
     assert saved.returncode == 0, saved.stderr
     path = Path(saved.stdout.strip())
