@@ -35,10 +35,11 @@ from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.snapshot import KeyedChain
 from penstock.runtime.time.timers import TimerQueue
 from penstock.runtime.time.watermarks import WatermarkValve
-from penstock.simulator import Circumstances, SimulationError, run_program, run_seed
+from penstock.simulator import Circumstances, SimulationError, run_program, run_seed, storage
 from penstock.simulator.generation import generate
 from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, Network
+from penstock.simulator.storage import MemoryStorage
 from penstock.state.backends.rocksdb.store_files import TableStore
 from penstock.state.backends.rocksdb.table import RocksDBTable
 from penstock.state.layers import LayeredTable
@@ -230,6 +231,21 @@ def deployed_before_the_splits_are_known(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SplitEnumerators, "is_starting", False)
 
 
+def a_record_that_is_overwritten(patch: pytest.MonkeyPatch) -> None:
+    """A run that was taken over publishes checkpoints nevertheless."""
+
+    def create(self: MemoryStorage, number: int, data: bytes) -> bool:
+        self._entries[number] = data
+        return True
+
+    patch.setattr(MemoryStorage, "create_entry", create)
+
+
+def one_epoch_for_all(patch: pytest.MonkeyPatch) -> None:
+    """A run deletes the files of the one that has taken its job over."""
+    patch.setattr(storage, "epoch_of", lambda name: 1)
+
+
 def silence_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
     """A slot that sends no heartbeat any more is taken for alive."""
     patch.setattr(Attempt, "silent", lambda self, now_ms, timeout_ms: None)
@@ -326,7 +342,7 @@ FAULTS = [
     commits_not_repeated, late_acknowledgements_dropped, no_time_limit_at_the_end, back_behind_the_stop,
     changes_lost_to_a_savepoint, open_doors, each_trigger_counts, savepoints_not_aligned,
     nothing_restored_in_at_least_once,
-    deployed_before_the_splits_are_known, no_fall_back,
+    deployed_before_the_splits_are_known, no_fall_back, a_record_that_is_overwritten, one_epoch_for_all,
     silence_is_not_noticed, slots_may_take_for_ever, cancel_forgotten_between_attempts, no_wait_for_the_storage,
     tasks_of_a_failed_attempt_never_abandoned, aborted_while_it_is_stored, no_last_checkpoint,
     a_store_that_goes_on, what_is_in_memory_left_out,
@@ -349,6 +365,8 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     a_store_that_goes_on: {**OFTEN, "cached_entries": 0, "crash_rate": 0.5, "upload_ms_max": 1_000},
     what_is_in_memory_left_out: {**OFTEN, "cached_entries": 5, "crash_rate": 0.5},
     open_doors: {**OFTEN, "late_rate": 0.5, "crash_at_steps": (100, 200, 300), "crash_rate": 0.8},
+    a_record_that_is_overwritten: {**OFTEN, "stopped_rate": 0.1},
+    one_epoch_for_all: {**OFTEN, "stopped_rate": 0.2, "crash_at_steps": (100, 200, 300), "crash_rate": 0.8},
     no_fall_back: {
         **OFTEN, "exactly_once": False, "crash_at_steps": (300,), "crash_rate": 0.5, "retained": 5, "damage_rate": 1.0,
     },

@@ -22,6 +22,8 @@ FOUND = {
     40: "a savepoint after a drain is answered twice if the job fails meanwhile",
     1_874: "a checkpoint that begins after the savepoint with which the job stops is stored without its files",
     1_000_671: "a driver dies after a restart: results of the last attempt counted with the checkpoint it began from",
+    1_029_363: "a finished job is started again by a driver that finds no trace of it",
+    1_029_556: "a finished job is started again by a driver that finds no trace of it, too",
     1_015_568: "a job that has stopped with a savepoint, and whose end failed, is started again from before it",
     1_015_772: "a job that fell back to an earlier checkpoint and has no restart left is taken for one that did not",
     2_001_239: "the last checkpoint takes longer than those before it were given",

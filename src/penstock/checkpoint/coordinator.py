@@ -28,10 +28,10 @@ from penstock.checkpoint.effects import (
     AbortCommittables,
     CheckpointEffect,
     Commit,
-    DeleteClaimed,
     DeleteFiles,
     DeleteSavepoint,
     DiscardCheckpoint,
+    RecordEnd,
     RetainOnly,
     SendToTask,
     StorageEffect,
@@ -72,6 +72,7 @@ class CheckpointCoordinator:
         job_name: str,
         settings: CheckpointSettings,
         emit: Callable[[CheckpointEffect], None],
+        epoch: int = 1,
     ) -> None:
         self.settings = settings
         self.schedule = CheckpointSchedule(settings)
@@ -85,8 +86,11 @@ class CheckpointCoordinator:
         restored from a checkpoint before it."""
         self.error: CheckpointError | None = None
         """Set when more checkpoints in a row have failed than are tolerated."""
+        self.fenced = False
+        """Whether another run has taken the job over: this one may change nothing in the store any more."""
         self._job_id = job_id
         self._job_name = job_name
+        self._epoch = epoch
         self._vertices: Sequence[CheckpointVertex] = ()
         """Of the present attempt; the next one may have others."""
         self._tasks: list[SubtaskId] = []
@@ -116,6 +120,7 @@ class CheckpointCoordinator:
         self._last_id = max(self._last_id, manifest.checkpoint_id)
         if manifest.job_id == self._job_id and not manifest.savepoint:
             self.retention.adopt(manifest)
+            self._storage(RetainOnly(self._operation(), [manifest], former_only=True))
 
     def attempt_began(
         self, attempt: int, vertices: Sequence[CheckpointVertex], enumerator_states: EnumeratorStates, now_ms: int
@@ -156,7 +161,7 @@ class CheckpointCoordinator:
             request.then(CheckpointFailureReason.ATTEMPT_ENDED.error())
         for number, committables in prepared:
             # A savepoint that was handed to the user goes on naming what had been prepared by then.
-            if number > self._saved_id:
+            if number > self._saved_id and not self.fenced:
                 self._emit(AbortCommittables(*committables))
         self.retention.attempt_ended()
         self.retain_only(self.retention.completed)
@@ -170,18 +175,42 @@ class CheckpointCoordinator:
                 for packed_commit in packed_commits:
                     self._hand_out(Committables(sinks[state_id], *unpacked(packed_commit)), again=True)
 
-    def retain_only(self, manifests: list[Manifest], then: StorageEnded = lambda error, now_ms: None) -> None:
+    def retain_only(self, manifests: list[Manifest]) -> None:
         """Delete all that these checkpoints do not need. Only while no task of the job writes."""
-        self._storage(RetainOnly(self._operation(), list(manifests)), then)
+        self._storage(RetainOnly(self._operation(), list(manifests)))
 
-    def drop_all(self, then: StorageEnded = lambda error, now_ms: None) -> None:
-        """The job has ended, and its checkpoints are not to be retained."""
+    @property
+    def committed_with_latest(self) -> list[str]:
+        """The sinks, by state id, that had something to commit when the newest checkpoint was complete."""
+        latest = self.retention.latest
+        return sorted(sink for sink, commits in latest.commits.items() if commits) if latest is not None else []
+
+    def fall_back(self) -> bool:
+        """The newest checkpoint is damaged: the one before takes its place. False if there is none."""
+        if not self.retention.drop_latest():
+            return False
+        assert self.retention.latest is not None
+        # Published once more: a run that takes the job over must start from here, too.
+        self._storage(StoreManifest(self._operation(), self.retention.latest))
+        return True
+
+    def end(self, how: str) -> None:
+        """The job has ended, and its checkpoints are not to be retained. `how`: as which status."""
+
+        def recorded(error: str, now_ms: int) -> None:
+            # The record first: a job that is started again after a part of it was deleted must not do its work twice.
+            # Without it all checkpoints stay: the last one of a job that has finished leads to its end at once.
+            if not error:
+                self._drop_all()
+
+        if self.stopped or not self.retention.completed:
+            self._drop_all()
+        else:
+            self._storage(RecordEnd(self._operation(), how), recorded)
+
+    def _drop_all(self) -> None:
         self.retention.drop_all()
-        self.retain_only([], then)
-
-    def delete_claimed(self, directory: str) -> None:
-        """This job has taken the place of another run, and does not need its checkpoints any more."""
-        self._storage(DeleteClaimed(self._operation(), directory))
+        self.retain_only([])
 
     # What makes checkpoints begin.
 
@@ -302,8 +331,9 @@ class CheckpointCoordinator:
 
     # What the host reports.
 
-    def storage_ended(self, operation: int, error: str, now_ms: int) -> None:
-        """A storage operation has ended; `error` is empty if it succeeded."""
+    def storage_ended(self, operation: int, error: str, now_ms: int, fenced: bool = False) -> None:
+        """A storage operation has ended; `error` is empty if it succeeded. `fenced`: another run holds the job."""
+        self.fenced = self.fenced or fenced
         then = self._on_storage.pop(operation, None)
         if then is not None:
             then(error, now_ms)
@@ -332,7 +362,7 @@ class CheckpointCoordinator:
             return
         named = self._take_prepared(pending)
         commits = [*self._ledger.open, *(committables for _, committables in named)]
-        job = JobIdentity(self._job_id, self._job_name, self._attempt)
+        job = JobIdentity(self._job_id, self._job_name, self._attempt, self._epoch)
         manifest = pending.manifest(job, self._vertices, commits, now_ms)
         pending.named = named
 
@@ -347,7 +377,8 @@ class CheckpointCoordinator:
             else:
                 self._checkpoint_stored(pending, manifest, now_ms)
 
-        self._storage(StoreManifest(self._operation(), manifest, pending.savepoint), stored)
+        stops = pending.request.options.stop
+        self._storage(StoreManifest(self._operation(), manifest, pending.savepoint, stops), stored)
 
     def _take_prepared(self, pending: PendingCheckpoint) -> list[Numbered]:
         """What sinks have prepared until this checkpoint, in order, also for earlier ones that never completed."""
@@ -362,10 +393,12 @@ class CheckpointCoordinator:
         self._saved_id = pending.checkpoint_id
         assert pending.named is not None
         if pending.request.options.stop:
+            # That is recorded: if the driver dies over the commits, no job can be restored from a checkpoint before
+            # them and do them a second time.
             self.stopped = True
-            # Its checkpoints go before anything is committed: if the driver died over the commits, a job that looks
-            # for the latest checkpoint would be restored from one before them and do them a second time.
-            self.drop_all(lambda error, now_ms: self._stop_committed(pending, manifest))
+            self._drop_all()
+            self._commit(pending)
+            pending.request.then(manifest)
         elif self.settings.interval_ms is None:
             # The job is never restored from anything before.
             self._commit(pending)
@@ -374,10 +407,6 @@ class CheckpointCoordinator:
             self._ledger.carry(pending.named)
             pending.request.then(manifest)
         self._begin_requested(now_ms)
-
-    def _stop_committed(self, pending: PendingCheckpoint, manifest: Manifest) -> None:
-        self._commit(pending)
-        pending.request.then(manifest)
 
     def _checkpoint_stored(self, pending: PendingCheckpoint, manifest: Manifest, now_ms: int) -> None:
         for older in [other for other in self._pending.values() if other.checkpoint_id < pending.checkpoint_id]:
@@ -435,5 +464,8 @@ class CheckpointCoordinator:
         return self._operations
 
     def _storage(self, effect: StorageEffect, then: StorageEnded = lambda error, now_ms: None) -> None:
+        if self.fenced:
+            # Everything in the store is another run's now.
+            return
         self._on_storage[effect.operation] = then
         self._emit(effect)

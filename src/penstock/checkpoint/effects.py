@@ -30,10 +30,21 @@ class StorageEffect(msgspec.Struct, frozen=True):
 
 
 class StoreManifest(StorageEffect, frozen=True):
-    """Write a manifest in one piece. `savepoint` is the directory of a savepoint, or empty for a checkpoint."""
+    """Publish a checkpoint, or write the manifest of a savepoint in one piece.
+
+    `savepoint`: the directory of a savepoint, or empty. `stops`: the job ends with it, which is recorded: from then on
+    nothing is restored from the job's checkpoints.
+    """
 
     manifest: Manifest
     savepoint: str = ""
+    stops: bool = False
+
+
+class RecordEnd(StorageEffect, frozen=True):
+    """Record that the job has ended, as which status. From then on nothing is restored from its checkpoints."""
+
+    how: str
 
 
 class DiscardCheckpoint(StorageEffect, frozen=True):
@@ -51,16 +62,12 @@ class DeleteFiles(StorageEffect, frozen=True):
 class RetainOnly(StorageEffect, frozen=True):
     """Delete everything in the job's checkpoint directory that these checkpoints do not need.
 
-    Emitted only while no task writes there: this also removes the files of workers that were killed while writing.
+    Emitted only while no task of this run writes there: this also removes the files of workers that were killed while
+    writing. `former_only`: only what former runs of the job have left.
     """
 
     retained: list[Manifest]
-
-
-class DeleteClaimed(StorageEffect, frozen=True):
-    """Delete the checkpoints of the run whose place this job has taken, in their own directory."""
-
-    directory: str
+    former_only: bool = False
 
 
 class DeleteSavepoint(StorageEffect, frozen=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, DamagedCheckpointError
 
 
 class CheckpointFailureReason(enum.Enum):
@@ -73,3 +73,11 @@ class FailureTolerance:
             f"checkpoint {checkpoint_id} failed: {reason.error(detail)}. {self._in_a_row} in a row are more than "
             f"execution.checkpointing.tolerable-failed-checkpoints ({self._tolerated}) allows"
         )
+
+
+def output_twice(damaged: str, before: str, sinks: list[str]) -> DamagedCheckpointError:
+    """What would come twice if a job went on from the checkpoint before a damaged one."""
+    return DamagedCheckpointError(
+        f"{damaged}. The checkpoint before it ({before}) can't simply take its place: output of {', '.join(sinks)} has "
+        "or may have been committed since, and would be written a second time. To accept that: --allow-duplicates"
+    )

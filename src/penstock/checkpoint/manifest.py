@@ -91,7 +91,7 @@ class Manifest(msgspec.Struct, frozen=True):
     oldest_reader: int = 2
     """The lowest version that a penstock must know to read this. Below `version` if only optional fields were added."""
     epoch: int = 0
-    """Number of the job master's leadership, by which a storage can fence off a former leader. Reserved: 0 so far."""
+    """Which run of the job wrote it: job_record.py. 0: before there were epochs."""
     checksum: str = _NO_CHECKSUM
     """CRC-32 of the text, in hexadecimal, computed with this field set to zeros. The last field."""
 
@@ -142,9 +142,20 @@ def located(manifest: Manifest, directory: str) -> Manifest:
 
 def encode(manifest: Manifest) -> bytes:
     """As JSON that people can read, with its checksum."""
-    blank = msgspec.structs.replace(manifest, checksum=_NO_CHECKSUM)
+    return seal(manifest)
+
+
+def seal(stored: msgspec.Struct) -> bytes:
+    """A struct as JSON with a checksum of the whole text in its last field, `checksum`."""
+    blank = msgspec.structs.replace(stored, checksum=_NO_CHECKSUM)
     data = msgspec.json.format(msgspec.json.encode(blank), indent=1)
     return _with_checksum(data, f"{zlib.crc32(data):08x}")
+
+
+def check_seal(data: bytes, checksum: str, where: str) -> None:
+    """Raises DamagedCheckpointError unless `checksum`, as read from a sealed text, is that of the text."""
+    if checksum != f"{zlib.crc32(_with_checksum(data, _NO_CHECKSUM)):08x}":
+        raise DamagedCheckpointError(f"{where} is damaged: its checksum is wrong")
 
 
 def decode(data: bytes, path: str) -> Manifest:
@@ -164,8 +175,8 @@ def decode(data: bytes, path: str) -> Manifest:
             )
         # Only the first version had no checksum. Where there is one it counts: the version itself may be damaged.
         has_checksum = head.version > 1 or head.checksum != _NO_CHECKSUM
-        if has_checksum and head.checksum != f"{zlib.crc32(_with_checksum(data, _NO_CHECKSUM)):08x}":
-            raise DamagedCheckpointError(f"the manifest {path} is damaged: its checksum is wrong")
+        if has_checksum:
+            check_seal(data, head.checksum, f"the manifest {path}")
         return msgspec.structs.replace(msgspec.json.decode(data, type=Manifest), checksum=_NO_CHECKSUM)
     except msgspec.DecodeError as error:
         raise DamagedCheckpointError(f"the manifest {path} is damaged: {error}") from error

@@ -30,6 +30,7 @@ class JobIdentity(NamedTuple):
     job_id: str
     job_name: str
     attempt: int
+    epoch: int
 
 
 class PendingCheckpoint:
@@ -121,6 +122,7 @@ class PendingCheckpoint:
             self._enumerators,
             _commits_by_sink(vertices, commits),
             savepoint=bool(self.savepoint),
+            epoch=job.epoch,
         )
 
 

@@ -3,6 +3,11 @@
     <checkpoints>/<job>/chk-12/_metadata     the manifest, written last and in one piece
     <checkpoints>/<job>/chk-12/...           files that only this checkpoint refers to
     <checkpoints>/<job>/shared/...           files that later checkpoints may refer to, too
+    <checkpoints>/<job>/record/00000012      what the job's runs have published: job_record.py
+
+A checkpoint is complete when the record holds its manifest; the one in its directory is a copy for people and tools. A
+run that has taken the job over has an epoch above 1, and the names of its files begin with it. A run deletes what it or
+a run before it has written, never what a successor may have: it does not know whether it has one.
 
 Paths in a manifest are relative to the job's directory, so that it can be copied as a whole. Source: Flink docs,
 "Checkpoints", Directory Structure.
@@ -11,7 +16,6 @@ Paths in a manifest are relative to the job's directory, so that it can be copie
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 from collections.abc import Iterable
@@ -19,14 +23,17 @@ from pathlib import Path
 
 from pyarrow import fs
 
+from penstock.checkpoint import record_files
 from penstock.checkpoint.columns import ColumnFiles
+from penstock.checkpoint.job_record import JobRecord, epoch_of, file_name
 from penstock.checkpoint.manifest import Manifest, decode, encode, is_relative
+from penstock.checkpoint.record_files import RecordFiles
 from penstock.common import file_systems
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 
-_log = logging.getLogger(__name__)
-
 METADATA = "_metadata"
+LEASE = "lease"
+"""The file by which a run shows that it lives: lease.py."""
 _CHECKPOINT = re.compile(r"chk-(\d+)$")
 
 
@@ -103,24 +110,41 @@ class SavepointStorage(StateFiles):
 
 
 class DirectoryStorage(StateFiles):
-    """The directory of one job's checkpoints."""
+    """The directory of one job's checkpoints, as one run of the job sees it.
+
+    `record`: what the run publishes by; workers, which publish nothing, need its `epoch` only. `newest`: the number of
+    the newest checkpoint when the run took the job over.
+    """
+
+    def __init__(self, directory: str, record: JobRecord | None = None, epoch: int = 1, newest: int = 0) -> None:
+        super().__init__(directory)
+        self._record = record or JobRecord(RecordFiles(self._system, self._root), epoch=epoch)
+        self._newest = newest
 
     def publish(self, manifest: Manifest) -> str:
-        """Write the manifest, in one piece; returns the directory of the checkpoint."""
+        """Publish a checkpoint; returns its directory. Raises FencedError if another run has taken the job over."""
+        self._record.publish(manifest)
+        self._newest = max(self._newest, manifest.checkpoint_id)
         directory = f"chk-{manifest.checkpoint_id}"
-        path = self._path(f"{directory}/{METADATA}")
-        self._write_manifest(path, manifest)
+        # Behind the record: a run that was fenced off must not replace a manifest of the run that holds the job.
+        self._write_manifest(self._path(f"{directory}/{METADATA}"), manifest)
         return f"{self.directory}/{directory}"
 
+    def end(self, how: str, savepoint: str = "") -> None:
+        """Record that the job has ended. Raises FencedError."""
+        self._record.end(how, savepoint)
+
     def discard(self, manifest: Manifest) -> None:
-        """Remove the manifest of a subsumed checkpoint. `remove` removes its files."""
+        """Remove the manifest of a subsumed checkpoint. `remove` removes its files. Raises FencedError."""
+        self._record.forget(manifest.checkpoint_id)
         path = self._path(f"chk-{manifest.checkpoint_id}/{METADATA}")
         with contextlib.suppress(FileNotFoundError):
             self._system.delete_file(path)
         self._remove_if_empty(f"chk-{manifest.checkpoint_id}")
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Remove state files, as far as they exist."""
+        """Remove state files, as far as they exist. Raises FencedError."""
+        self._record.check()
         directories = set()
         for path in filter(is_relative, paths):
             # A file that cannot be deleted now is deleted by a later sweep.
@@ -130,48 +154,83 @@ class DirectoryStorage(StateFiles):
         for directory in directories - {"shared"}:
             self._remove_if_empty(directory)
 
-    def sweep(self, checkpoints: Iterable[Manifest]) -> None:
-        """Remove all files that these checkpoints do not need. No checkpoint may be in progress."""
+    def sweep(self, checkpoints: Iterable[Manifest], former_only: bool = False) -> None:
+        """Remove all files that these checkpoints do not need, or only those of former runs. Raises FencedError.
+
+        Without `former_only` no task of this run may be writing.
+        """
+        retained = list(checkpoints)
+        self._record.retain({manifest.checkpoint_id for manifest in retained})
+        if self._record.has_ended and not retained:
+            self._remove_all()
+            return
         # Absolute paths are those of another job, which this one was started from.
-        kept = [path for manifest in checkpoints for path in manifest.files() if is_relative(path)]
-        kept += [f"chk-{manifest.checkpoint_id}/{METADATA}" for manifest in checkpoints]
+        kept = [path for manifest in retained for path in manifest.files() if is_relative(path)]
+        kept += [f"chk-{manifest.checkpoint_id}/{METADATA}" for manifest in retained]
         # Some file systems return paths with a leading slash.
         needed = {self._path(path).strip("/") for path in kept}
-        used = {path.rpartition("/")[0] for path in needed}
         found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True, recursive=True))
         # Manifests first: a checkpoint that is half deleted when this process dies must not be taken for a whole one.
         for entry in sorted(found, key=lambda entry: entry.base_name != METADATA):
-            if entry.type is fs.FileType.File and entry.path.strip("/") not in needed:
+            inside = entry.path.strip("/").removeprefix(self._root.strip("/")).strip("/")
+            if (
+                entry.type is fs.FileType.File
+                and entry.path.strip("/") not in needed
+                and self._may_remove(inside, former_only)
+            ):
                 with contextlib.suppress(FileNotFoundError):
                     self._system.delete_file(entry.path)
-        for entry in found:
-            if entry.type is fs.FileType.Directory and entry.path.strip("/") not in used:
-                # In an object store a directory disappears with its last file.
-                with contextlib.suppress(FileNotFoundError):
-                    self._system.delete_dir(entry.path)
-        # Directories were removed: the next file has to make its own again.
+        for entry in sorted(found, key=lambda entry: -len(entry.path)):
+            if entry.type is fs.FileType.Directory:
+                self._remove_if_empty(entry.path.strip("/").removeprefix(self._root.strip("/")).strip("/"))
+        self._remove_if_empty("")
+        # Directories may be gone: the next file has to make its own again.
         self._made.clear()
-        if found and not needed:
-            with contextlib.suppress(FileNotFoundError):
-                self._system.delete_dir(self._root)
 
     def savepoint(self, directory: str) -> SavepointStorage:
         """Where a savepoint is kept."""
         return SavepointStorage(directory)
 
-    def of_other_run(self, directory: str) -> DirectoryStorage:
-        """The checkpoints of another run of the job."""
-        return DirectoryStorage(directory)
+    def _may_remove(self, inside: str, former_only: bool) -> bool:
+        """Whether a file is certainly none of a successor's."""
+        directory, _, name = inside.rpartition("/")
+        if directory == record_files.DIRECTORY or inside == LEASE:
+            return False
+        checkpoint = _CHECKPOINT.search(directory)
+        if name == METADATA and checkpoint is not None:
+            return int(checkpoint.group(1)) <= self._newest
+        epoch = epoch_of(name)
+        return epoch < self._record.epoch or (epoch == self._record.epoch and not former_only)
+
+    def _remove_all(self) -> None:
+        """The job has ended, and no run can follow. The record goes last: without it nothing says so."""
+        # Where directories need not be made a former run could begin a new record: there this one stays.
+        stays = not isinstance(self._system, fs.LocalFileSystem)
+        found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
+        for entry in sorted(found, key=lambda entry: entry.base_name == record_files.DIRECTORY):
+            if stays and entry.base_name == record_files.DIRECTORY:
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                if entry.type is fs.FileType.Directory:
+                    self._system.delete_dir(entry.path)
+                else:
+                    self._system.delete_file(entry.path)
+        self._remove_if_empty("")
+        self._made.clear()
 
     def _relative_path(self, name: str, shared: bool) -> str:
-        return f"shared/{name}" if shared else f"chk-{name.partition('-')[0]}/{name}"
+        own = file_name(name, self._record.epoch)
+        return f"shared/{own}" if shared else f"chk-{name.partition('-')[0]}/{own}"
 
     def _remove_if_empty(self, directory: str) -> None:
-        path = self._path(directory)
+        path = self._path(directory).rstrip("/")
         with contextlib.suppress(OSError):
-            if not self._system.get_file_info(fs.FileSelector(path)):
+            if isinstance(self._system, fs.LocalFileSystem):
+                # In one step: a successor may be about to write its first file there.
+                Path(path).rmdir()
+            elif not self._system.get_file_info(fs.FileSelector(path)):
                 self._system.delete_dir(path)
-                self._made.discard(path)
+            self._made.discard(path)
 
 
 class FileWriter:
@@ -219,48 +278,6 @@ def file_system_of(directory: str) -> tuple[fs.FileSystem, str]:
         return system, path.rstrip("/")
     except (ValueError, OSError) as error:
         raise CheckpointError(f"the checkpoint directory {directory} can't be used: {error}") from error
-
-
-def latest_of(base: str, job_name: str) -> str:
-    """The path of the newest checkpoint of a job of that name, below a directory of checkpoints.
-
-    A damaged one is skipped with a warning. Raises CheckpointError if there is none, or one can't be read now.
-    """
-    system, root = file_system_of(base)
-    newest: tuple[int, int, str] | None = None
-    others: set[str] = set()
-    for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
-        if entry.type is not fs.FileType.Directory:
-            continue
-        for _, inside in completed_in(_like(base, root, entry.path)):
-            path = _like(base, root, inside)
-            try:
-                manifest = read_manifest(path)
-            except DamagedCheckpointError as error:
-                _log.warning("checkpoint skipped: %s", error)
-                continue
-            # Of two in one millisecond the one with the higher number: its commits may have been made.
-            found = manifest.completed_ms, manifest.checkpoint_id, path
-            if manifest.job_name != job_name:
-                others.add(manifest.job_name)
-            elif newest is None or found > newest:
-                newest = found
-    if newest is None:
-        there = f", only of {', '.join(map(repr, sorted(others)))}" if others else ""
-        raise CheckpointError(
-            f"there is no checkpoint of a job named '{job_name}' below {base}{there}. A job that has succeeded leaves "
-            "none; one that was cancelled, if execution.checkpointing.externalized-checkpoint-retention says so"
-        )
-    return newest[2]
-
-
-def _like(base: str, root: str, path: str) -> str:
-    """A path below `root` that a file system has returned, below `base`, which names `root` and may be a URL."""
-    if "://" not in base:
-        return path
-    # Some file systems return paths with a leading slash.
-    inside = path.strip("/").removeprefix(root.strip("/")).strip("/")
-    return f"{base.rstrip('/')}/{inside}"
 
 
 def completed_in(directory: str) -> list[tuple[int, str]]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from penstock.checkpoint.effects import (
-    DeleteClaimed,
     DeleteFiles,
     DeleteSavepoint,
     DiscardCheckpoint,
+    RecordEnd,
     RetainOnly,
     StorageEffect,
     StoreManifest,
@@ -28,10 +28,16 @@ class SavepointStorage(Protocol):
 
 
 class CheckpointStorage(Protocol):
-    """Where manifests and files are kept. Methods raise OSError where the store fails."""
+    """Where manifests and files are kept.
+
+    Methods raise OSError where the store fails, and FencedError if another run has taken the job over.
+    """
 
     def publish(self, manifest: Manifest) -> str:
-        """Write the manifest in one piece; returns the path of the checkpoint."""
+        """Publish a checkpoint in one piece; returns its path."""
+
+    def end(self, how: str, savepoint: str = "") -> None:
+        """Record that the job has ended, perhaps with a savepoint."""
 
     def discard(self, manifest: Manifest) -> None:
         """Delete a manifest."""
@@ -39,28 +45,28 @@ class CheckpointStorage(Protocol):
     def remove(self, paths: Iterable[str]) -> None:
         """Delete state files, as far as they exist."""
 
-    def sweep(self, checkpoints: Iterable[Manifest]) -> None:
-        """Delete everything that these checkpoints do not need."""
+    def sweep(self, checkpoints: Iterable[Manifest], former_only: bool = False) -> None:
+        """Delete everything that these checkpoints do not need, or only what former runs have left."""
 
     def savepoint(self, directory: str) -> SavepointStorage:
         """Where a savepoint is kept."""
-
-    def of_other_run(self, directory: str) -> CheckpointStorage:
-        """The checkpoints of another run of the job."""
 
 
 def carry_out(effect: StorageEffect, storage: CheckpointStorage) -> None:
     """Carry an operation out. Raises OSError or CheckpointError where the store fails."""
     if isinstance(effect, StoreManifest):
         (storage.savepoint(effect.savepoint) if effect.savepoint else storage).publish(effect.manifest)
+        if effect.stops:
+            # One operation: if the job was taken over, the savepoint is aborted, and nothing is committed with it.
+            storage.end("FINISHED", effect.savepoint)
+    elif isinstance(effect, RecordEnd):
+        storage.end(effect.how)
     elif isinstance(effect, DiscardCheckpoint):
         storage.discard(effect.manifest)
     elif isinstance(effect, DeleteFiles):
         storage.remove(effect.paths)
     elif isinstance(effect, RetainOnly):
-        storage.sweep(effect.retained)
-    elif isinstance(effect, DeleteSavepoint):
-        storage.savepoint(effect.directory).remove()
+        storage.sweep(effect.retained, effect.former_only)
     else:
-        assert isinstance(effect, DeleteClaimed)
-        storage.of_other_run(effect.directory).sweep([])
+        assert isinstance(effect, DeleteSavepoint)
+        storage.savepoint(effect.directory).remove()

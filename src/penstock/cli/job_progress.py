@@ -71,10 +71,11 @@ class JobProgress:
 class ProgressMeter:
     """Measures one job. `began_s` is of time.monotonic()."""
 
-    def __init__(self, graph: JobGraph, job_id: str, began_s: float) -> None:
+    def __init__(self, graph: JobGraph, began_s: float, job_id: str = "") -> None:
         self.name = graph.name
         self._graph = graph
-        self._job_id = job_id
+        self.job_id = job_id
+        """Empty until it is known."""
         self._began_s = began_s
         self._counts: deque[tuple[float, int, int]] = deque()
 
@@ -89,7 +90,7 @@ class ProgressMeter:
         checkpoint = next((c for c in reversed(client.get_checkpoints()) if c.is_completed), None)
         rates = self._rates(now_s, totals.records_in, totals.records_out)
         return JobProgress(
-            self._job_id,
+            self.job_id,
             self._graph.name,
             client.get_job_status().result().name,
             self.running_ms(),

@@ -63,6 +63,13 @@ AllowNonRestored = Annotated[
         "--allow-non-restored-state", "-n", help="With -s: ignore the state of operators that no longer exist."
     ),
 ]
+AllowDuplicates = Annotated[
+    bool,
+    typer.Option(
+        "--allow-duplicates",
+        help="If the newest checkpoint is damaged: start from the one before, though output since comes twice.",
+    ),
+]
 
 
 _OURS = (
@@ -93,6 +100,7 @@ def settings_of(
     settings: list[str] | None,
     from_state: str | None = None,
     allow_non_restored: bool = False,
+    allow_duplicates: bool = False,
 ) -> dict[str, str]:
     """Return the defaults as one mapping. Specific options take precedence over `-D`, a later `-D` over an earlier one.
 
@@ -110,6 +118,8 @@ def settings_of(
         result["execution.state-recovery.path"] = from_state
     if allow_non_restored:
         result["execution.state-recovery.ignore-unclaimed-state"] = "true"
+    if allow_duplicates:
+        result["execution.state-recovery.allow-duplicates"] = "true"
     return result
 
 

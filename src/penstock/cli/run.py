@@ -9,6 +9,7 @@ import typer
 
 from penstock.cli.interrupts import EXIT_CODE, Interrupts
 from penstock.cli.options import (
+    AllowDuplicates,
     AllowNonRestored,
     Arguments,
     AsJson,
@@ -33,6 +34,7 @@ def run(
     pyflink: PyFlink = False,
     from_state: FromState = None,
     allow_non_restored: AllowNonRestored = False,
+    allow_duplicates: AllowDuplicates = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -54,7 +56,7 @@ def run(
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.cli.watched_executor import WatchedExecutor
 
-    defaults = settings_of(parallelism, settings, from_state, allow_non_restored)
+    defaults = settings_of(parallelism, settings, from_state, allow_non_restored, allow_duplicates)
     try:
         with (
             Interrupts(),

@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from penstock.cli.job_progress import ProgressMeter, as_duration
@@ -13,9 +14,21 @@ from penstock.cli.live_line import LiveLine
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
 from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
 
 _LIVE_EVERY_S = 0.5
 _JSON_EVERY_S = 5.0
+
+
+@dataclass(eq=False)
+class _Job:
+    """A job that has been executed. `client`: None until it has been started."""
+
+    meter: ProgressMeter
+    client: JobClient | None = None
+
+    def __str__(self) -> str:
+        return f"{self.meter.job_id[:8]} '{self.meter.name}'".lstrip()
 
 
 class WatchedExecutor(PipelineExecutor):
@@ -37,7 +50,7 @@ class WatchedExecutor(PipelineExecutor):
         self._as_json = as_json
         self._began_s = time.monotonic()
         self._line = LiveLine()
-        self._running: dict[str, tuple[ProgressMeter, JobClient | None]] = {}
+        self._running: list[_Job] = []
         self._lock = threading.RLock()
         self._closed = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="penstock-live-line", daemon=True)
@@ -56,55 +69,62 @@ class WatchedExecutor(PipelineExecutor):
             self._ticker.join()
             self._line.__exit__(kind, error, trace)
         with self._lock:
-            for job_id, (meter, client) in self._running.items():
-                if client is not None:
-                    text = f"job {job_id[:8]} '{meter.name}' ends here: the program has ended and did not wait for it"
-                    self._say("abandoned", text, {"job_id": job_id, "name": meter.name})
+            for job in self._running:
+                if job.client is not None:
+                    text = f"job {job} ends here: the program has ended and did not wait for it"
+                    self._say("abandoned", text, {"job_id": job.meter.job_id, "name": job.meter.name})
             self._running.clear()
 
     def execute(self, submission: Submission) -> JobClient:
         """Say that the job starts, and start it. Raises what the executor raises."""
-        graph, job_id = submission.graph, str(submission.job_id)
         self.jobs += 1
-        meter = ProgressMeter(graph, job_id, time.monotonic())
+        job = _Job(ProgressMeter(submission.graph, time.monotonic()))
+        with self._lock:
+            self._running.append(job)
+        try:
+            executor = self._executor or load_executor(submission.configuration)
+            client = executor.execute(
+                replace(submission, on_start=lambda job_id: self._starts(job, submission, job_id))
+            )
+        except BaseException:
+            with self._lock:
+                self._running.remove(job)
+            raise
+        job.client = client
+        client.when_ended(lambda: self._ended(job))
+        return client
+
+    def _starts(self, job: _Job, submission: Submission, job_id: JobID) -> None:
+        graph = submission.graph
+        job.meter.job_id = str(job_id)
         mode = "BATCH" if graph.batched else "STREAMING"
         slots = f"{graph.slots} slot{'s'[: graph.slots > 1]}"
         self._say(
             "starting",
             f"job {job_id} '{graph.name}' starts: {mode}, {slots}",
-            {"job_id": job_id, "name": graph.name, "mode": mode, "slots": graph.slots},
+            {"job_id": str(job_id), "name": graph.name, "mode": mode, "slots": graph.slots},
         )
-        with self._lock:
-            self._running[job_id] = meter, None
-        try:
-            client = (self._executor or load_executor(submission.configuration)).execute(submission)
-        except BaseException:
-            with self._lock:
-                del self._running[job_id]
-            raise
-        with self._lock:
-            self._running[job_id] = meter, client
-        client.when_ended(lambda: self._ended(job_id))
-        return client
 
-    def _ended(self, job_id: str) -> None:
+    def _ended(self, job: _Job) -> None:
         with self._lock:
-            meter, client = self._running.pop(job_id, (None, None))
-        if meter is not None and client is not None:
-            progress = meter.measure(client)
-            self._say("ended", progress.as_end(), progress.as_dict())
+            if job not in self._running:
+                return
+            self._running.remove(job)
+        assert job.client is not None
+        progress = job.meter.measure(job.client)
+        self._say("ended", progress.as_end(), progress.as_dict())
 
     def _tick(self) -> None:
         every_s = _JSON_EVERY_S if self._as_json else _LIVE_EVERY_S
         while not self._closed.wait(every_s):
             with self._lock:
-                running = list(self._running.items())
+                running = list(self._running)
             lines = []
-            for job_id, (meter, client) in running:
-                if client is None:
-                    lines.append(f"{job_id[:8]} '{meter.name}' starting {as_duration(meter.running_ms())}")
+            for job in running:
+                if job.client is None:
+                    lines.append(f"{job} starting {as_duration(job.meter.running_ms())}")
                     continue
-                progress = meter.measure(client)
+                progress = job.meter.measure(job.client)
                 lines.append(progress.as_line())
                 if self._as_json:
                     self._say("progress", "", progress.as_dict())

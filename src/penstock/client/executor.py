@@ -7,7 +7,8 @@ loader chooses one by `execution.target`. Flink: PipelineExecutor.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
@@ -32,7 +33,8 @@ class Submission:
     """Modules, package directories and zip files that workers put on their path."""
     spark: SparkSession | None
     """The session that the program brings; None: the executor provides one."""
-    job_id: JobID = field(default_factory=JobID.generate)
+    on_start: Callable[[JobID], object] = lambda job_id: None
+    """Called when the job's id is known, before Spark is started."""
 
 
 class PipelineExecutor(ABC):

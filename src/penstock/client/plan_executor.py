@@ -12,6 +12,7 @@ from penstock.client.settings_check import check_settings
 from penstock.client.slots_check import check_slots
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.results.result_sinks import CollectedResults
@@ -29,20 +30,22 @@ class PlanExecutor(PipelineExecutor):
         """What would keep a job from starting."""
 
     def execute(self, submission: Submission) -> JobClient:
+        job_id = JobID.generate()
+        submission.on_start(job_id)
         self.graphs.append(submission.graph)
         self._check(submission)
         for result_sink in submission.result_sinks.values():
             # The program may wait for the end of the results. Other sinks would print, or commit.
             if isinstance(result_sink, CollectedResults):
                 result_sink.succeeded()
-        return JobClient(submission.job_id, _PlannedRun(submission.graph))
+        return JobClient(job_id, _PlannedRun(submission.graph))
 
     def _check(self, submission: Submission) -> None:
         graph, configuration = submission.graph, submission.configuration
         self._try(lambda: check_settings(configuration))
         if submission.spark is None:
             self._try(lambda: check_slots(graph, configuration))
-        for level in graph.levels(str(submission.job_id)):
+        for level in graph.levels("planned"):
             self._try(partial(dump_level, level))
 
     def _try(self, check: Callable[[], object]) -> None:

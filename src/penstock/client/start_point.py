@@ -5,31 +5,44 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import uuid
+from collections.abc import Callable
 
+from penstock.checkpoint.job_record import JobRecord
+from penstock.checkpoint.latest import Latest, latest_of
+from penstock.checkpoint.lease import Lease, wait_until_free
 from penstock.checkpoint.manifest import Manifest, located
+from penstock.checkpoint.record_files import RecordFiles
 from penstock.checkpoint.restore import assign
-from penstock.checkpoint.storage import absolute, file_system_of, files_directory, latest_of, read_manifest
-from penstock.cluster.registry import JobRegistry
+from penstock.checkpoint.storage import (
+    LEASE,
+    DirectoryStorage,
+    absolute,
+    file_system_of,
+    files_directory,
+    read_manifest,
+)
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import CheckpointError, ConfigurationError
 from penstock.jobmaster.backends import rocksdb_settings
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
+from penstock.jobmaster.settings import allows_duplicates
 from penstock.plan.job_graph import JobGraph
+from penstock.runtime.operators.sink import SinkOperator
 
 LATEST = "latest"
 
 
 @dataclasses.dataclass(frozen=True)
 class StartPoint:
-    """`origin`: the manifest, with whole paths; None: the job starts from the beginning.
+    """`origin`: the manifest; None: the job starts from the beginning.
 
-    `claimed`: the directory of the run that the job replaces. Its checkpoints are deleted as soon as the job has
-    completed one: else a job that looks for the latest checkpoint after this one has ended would repeat its work.
+    `latest`: the job that is taken over, whose id, directory and record the new run goes on with. A job that starts
+    from a path is another job: `origin` then has whole paths, and the files stay those of their owner.
     """
 
     origin: Manifest | None = None
-    claimed: str | None = None
+    latest: Latest | None = None
 
 
 def start_point(graph: JobGraph, configuration: Configuration) -> StartPoint:
@@ -37,32 +50,68 @@ def start_point(graph: JobGraph, configuration: Configuration) -> StartPoint:
     path = configuration.get(options.STATE_RECOVERY_PATH)
     if path is None:
         return StartPoint()
-    claims = path == LATEST
-    if claims:
-        base = configuration.get(options.CHECKPOINT_DIRECTORY)
-        if base is None:
-            key = options.CHECKPOINT_DIRECTORY.key
-            raise ConfigurationError(
-                f"`latest` looks for checkpoints below {key}, which is not set. Set it as in the run that took them: "
-                f"penstock run -s latest -D {key}=DIR …"
-            )
-        path = latest_of(base, graph.name)
-    manifest = read_manifest(path)
+    latest = _latest(graph, configuration) if path == LATEST else None
+    path, manifest = (latest.path, latest.manifest) if latest is not None else (path, read_manifest(path))
     if rocksdb_settings(configuration) is None and manifest.has_store_files():
         raise CheckpointError(
             f"the state in {path} is in RocksDB's own files: set {options.STATE_BACKEND.key}: rocksdb, as it was. "
             "To change the backend, migrate with a savepoint: penstock savepoint, or penstock.state_processor"
         )
-    if claims and JobRegistry().answers(manifest.job_id):
-        raise CheckpointError(
-            f"the job that took {path} is still running (penstock list). Its checkpoints would be taken away from "
-            f"it: cancel it first, with penstock cancel {manifest.job_id}, or start from a savepoint"
-        )
-    directory = files_directory(path, manifest)
-    origin = located(manifest, directory)
+    origin = manifest if latest is not None else located(manifest, files_directory(path, manifest))
     allow = configuration.get(options.IGNORE_UNCLAIMED_STATE)
     assign(origin, checkpoint_vertices(graph), own=False, allow_non_restored=allow)
-    return StartPoint(origin, directory if claims and not manifest.savepoint else None)
+    return StartPoint(origin, latest)
+
+
+def _latest(graph: JobGraph, configuration: Configuration) -> Latest:
+    base = configuration.get(options.CHECKPOINT_DIRECTORY)
+    if base is None:
+        key = options.CHECKPOINT_DIRECTORY.key
+        raise ConfigurationError(
+            f"`latest` looks for checkpoints below {key}, which is not set. Set it as in the run that took them: "
+            f"penstock run -s latest -D {key}=DIR …"
+        )
+    sinks = [node.name for vertex in graph.vertices for node in vertex.nodes if isinstance(node.operator, SinkOperator)]
+    latest = latest_of(base, graph.name, [] if allows_duplicates(configuration) else sinks)
+    system, root = file_system_of(latest.directory)
+    wait_until_free(system, f"{root}/{LEASE}", latest.manifest.job_id)
+    return latest
+
+
+@dataclasses.dataclass(frozen=True)
+class RunIdentity:
+    """Which run of its job a run is, where its checkpoints go, and the lease by which it shows that it lives."""
+
+    place: CheckpointPlace
+    storage: DirectoryStorage
+    epoch: int
+    lease: Lease | None
+
+
+def take_job(
+    start: StartPoint,
+    job_id: str,
+    name: str,
+    configuration: Configuration,
+    is_local: bool,
+    lost: Callable[[], object],
+) -> RunIdentity:
+    """Begin a new job of this id, or take over the one that `start` names. `lost`: called when it is taken over again.
+
+    Raises CheckpointError if another run has taken it over at the same moment.
+    """
+    latest = start.latest
+    place = checkpoint_place(job_id, configuration, is_local) if latest is None else CheckpointPlace(latest.directory)
+    system, root = file_system_of(place.directory)
+    store = RecordFiles(system, root)
+    record = JobRecord(store, name) if latest is None else JobRecord.claim(store, name, latest.seen)
+    newest = latest.manifest.checkpoint_id if latest is not None else 0
+    storage = DirectoryStorage(place.directory, record, record.epoch, newest)
+    lease = None
+    if not place.temporary and configuration.get(options.CHECKPOINT_INTERVAL) is not None:
+        lease = Lease(system, f"{root}/{LEASE}", lost)
+        lease.hold()
+    return RunIdentity(place, storage, record.epoch, lease)
 
 
 @dataclasses.dataclass(frozen=True)

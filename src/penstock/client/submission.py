@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.checkpoint.storage import DirectoryStorage
 from penstock.client.executor import Submission
 from penstock.client.settings_check import check_settings
 from penstock.client.slots_check import check_slots
-from penstock.client.start_point import CheckpointPlace, checkpoint_place, new_savepoint, start_point
+from penstock.client.start_point import RunIdentity, StartPoint, new_savepoint, start_point, take_job
 from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common import options
 from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.configuration import Configuration
-from penstock.common.errors import JobCancelledError, JobError
+from penstock.common.errors import FencedError, JobCancelledError, JobError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.backends import rocksdb_settings
 from penstock.jobmaster.effects import Deploy
+from penstock.jobmaster.events import HostFailed
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.restarts import restart_strategy
@@ -57,11 +57,15 @@ _HEARTBEAT_MOST_MS = 500
 
 def submit(submission: Submission) -> JobClient:
     """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
-    graph, configuration, job_id = submission.graph, submission.configuration, submission.job_id
+    graph, configuration = submission.graph, submission.configuration
     result_sinks = submission.result_sinks
     check_settings(configuration)
     if submission.spark is None:
         check_slots(graph, configuration)
+    start = StartPoint() if graph.batched else start_point(graph, configuration)
+    # A run that takes a job over has its id: what the job has finished is finished once.
+    job_id = JobID.generate() if start.latest is None else JobID(start.latest.manifest.job_id)
+    submission.on_start(job_id)
     settings: dict[str, Any] = {
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
@@ -72,13 +76,13 @@ def submit(submission: Submission) -> JobClient:
         run = _BatchedRun(graph, result_sinks, configuration, job_id)
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
-        run.start(_session(submission), payloads)
+        run.start(_session(submission, job_id), payloads)
         return JobClient(job_id, run)
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     pack(graph.levels(str(job_id), **settings), None, 0)
-    spark = _session(submission)
+    spark = _session(submission, job_id)
     try:
-        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, spark)
+        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, spark, start)
     except BaseException:
         HELD.release(str(job_id))
         raise
@@ -92,9 +96,19 @@ def _pipelined_run(
     configuration: Configuration,
     settings: dict[str, Any],
     spark: SparkSession,
+    start: StartPoint,
 ) -> _PipelinedRun:
-    place = checkpoint_place(str(job_id), configuration, session_is_local(spark))
-    start = start_point(graph, configuration)
+    hosts: list[JobMasterHost] = []
+    fenced = FencedError(f"another run has taken over the job '{graph.name}': this one ends")
+    run = take_job(
+        start,
+        str(job_id),
+        graph.name,
+        configuration,
+        session_is_local(spark),
+        lambda: [host.post(HostFailed(fenced)) for host in hosts],
+    )
+    place = run.place
     master = JobMaster(
         str(job_id),
         graph,
@@ -102,28 +116,34 @@ def _pipelined_run(
         restart_strategy(configuration, random.random),
         _now_ms(),
         start.origin,
-        start.claimed,
         frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
+        run.epoch,
     )
     server = ControlServer(control_host(spark))
     host = JobMasterHost(
         master,
         server,
         result_sinks,
-        DirectoryStorage(place.directory),
-        _query_starter(spark, str(job_id), configuration, server, place, settings),
+        run.storage,
+        _query_starter(spark, str(job_id), configuration, server, run, settings),
         lambda base: new_savepoint(str(job_id), base, configuration),
         configuration.get(options.SHOW_SPARK_STACK),
     )
     registry = JobRegistry()
 
     def ended() -> None:
-        registry.remove(str(job_id))
+        registry.remove(str(job_id), os.getpid())
         HELD.release(str(job_id))
 
+    def released() -> None:
+        if run.lease is not None:
+            run.lease.release()
+        if place.temporary:
+            shutil.rmtree(place.directory, ignore_errors=True)
+
+    hosts.append(host)
     host.on_end = ended
-    if place.temporary:
-        host.after_storage = lambda: shutil.rmtree(place.directory, ignore_errors=True)
+    host.after_storage = released
     registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
     host.start()
     return _PipelinedRun(host)
@@ -134,7 +154,7 @@ def _query_starter(
     job_id: str,
     configuration: Configuration,
     server: ControlServer,
-    place: CheckpointPlace,
+    run: RunIdentity,
     settings: dict[str, Any],
 ) -> Start:
     get = configuration.get
@@ -143,13 +163,14 @@ def _query_starter(
         **settings,
         "exactly_once": get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE,
         "checkpointing": get(options.CHECKPOINT_INTERVAL) is not None,
+        "epoch": run.epoch,
         "rocksdb_settings": rocksdb_settings(configuration),
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
     }
 
     def start(effect: Deploy) -> Iterator[PipelinedQuery]:
         levels = effect.graph.levels(job_id, effect.attempt, restore=effect.restored, **settings)
-        payloads = pack(levels, server.address, heartbeat_ms, place.directory, get(options.SPARK_TRANSPORT))
+        payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, get(options.SPARK_TRANSPORT))
         widths = effect.graph.widths
         for region in effect.graph.regions:
             yield deploy(spark, widths[region.start : region.stop], payloads[region.start : region.stop])
@@ -157,7 +178,7 @@ def _query_starter(
     return start
 
 
-def _session(submission: Submission) -> SparkSession:
+def _session(submission: Submission, job_id: JobID) -> SparkSession:
     """The session for a job, whose slots are held from now on. Raises what `session_for` raises."""
     graph = submission.graph
     with HELD.lock:
@@ -165,7 +186,7 @@ def _session(submission: Submission) -> SparkSession:
         for path in submission.python_files:
             spark.sparkContext.addPyFile(path)
         # Last: what fails before it holds nothing.
-        HELD.hold(str(submission.job_id), graph.name, 0 if graph.batched else graph.slots)
+        HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
     return spark
 
 

@@ -14,9 +14,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.common.errors import JobError
-from penstock.rpc.commands import ask
 from penstock.rpc.keys import ControlAddress
-from penstock.rpc.messages import Command
 from penstock.spark.driver.java import cache_directory
 
 
@@ -43,9 +41,12 @@ class JobRegistry:
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.encode(job))
 
-    def remove(self, job_id: str) -> None:
-        """Remove a job, which has ended."""
-        self._path(job_id).unlink(missing_ok=True)
+    def remove(self, job_id: str, pid: int) -> None:
+        """Remove a job, which has ended: unless a run in another process has taken it over."""
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            job = msgspec.json.decode(self._path(job_id).read_bytes(), type=RunningJob)
+            if job.pid == pid:
+                self._path(job_id).unlink(missing_ok=True)
 
     def jobs(self) -> list[RunningJob]:
         """All that run, oldest first."""
@@ -59,15 +60,6 @@ class JobRegistry:
                 else:
                     path.unlink(missing_ok=True)
         return sorted(found, key=lambda job: job.started_ms)
-
-    def answers(self, job_id: str, timeout_s: float = 2) -> bool:
-        """Whether a job answers on its control port: its process may have been killed, and another have its pid."""
-        for job in self.jobs():
-            if job.job_id == job_id:
-                with contextlib.suppress(JobError):
-                    ask(job.address, Command("status"), timeout_s, lambda: True)
-                    return True
-        return False
 
     def find(self, reference: str) -> RunningJob:
         """The job with this id, prefix of an id, or name. Raises JobError unless there is exactly one."""

@@ -60,5 +60,9 @@ class DamagedCheckpointError(CheckpointError):
     """Part of a snapshot is missing, truncated or corrupted. Retrying does not help."""
 
 
+class FencedError(CheckpointError):
+    """Another run has taken the job over. Retrying does not help: this run may change nothing any more."""
+
+
 class JobCancelledError(PenstockError):
     """The job was cancelled."""

@@ -162,6 +162,15 @@ IGNORE_UNCLAIMED_STATE = (
     .with_fallback_keys("execution.savepoint.ignore-unclaimed-state")
     .with_description("Whether state of operators that the program does not have is ignored.")
 )
+ALLOW_DUPLICATES = (
+    _key("execution.state-recovery.allow-duplicates")
+    .boolean_type()
+    .default_value(False)
+    .with_description(
+        "Whether a job whose newest checkpoint is damaged starts from the one before, though sinks have committed "
+        "output since, which is then written a second time. In AT_LEAST_ONCE mode it always does."
+    )
+)
 STATE_BACKEND = (
     _key("state.backend.type")
     .string_type()

@@ -46,10 +46,11 @@ class CallEnded(JobEvent, frozen=True):
 
 
 class StorageEnded(JobEvent, frozen=True):
-    """A storage operation has ended. `error` is empty if it succeeded."""
+    """A storage operation has ended. `error` is empty if it succeeded. `fenced`: another run has taken the job over."""
 
     operation: int
     error: str = ""
+    fenced: bool = False
 
 
 class CommitEnded(JobEvent, frozen=True):

@@ -22,10 +22,11 @@ from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import CheckpointEffect, SendToTask
+from penstock.checkpoint.failure import output_twice
 from penstock.checkpoint.manifest import Manifest, packed
 from penstock.checkpoint.pending import CheckpointRequest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import JobCancelledError, JobError
+from penstock.common.errors import DamagedCheckpointError, FencedError, JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.effects import (
@@ -86,8 +87,8 @@ _BEFORE_THE_END = {
 class JobMaster:
     """Controls one job through all its attempts.
 
-    `origin`: the checkpoint or savepoint that the job starts from. `claimed`: the directory of a run that it replaces,
-    deleted when the job has a checkpoint of its own. `held_back`: sinks whose results wait for a checkpoint.
+    `origin`: the checkpoint or savepoint that the job starts from. `held_back`: sinks whose results wait for a
+    checkpoint. `epoch`: which run of the job this is, from 1.
     """
 
     def __init__(
@@ -98,8 +99,8 @@ class JobMaster:
         restarts: RestartStrategy,
         now_ms: int,
         origin: Manifest | None = None,
-        claimed: str | None = None,
         held_back: frozenset[int] = frozenset(),
+        epoch: int = 1,
     ) -> None:
         self.journal = Journal()
         self.now_ms = now_ms
@@ -107,9 +108,8 @@ class JobMaster:
         self.graph = graph
         """The plan of the next attempt."""
         self._restarts = RestartDecision(restarts, settings)
-        self._claimed = claimed
         self._effects: list[JobEffect] = []
-        self.coordinator = CheckpointCoordinator(job_id, graph.name, settings.checkpoints, self._of_coordinator)
+        self.coordinator = CheckpointCoordinator(job_id, graph.name, settings.checkpoints, self._of_coordinator, epoch)
         if origin is not None:
             self.coordinator.start_from(origin)
         self._recovery = Recovery(self.coordinator, origin, settings.allow_non_restored_state)
@@ -122,6 +122,8 @@ class JobMaster:
         """Whether StopAttempt was emitted for the present attempt."""
         self._is_gone = False
         """Whether the tasks of the present attempt are gone."""
+        self._delivered_with: set[int] = set()
+        """Checkpoints with which results that were held back have been delivered."""
         self._restart_at_ms: int | None = None
         self._end: tuple[JobStatus, BaseException | None] | None = None
         self._results_closed = False
@@ -232,18 +234,20 @@ class JobMaster:
 
     def _storage_ended(self, event: StorageEnded) -> None:
         before = self.coordinator.committed_id
-        self.coordinator.storage_ended(event.operation, event.error, self.now_ms)
+        self.coordinator.storage_ended(event.operation, event.error, self.now_ms, event.fenced)
+        if event.fenced:
+            self.fail(FencedError(event.error))
         # Compared by number: the next checkpoint, begun in this call, may have failed the attempt; results count
         # nevertheless.
         if self.coordinator.committed_id != before:
             self._checkpoint_completed()
 
     def _checkpoint_completed(self) -> None:
-        for result in self.attempt.results.release(self.coordinator.committed_id):
+        released = self.attempt.results.release(self.coordinator.committed_id)
+        if released:
+            self._delivered_with.add(self.coordinator.committed_id)
+        for result in released:
             self._emit(Deliver(self.attempt.number, result.sink, result.subtask, result.values))
-        # Not before, nor for a savepoint: until then a restart needs the claimed run's files.
-        if self.coordinator.retention.latest is not None:
-            self._delete_claimed()
 
     def _commit_ended(self, event: CommitEnded) -> None:
         if event.error is None:
@@ -290,9 +294,7 @@ class JobMaster:
             self._end = (JobStatus.FAILED, event.error)
         retained = self._end[0] in _RETAINED[self.settings.checkpoint_retention]
         if not retained:
-            self.coordinator.drop_all()
-        if self._end[0] is JobStatus.FINISHED:
-            self._delete_claimed()
+            self.coordinator.end(self._end[0].name)
 
     # After each event: what follows from where the job is now.
 
@@ -309,6 +311,9 @@ class JobMaster:
             if self._is_cancelled:
                 self._restart_at_ms = None
                 self._end_with(JobStatus.CANCELED, None)
+            elif self.coordinator.fenced:
+                self._restart_at_ms = None
+                self._end_with(JobStatus.FAILED, FencedError("another run has taken the job over"))
             elif self.now_ms >= self._restart_at_ms and self.coordinator.storage_is_idle:
                 self._restart()
                 self._go_on()
@@ -340,12 +345,7 @@ class JobMaster:
         attempt.enumerators.close()
         self._ending.attempt_ended()
         # Before `attempt_ended`, which deletes all that is not retained: the damaged checkpoint, too.
-        if self._restarts.falls_back(attempt) and self.coordinator.retention.drop_latest():
-            _log.warning(
-                "job '%s' falls back to the previous checkpoint; output committed since will be written again: %s",
-                self.graph.name,
-                attempt.error,
-            )
+        repeated = self._fall_back(attempt) if self._restarts.falls_back(attempt) else None
         self.coordinator.attempt_ended(self.now_ms)
         if attempt.status is JobStatus.FAILED and self.coordinator.stopped:
             # What the savepoint names with which the job stops is committed: a restart would write it a second time.
@@ -356,12 +356,30 @@ class JobMaster:
             # As in Flink: a job that is cancelled while it fails is cancelled.
             self._end_with(JobStatus.CANCELED, None)
             return
+        if repeated is not None:
+            self._end_with(JobStatus.FAILED, repeated)
+            return
         delay_ms = self._restarts.delay_ms(attempt, self.now_ms) if attempt.status is JobStatus.FAILED else None
         if delay_ms is None:
             self._end_with(attempt.status, attempt.error)
             return
         _log.warning("%s", self._restarts.notice(attempt, delay_ms, self.now_ms))
         self._restart_at_ms = self.now_ms + delay_ms
+
+    def _fall_back(self, attempt: Attempt) -> DamagedCheckpointError | None:
+        """The newest checkpoint is damaged: the one before takes its place, unless output would then come twice."""
+        latest, before = self.coordinator.retention.latest, self.coordinator.retention.completed[-2:-1]
+        if latest is None or not before:
+            return None
+        repeated = self.coordinator.committed_with_latest
+        if latest.checkpoint_id in self._delivered_with:
+            repeated.append("collected results")
+        if repeated and not self.settings.allow_duplicates:
+            return output_twice(str(attempt.error), f"chk-{before[0].checkpoint_id}", repeated)
+        self.coordinator.fall_back()
+        self._restarts.fell_back()
+        _log.warning("job '%s' falls back to the previous checkpoint: %s", self.graph.name, attempt.error)
+        return None
 
     def _end_with(self, status: JobStatus, error: BaseException | None) -> None:
         if status is JobStatus.CANCELED:
@@ -372,11 +390,6 @@ class JobMaster:
             error = error or JobError("the job failed")
         self._end = (status, error)
         self._emit(CloseResults(error))
-
-    def _delete_claimed(self) -> None:
-        if self._claimed is not None:
-            directory, self._claimed = self._claimed, None
-            self.coordinator.delete_claimed(directory)
 
     # Effects.
 

@@ -15,6 +15,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import (
     ConfigurationError,
     DamagedCheckpointError,
+    FencedError,
     NotEnoughSlotsError,
     ProgramError,
     SourceError,
@@ -23,8 +24,13 @@ from penstock.common.errors import (
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.settings import JobSettings
 
-_PERMANENT = (ProgramError, ConfigurationError)
-"""What is wrong with the program or its settings will be wrong in the next attempt, too."""
+_PERMANENT = (ProgramError, ConfigurationError, FencedError)
+"""What is wrong with the program or its settings will be wrong in the next attempt, too; and a job that another run has
+taken over never comes back."""
+
+_UNREAD_MAX = 3
+"""Tries to read a damaged checkpoint that has no other before it."""
+
 _MISTAKES = ("AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "TypeError", "UnboundLocalError")
 """Raised in `open` of a first attempt they are mistakes of the program, and not of the input or of a service."""
 
@@ -122,10 +128,17 @@ class RestartDecision:
         self._settings = settings
         self._slots_missed_ms: int | None = None
         self._noticed = ""
+        self._unread = 0
+        """How often in a row the same checkpoint could not be read."""
 
     def attempt_runs(self) -> None:
         """All tasks of an attempt are running."""
         self._slots_missed_ms = None
+        self._unread = 0
+
+    def fell_back(self) -> None:
+        """The next attempt is restored from another checkpoint."""
+        self._unread = 0
 
     def falls_back(self, attempt: Attempt) -> bool:
         """Whether the newest checkpoint is damaged: its state could not be read when the attempt was restored."""
@@ -141,6 +154,11 @@ class RestartDecision:
             return None
         if attempt.number == 0 and not attempt.has_run and _is_of_the_program(attempt.error):
             return None
+        if self.falls_back(attempt):
+            # What is missing for good would be missed again and again; a store may have been away for a moment.
+            self._unread += 1
+            if self._unread >= _UNREAD_MAX:
+                return None
         if isinstance(attempt.error, NotEnoughSlotsError) and attempt.number > 0:
             # No failure of the job's: an executor was lost and has not been replaced yet.
             if self._slots_missed_ms is None:

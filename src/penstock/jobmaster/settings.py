@@ -6,7 +6,7 @@ import dataclasses
 
 from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.common import options
-from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
 
 
@@ -25,6 +25,8 @@ class JobSettings:
     failure_grace_ms: int = 3_000
     """How long the tasks of a failed attempt have to close before they are abandoned."""
     slots_retry_ms: int = 1_000
+    allow_duplicates: bool = False
+    """Whether the job falls back from a damaged checkpoint though output has been committed with it."""
 
     @staticmethod
     def of(configuration: Configuration) -> JobSettings:
@@ -44,4 +46,11 @@ class JobSettings:
             get(options.HEARTBEAT_TIMEOUT),
             get(options.TASK_CANCELLATION_TIMEOUT),
             get(options.SLOT_REQUEST_TIMEOUT),
+            allow_duplicates=allows_duplicates(configuration),
         )
+
+
+def allows_duplicates(configuration: Configuration) -> bool:
+    """Whether output may come twice: the user has said so, or the mode of checkpoints promises no more."""
+    at_least_once = configuration.get(options.CHECKPOINTING_MODE) is CheckpointingMode.AT_LEAST_ONCE
+    return at_least_once or configuration.get(options.ALLOW_DUPLICATES)

@@ -55,6 +55,9 @@ class Circumstances:
     """When the driver dies with all its slots. The user restarts the job from the latest checkpoint in storage."""
     driver_crash_rate: float = 0.0
     """Probability that the driver dies during an action, right after it has changed the storage."""
+    stopped_rate: float = 0.0
+    """Probability that the driver's process is stopped when it is about to change the storage. It is taken for dead,
+    and goes on while another run has its job."""
     late_rate: float = 0.0
     """Probability that a control message is duplicated, or arrives after its attempt."""
     checkpoint_interval_ms: int = NEVER_MS
@@ -146,6 +149,7 @@ class Circumstances:
             cached_entries=random.choice([None, None, 0, 1, 5]),
             alignment_limits=AlignmentLimits(random.choice([0, 200, 1 << 20]), random.choice([1 << 20, 1 << 20, 500])),
             damage_rate=random.choice([0.0, 0.3]) if fails and not exactly_once else 0.0,
+            stopped_rate=random.choice([0.0, 0.0, 0.02, 0.1]) if fails else 0.0,
         )
 
     def budget(self, clock: Clock) -> Budget:

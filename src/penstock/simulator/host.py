@@ -31,7 +31,7 @@ from penstock.runtime.task.events import (
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.simulator.clock import Clock
-from penstock.simulator.storage import MemoryStorage
+from penstock.simulator.storage import MemoryRun
 from penstock.simulator.stores import MemorySpill, MemoryStore
 from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.snapshot.storage import SnapshotStorage
@@ -63,7 +63,7 @@ class SlotHost:
         clock: Clock,
         circumstances: Circumstances,
         world: World,
-        storage: MemoryStorage,
+        storage: MemoryRun,
         attempt: int,
     ) -> None:
         self.id = slot_id

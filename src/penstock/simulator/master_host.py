@@ -17,7 +17,7 @@ from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.storage_operations import carry_out
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, FencedError
 from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.jobmaster.effects import (
@@ -45,7 +45,7 @@ from penstock.simulator.clock import Clock
 from penstock.simulator.outside import Outside
 from penstock.simulator.report import Trace
 from penstock.simulator.results import OutsideSink, SeededPool
-from penstock.simulator.storage import MemoryStorage
+from penstock.simulator.storage import MemoryRun, MemoryStorage
 
 _HEALED_TIMEOUT_MS = 60_000
 
@@ -76,6 +76,7 @@ class MasterHost:
         number: int,
         graph: JobGraph,
         around: Surroundings,
+        run: MemoryRun,
         send: Callable[[SlotId, ToTask], None],
         deploy: Callable[[Deploy], None],
         stop: Callable[[], None],
@@ -84,8 +85,11 @@ class MasterHost:
     ) -> None:
         self.graph = graph
         self.origin = origin
+        self.number = number
         self.job_id = f"job-{number}"
-        self.directory = f"/job-{number}"
+        self.is_former = False
+        """Whether its process was taken for dead, and its job was taken over: what it still does must do no harm."""
+        self.run = run
         self.finish: Finish | None = None
         """How the job has ended."""
         self.stopped_with: str | None = None
@@ -117,6 +121,7 @@ class MasterHost:
             around.clock.now_ms(),
             origin,
             held_back=frozenset(self._sinks),
+            epoch=run.epoch,
         )
 
     def start(self) -> None:
@@ -152,7 +157,7 @@ class MasterHost:
         """Results that count with a checkpoint whose manifest is stored, though the job master does not know it yet."""
         attempt = self.master.attempt
         # A checkpoint of an earlier attempt, from which this one was restored, contains no result of this one.
-        if (newest.job_id, newest.attempt) == (self.job_id, attempt.number):
+        if (newest.job_id, newest.epoch, newest.attempt) == (self.job_id, self.run.epoch, attempt.number):
             for result in attempt.results.release(newest.checkpoint_id):
                 self._around.outside.collect(result.sink, result.subtask, result.values.value)
 
@@ -162,11 +167,12 @@ class MasterHost:
         """Spark starts or stops queries."""
         effect = self.spark.popleft()
         self._around.trace.add("spark", f"{type(effect).__name__}({effect.attempt})")
-        if isinstance(effect, Deploy):
-            self._deploy(effect)
-        else:
-            self._stop()
+        if isinstance(effect, StopAttempt):
+            if not self.is_former:
+                self._stop()
             self.events.append(AttemptStopped(effect.attempt))
+        elif not self.is_former:
+            self._deploy(effect)
 
     def query_failed(self, error: BaseException) -> None:
         """Spark has ended the query of the present attempt."""
@@ -175,13 +181,13 @@ class MasterHost:
     def storage_does_next(self) -> None:
         """The storage executes an operation."""
         effect = self.storage.popleft()
-        error = ""
+        error, fenced = "", False
         try:
-            carry_out(effect, self._around.storage)
+            carry_out(effect, self.run)
         except (OSError, CheckpointError) as failure:
-            error = str(failure)
+            error, fenced = str(failure), isinstance(failure, FencedError)
         self._around.trace.add("storage", type(effect).__name__, error)
-        self.events.append(StorageEnded(effect.operation, error))
+        self.events.append(StorageEnded(effect.operation, error, fenced))
 
     def call_is_made(self) -> None:
         """The oldest call of a split enumerator is made; another thread may be slow, so it waits for its turn."""
@@ -194,12 +200,36 @@ class MasterHost:
         self._around.trace.add("results", "a lane runs a call")
         self.pool.run_one()
 
+    # A run that was taken for dead.
+
+    def former_does_next(self) -> bool:
+        """It goes on with what it was about to do. False: there is nothing left."""
+        can = [
+            do
+            for do, waits in (
+                (self.storage_does_next, self.storage),
+                (self.results_do_next, self.pool.waits),
+                (self.spark_does_next, self.spark),
+                (self.handle_next, self.events),
+            )
+            if waits
+        ]
+        if can and self.finish is None:
+            self._around.trace.add("former run", f"of epoch {self.run.epoch} goes on")
+            self._around.random.choice(can)()
+        return bool(can) and self.finish is None
+
+    def is_draining(self, savepoint: str) -> bool:
+        """Whether the savepoint is that of a drain which the user waits for."""
+        return any(request.directory == savepoint and request.drain for request in self._requests.values())
+
     # Effects.
 
     def _carry_out(self, effects: list[JobEffect]) -> None:
         for effect in effects:
             if isinstance(effect, SendToSlot):
-                self._send(effect.slot, effect.message)
+                if not self.is_former:
+                    self._send(effect.slot, effect.message)
             elif isinstance(effect, (Deploy, StopAttempt)):
                 self.spark.append(effect)
             elif isinstance(effect, CallAsync):
@@ -208,7 +238,8 @@ class MasterHost:
                 self.storage.append(effect)
             elif isinstance(effect, Deliver):
                 # At once, without a lane: here an observer sees what is collected as soon as it counts.
-                self._around.outside.collect(effect.sink, effect.subtask, effect.values.value)
+                if not self.is_former:
+                    self._around.outside.collect(effect.sink, effect.subtask, effect.values.value)
             elif isinstance(effect, Reply):
                 self._reply(effect)
             elif isinstance(effect, Finish):
@@ -219,6 +250,8 @@ class MasterHost:
 
     def _reply(self, reply: Reply) -> None:
         request = self._requests.pop(reply.request)
+        if self.is_former:
+            return
         self._around.trace.add("user", f"{request.directory}: {reply.error or 'complete'}")
         if reply.error is None and (request.stop or request.drain):
             self._around.outside.complete(self._around.storage.savepoints[request.directory])
@@ -244,7 +277,11 @@ def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
         failures_tolerated=1_000_000,
         retained=circumstances.retained,
     )
-    return JobSettings(checkpoints, ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
+    return JobSettings(
+        checkpoints,
+        ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
+        allow_duplicates=not circumstances.exactly_once,
+    )
 
 
 def _restarts(circumstances: Circumstances, random: Random, healed: bool) -> RestartStrategy:

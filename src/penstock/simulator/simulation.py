@@ -13,7 +13,7 @@ from typing import Any
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.common.errors import DamagedCheckpointError, NotEnoughSlotsError, TaskLostError, UserFunctionError
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.effects import Deploy
+from penstock.jobmaster.effects import Deploy, Finish
 from penstock.jobmaster.events import Reported, Tick
 from penstock.jobmaster.job_master import JobMaster
 from penstock.plan.job_graph import JobGraph
@@ -46,7 +46,7 @@ from penstock.simulator.possibilities import Possibilities
 from penstock.simulator.report import Trace, name_of, report_line
 from penstock.simulator.scheduler import Agenda
 from penstock.simulator.slot_actions import SlotActions
-from penstock.simulator.storage import MemoryStorage
+from penstock.simulator.storage import MemoryRun, MemoryStorage
 from penstock.simulator.user import User
 from penstock.simulator.workers import draw_living, heartbeats, workers_of
 
@@ -54,6 +54,7 @@ STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
 _LATE_RATE = 0.1
+_FORMER_RATE = 0.2
 _HEARTBEAT_MS = 500
 _AGAIN = (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete)
 """What may come twice: see network.py."""
@@ -96,7 +97,9 @@ class Simulation:
         self._tasks = TaskChecks()
         self._channels = ChannelChecks({}, exact_time, batched=False)
         self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
-        self._start_job(graph)
+        self._former: list[MasterHost] = []
+        """Drivers whose process was stopped and taken for dead, and that go on later."""
+        self._start_job(graph, self.storage.new_job(graph.name))
 
     @property
     def master(self) -> JobMaster:
@@ -130,14 +133,16 @@ class Simulation:
 
     # Jobs and attempts.
 
-    def _start_job(self, graph: JobGraph, origin: Any = None) -> None:
-        """The user starts a job, perhaps from a checkpoint or savepoint."""
+    def _start_job(self, graph: JobGraph, run: MemoryRun, origin: Any = None) -> None:
+        """The user starts a job, perhaps from a savepoint, or takes one over from its latest checkpoint."""
         around = Surroundings(self.random, self.circumstances, self.clock, self.trace, self.storage, self.outside)
         self._control = ControlMessages(self.random, lambda slot: self._possibilities.touch(slot))
+        if run.epoch == 1:
+            self._jobs += 1
+            self._former.clear()
         self.driver = MasterHost(
-            self._jobs, graph, around, self._send, self._deploy, self._stop, origin, self._fate.healed
+            self._jobs, graph, around, run, self._send, self._deploy, self._stop, origin, self._fate.healed
         )
-        self._jobs += 1
         self._use_hosts({}, Network(1))
         self.driver.start()
 
@@ -162,6 +167,7 @@ class Simulation:
         levels = effect.graph.levels(
             self.driver.job_id,
             attempt=effect.attempt,
+            epoch=self.driver.run.epoch,
             exactly_once=circumstances.exactly_once,
             latency_interval_ms=circumstances.latency_interval_ms,
             checkpointing=circumstances.checkpointing,
@@ -174,7 +180,7 @@ class Simulation:
         self._tasks = TaskChecks()
         self._channels = ChannelChecks(edges, self._exact_time, batched=False)
         self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
-        self.hosts = workers_of(effect, levels, self.clock, circumstances, self, self.storage)
+        self.hosts = workers_of(effect, levels, self.clock, circumstances, self, self.driver.run)
         if effect.attempt and self._fate.chance(circumstances.slot_never_starts_rate):
             self.hosts[self.random.choice(sorted(self.hosts))].freeze()
         self._use_hosts(self.hosts, Network(circumstances.channel_rows))
@@ -190,7 +196,7 @@ class Simulation:
         """The user starts the job from a savepoint, or from the latest checkpoint that is to be found."""
         self.user.restarts = False
         before = self.driver
-        latest = self.storage.leave(before.directory)
+        latest = self.storage.latest()
         origin = self.storage.savepoints[savepoint] if savepoint is not None else latest or before.origin
         if origin is not None:
             self.outside.complete(origin)
@@ -198,13 +204,25 @@ class Simulation:
         if self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate:
             graph = self._rescaled(self.random)
         self.trace.add("user", f"starts with {[vertex.parallelism for vertex in graph.vertices]} subtasks")
-        self._start_job(graph, origin)
+        takes_over = savepoint is None and latest is not None
+        run = self.storage.take_over(graph.name) if takes_over else self.storage.new_job(graph.name)
+        self._start_job(graph, run, origin)
 
-    def crash_driver(self) -> None:
-        """The driver is killed, and with it all slots."""
+    def crash_driver(self, stopped: bool = False) -> None:
+        """The driver is killed, and with it all slots. `stopped`: it is only taken for dead, and goes on later."""
         if self._is_cancelled or not self.circumstances.checkpointing:
             return
-        self.trace.add("fate", "the driver is killed")
+        self.trace.add("fate", f"the driver is {'stopped' if stopped else 'killed'}")
+        seen, driver = self.storage.recorded(), self.driver
+        end = seen.end if seen is not None else None
+        if end is not None and (not end.savepoint or driver.is_draining(end.savepoint) or driver.drained):
+            # It is on record: whoever starts the job again is told so.
+            driver.finish = Finish(JobStatus[end.how], None)
+            driver.drained = bool(end.savepoint)
+            return
+        if stopped:
+            driver.is_former = True
+            self._former.append(driver)
         self.went_back += 1
         for host in self.hosts.values():
             host.kill()
@@ -213,7 +231,7 @@ class Simulation:
             # Collected results are the driver's own. Here an observer saw them as soon as they counted.
             self.driver.collect(newest)
         # With a savepoint that the user knows of, the user starts from there: what it names may have been committed.
-        self._start_next_job(self.driver.stopped_with)
+        self._start_next_job(end.savepoint if end is not None else self.driver.stopped_with)
 
     @property
     def _is_cancelled(self) -> bool:
@@ -294,6 +312,10 @@ class Simulation:
         self._can("storage", self._storage_does_next, bool(driver.storage))
         self._can("enumerators", driver.call_is_made, bool(driver.calls))
         self._can("results", driver.results_do_next, driver.pool.waits)
+        if self._former:
+            agenda.enter_background("former", self._former_goes_on, _FORMER_RATE)
+        else:
+            agenda.leave("former")
         if self._control.late:
             agenda.enter_background("late", self._late, _LATE_RATE)
         else:
@@ -392,7 +414,19 @@ class Simulation:
                 self.user.restart_by_hand()
 
     def _storage_does_next(self) -> None:
-        self.driver.storage_does_next()
+        if self._fate.chance(self.circumstances.stopped_rate):
+            self.crash_driver(stopped=True)
+        else:
+            self.driver.storage_does_next()
+
+    def _former_goes_on(self) -> None:
+        former = self.random.choice(self._former)
+        try:
+            goes_on = former.former_does_next()
+        except DriverLostError:
+            goes_on = False
+        if not goes_on:
+            self._former.remove(former)
 
     def _late(self) -> None:
         slot, to_slot, data = self._control.next_late()

@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from penstock.checkpoint.columns import ColumnFiles
+from penstock.checkpoint.job_record import JobRecord, Recorded, epoch_of, file_name, recorded
 from penstock.checkpoint.manifest import Manifest, decode, encode, located
-from penstock.checkpoint.storage_operations import CheckpointStorage
 
 SAVEPOINTS = "/savepoint-"
 """The prefix of the paths of all savepoints."""
 
 
 class MemoryStorage(ColumnFiles):
-    """Files and manifests by path. `failure_rate`: the probability that a write fails.
+    """Files by path, and the record of the present job. `failure_rate`: the probability that a write fails.
 
     `published` is called with the manifest of each completed checkpoint. `touched` is called whenever the driver has
-    changed something: it may raise, to simulate a driver that dies at this moment.
+    changed something: it may raise, to simulate a driver that dies at this moment. What one run of the job sees of it
+    is a MemoryRun.
     """
 
     def __init__(
@@ -28,14 +29,16 @@ class MemoryStorage(ColumnFiles):
         touched: Callable[[], None] = lambda: None,
     ) -> None:
         self.files: dict[str, bytes] = {}
-        self.manifests: dict[int, bytes] = {}
         self.savepoints: dict[str, Manifest] = {}
+        self.published = published
+        self.touched = touched
+        self._entries: dict[int, bytes] = {}
         self._random = random
         self._failure_rate = failure_rate
-        self._published = published
-        self._touched = touched
         self._damaged: str | None = None
         """A file that has changed on its disk."""
+
+    # Files.
 
     def create(self, name: str, shared: bool) -> MemoryWriter:
         """A new file."""
@@ -52,68 +55,80 @@ class MemoryStorage(ColumnFiles):
         """Where a savepoint is kept."""
         return MemorySavepoint(self, directory)
 
-    def of_other_run(self, directory: str) -> CheckpointStorage:
-        """The checkpoints of another run of the job."""
-        raise AssertionError("simulated jobs do not claim checkpoints of other runs")
+    # The record of the present job.
 
-    def publish(self, manifest: Manifest) -> str:
-        """Store a manifest in its encoded form. The files that it refers to must exist."""
+    def numbers(self) -> list[int]:
+        """The numbers of all entries, ascending."""
+        return sorted(self._entries)
+
+    def read_entry(self, number: int) -> bytes:
+        """An entry."""
+        if number not in self._entries:
+            raise FileNotFoundError(number)
+        return self._entries[number]
+
+    def create_entry(self, number: int, data: bytes) -> bool:
+        """Create an entry. False: there is one of that number."""
         self.maybe_fail()
-        missing = manifest.files() - self.files.keys()
-        assert not missing, f"checkpoint {manifest.checkpoint_id} refers to files that do not exist: {missing}"
-        self.manifests[manifest.checkpoint_id] = encode(manifest)
-        self._damaged = None
-        self._published(manifest)
-        self._touched()
-        return str(manifest.checkpoint_id)
+        if number in self._entries:
+            return False
+        self._entries[number] = data
+        # Or it is reported as failed, though it is there.
+        self.maybe_fail()
+        return True
 
-    def discard(self, manifest: Manifest) -> None:
-        """Remove a manifest."""
-        del self.manifests[manifest.checkpoint_id]
-        self._touched()
+    def remove_entry(self, number: int) -> None:
+        """Remove an entry, if it exists."""
+        self._entries.pop(number, None)
 
-    def remove(self, paths: Iterable[str]) -> None:
-        """Remove files."""
-        for path in paths:
-            self.files.pop(path, None)
-            self._touched()
+    def recorded(self) -> Recorded | None:
+        """What the record says."""
+        return recorded(MemoryRecord(self))
 
-    def sweep(self, checkpoints: Iterable[Manifest]) -> None:
-        """Remove all files that these checkpoints do not need."""
-        needed = {path for manifest in checkpoints for path in manifest.files()}
-        self.files = {path: data for path, data in self.files.items() if path in needed or path.startswith("/")}
-        self.manifests = {manifest.checkpoint_id: self.manifests[manifest.checkpoint_id] for manifest in checkpoints}
+    @property
+    def manifests(self) -> dict[int, Manifest]:
+        """The checkpoints on record, by their numbers."""
+        entries = (self._entries[number] for number in self.numbers())
+        found = [decode(data, "an entry") for data in entries if b'"operators"' in data]
+        return {manifest.checkpoint_id: manifest for manifest in found}
 
     def latest(self) -> Manifest | None:
         """The newest manifest, decoded."""
-        if not self.manifests:
-            return None
-        number = max(self.manifests)
-        return decode(self.manifests[number], str(number))
+        seen = self.recorded()
+        return decode(seen.checkpoint, "the newest") if seen is not None and seen.checkpoint is not None else None
 
-    def leave(self, directory: str) -> Manifest | None:
-        """The job has ended: for later jobs its files are in `directory`. Returns its newest checkpoint.
+    def take_over(self, name: str) -> MemoryRun:
+        """Another run takes the present job over."""
+        seen, latest = self.recorded(), self.latest()
+        assert latest is not None
+        # A user who is told that the store is away tries again.
+        failure_rate, self._failure_rate = self._failure_rate, 0
+        record = JobRecord.claim(MemoryRecord(self), name, seen)
+        self._failure_rate = failure_rate
+        return MemoryRun(self, record, latest.checkpoint_id)
 
-        If it has one, the files of earlier jobs are removed: it must not need them.
-        """
+    def new_job(self, name: str) -> MemoryRun:
+        """Another job begins: of those before it only savepoints stay."""
         self._damaged = None
-        latest = self.latest()
-        stays = SAVEPOINTS if latest is not None else "/"
-        kept = {path: data for path, data in self.files.items() if path.startswith(stays)}
-        own = {f"{directory}/{path}": data for path, data in self.files.items() if not path.startswith("/")}
-        self.files = {**kept, **own}
-        self.manifests.clear()
-        return located(latest, directory) if latest is not None else None
+        self._entries = {}
+        self.files = {path: data for path, data in self.files.items() if path.startswith(SAVEPOINTS)}
+        return MemoryRun(self, JobRecord(MemoryRecord(self), name))
+
+    # Faults.
 
     def damage(self) -> None:
         """Damage a file of the newest checkpoint that an earlier one does not need, if there are such.
 
         It is whole again when the job has fallen back and completed another checkpoint.
         """
-        files = [decode(data, str(number)).files() for number, data in sorted(self.manifests.items())]
+        files = [manifest.files() for manifest in self.manifests.values()]
         if len(files) > 1:
             own = files.pop().difference(*files)
             self._damaged = self._random.choice(sorted(own)) if own else None
+
+    def mend(self) -> None:
+        """What was damaged is whole again."""
+        self._damaged = None
 
     @property
     def newest_is_damaged(self) -> bool:
@@ -133,6 +148,78 @@ class MemoryStorage(ColumnFiles):
         """Raise OSError at random."""
         if self._random.random() < self._failure_rate:
             raise OSError("the storage is unavailable")
+
+
+class MemoryRecord:
+    """The record of the present job."""
+
+    def __init__(self, storage: MemoryStorage) -> None:
+        self.numbers = storage.numbers
+        self.read = storage.read_entry
+        self.create = storage.create_entry
+        self.remove = storage.remove_entry
+
+
+class MemoryRun(ColumnFiles):
+    """What one run of a job sees: `DirectoryStorage` in memory. `newest`: the checkpoint from which it took over."""
+
+    def __init__(self, storage: MemoryStorage, record: JobRecord, newest: int = 0) -> None:
+        self.epoch = record.epoch
+        self._storage = storage
+        self._record = record
+        self._newest = newest
+
+    def create(self, name: str, shared: bool) -> MemoryWriter:
+        """A new file. Its name begins with the epoch of the run."""
+        return self._storage.create(file_name(name, self.epoch), shared)
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """A part of a file."""
+        return self._storage.read(path, offset, length)
+
+    def savepoint(self, directory: str) -> MemorySavepoint:
+        """Where a savepoint is kept."""
+        return self._storage.savepoint(directory)
+
+    def publish(self, manifest: Manifest) -> str:
+        """Publish a manifest in its encoded form. The files that it refers to must exist."""
+        self._storage.maybe_fail()
+        self._record.publish(manifest)
+        missing = manifest.files() - self._storage.files.keys()
+        assert not missing, f"checkpoint {manifest.checkpoint_id} refers to files that do not exist: {missing}"
+        self._newest = max(self._newest, manifest.checkpoint_id)
+        self._storage.mend()
+        self._storage.published(manifest)
+        self._storage.touched()
+        return str(manifest.checkpoint_id)
+
+    def end(self, how: str, savepoint: str = "") -> None:
+        """Record that the job has ended."""
+        self._record.end(how, savepoint)
+        self._storage.touched()
+
+    def discard(self, manifest: Manifest) -> None:
+        """Remove a manifest."""
+        self._record.forget(manifest.checkpoint_id)
+        self._storage.touched()
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove files."""
+        self._record.check()
+        for path in paths:
+            if not path.startswith("/"):
+                self._storage.files.pop(path, None)
+                self._storage.touched()
+
+    def sweep(self, checkpoints: Iterable[Manifest], former_only: bool = False) -> None:
+        """Remove all files that these checkpoints do not need, or only those of former runs."""
+        retained = list(checkpoints)
+        self._record.retain({manifest.checkpoint_id for manifest in retained})
+        needed = {path for manifest in retained for path in manifest.files()}
+        for path in [path for path in self._storage.files if path not in needed and not path.startswith("/")]:
+            epoch = epoch_of(path)
+            if epoch < self.epoch or (epoch == self.epoch and not former_only):
+                del self._storage.files[path]
 
 
 class MemoryWriter:
@@ -180,7 +267,7 @@ class MemorySavepoint(ColumnFiles):
         missing = whole.files() - self._storage.files.keys()
         assert not missing, f"{self._directory} refers to files that do not exist: {missing}"
         self._storage.savepoints[self._directory] = whole
-        self._storage._touched()
+        self._storage.touched()
         return self._directory
 
     def remove(self) -> None:

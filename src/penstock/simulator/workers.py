@@ -14,7 +14,7 @@ from penstock.runtime.task.vertex import LevelSpec
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.host import SlotHost, World
-from penstock.simulator.storage import MemoryStorage
+from penstock.simulator.storage import MemoryRun
 
 
 def workers_of(
@@ -23,7 +23,7 @@ def workers_of(
     clock: Clock,
     circumstances: Circumstances,
     world: World,
-    storage: MemoryStorage,
+    storage: MemoryRun,
 ) -> dict[SlotId, SlotHost]:
     """One worker for each slot of an attempt, not started yet."""
     payloads = [dump_level(level) for level in levels]

@@ -12,6 +12,7 @@ from penstock.checkpoint.pending import CheckpointRequest
 from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.storage_operations import carry_out
 from penstock.checkpoint.vertex import CheckpointVertex
+from penstock.common.errors import FencedError
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.task.events import TriggerCheckpoint
@@ -34,6 +35,7 @@ class Job:
     def __init__(self, **settings) -> None:
         self.now_ms = 1_000
         self.storage = MemoryStorage(Random(0), 0)
+        self.run = self.storage.new_job("a job")
         self.told: list = []
         self.committed: list = []
         self.aborted: list = []
@@ -73,12 +75,12 @@ class Job:
     def stores(self) -> Job:
         """The storage carries its oldest operation out."""
         effect = self.operations.pop(0)
-        error = ""
+        error, fenced = "", False
         try:
-            carry_out(effect, self.storage)
-        except OSError as failure:
-            error = str(failure)
-        self.coordinator.storage_ended(effect.operation, error, self.now_ms)
+            carry_out(effect, self.run)
+        except (OSError, FencedError) as failure:
+            error, fenced = str(failure), isinstance(failure, FencedError)
+        self.coordinator.storage_ended(effect.operation, error, self.now_ms, fenced)
         return self.does()
 
     def commits_next(self) -> None:

@@ -323,7 +323,7 @@ def test_what_was_prepared_for_a_savepoint_that_failed_is_given_up_with_its_atte
     assert job.aborted == [(SINK, 0, ["a"])]
 
 
-def test_before_a_job_stops_with_a_savepoint_its_checkpoints_go() -> None:
+def test_a_job_that_stops_with_a_savepoint_is_on_record_before_anything_is_committed() -> None:
     """After a driver dies during commits, the latest checkpoint would precede them: they are made twice."""
     job = Job(interval_ms=100)
     job.acknowledge(job.triggers())
@@ -332,10 +332,70 @@ def test_before_a_job_stops_with_a_savepoint_its_checkpoints_go() -> None:
     job.stores_at_once = False
     job.asks(savepoint="/sp", stop=True)
     job.acknowledge(*job.triggered(), commits=[(SINK, ["a"])])
+    assert not job.committed
     job.stores()
-    assert job.storage.savepoints and not job.committed, "the savepoint is stored, its checkpoints are still there"
+    seen = job.storage.recorded()
+    assert seen is not None and seen.end is not None and seen.end.savepoint == "/sp" and seen.checkpoint is None
+    assert len(job.committed) == 2
     job.stores()
-    assert not job.complete and len(job.committed) == 2
+    assert not job.complete
+
+
+def test_a_run_that_was_taken_over_commits_nothing_more() -> None:
+    """Two runs of one job would write the same output."""
+    job = Job(interval_ms=100)
+    job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
+    run = job.storage.take_over("a job")
+    job.acknowledge(job.triggers(), commits=[(SINK, ["b"])])
+    assert job.coordinator.fenced and len(job.committed) == 2, "that of the first one only"
+    job.ends_attempt()
+    assert not job.aborted, "what it knows of the other run is nothing: it may have been restored from there"
+    job.coordinator.end("FINISHED")
+    job.does()
+    assert job.storage.latest() is not None and run.epoch == 2
+
+
+def test_a_savepoint_with_which_a_run_stops_that_was_taken_over() -> None:
+    """What is committed with it the other run writes again."""
+    job = Job(interval_ms=100)
+    job.acknowledge(job.triggers())
+    job.storage.take_over("a job")
+    job.triggered()
+    outcomes: list[object] = []
+    job.asks(outcomes.append, savepoint="/sp", stop=True)
+    job.acknowledge(*job.triggered(), commits=[(SINK, ["a"])])
+    assert job.coordinator.fenced and not job.committed and not job.coordinator.stopped
+    assert "another run" in str(outcomes[0])
+
+
+def test_what_is_finished_is_on_record_before_it_is_deleted() -> None:
+    """A driver that dies in between would have its whole job done again by the next one."""
+    job = Job(interval_ms=100)
+    job.acknowledge(job.triggers())
+    job.stores_at_once = False
+    job.coordinator.end("FINISHED")
+    job.does().stores()
+    assert job.storage.recorded().end.how == "FINISHED" and job.complete
+    job.stores()
+    assert not job.complete and not job.operations
+    failing = Job(interval_ms=100)
+    failing.acknowledge(failing.triggers())
+    failing.storage.fail()
+    failing.coordinator.end("FINISHED")
+    failing.does()
+    assert failing.complete == [1] and not failing.operations, "what is not on record must stay"
+
+
+def test_falling_back_is_on_record() -> None:
+    """A run that takes over would try the damaged checkpoint again, and find its files gone."""
+    job = Job(interval_ms=100, retained=2)
+    for _ in range(2):
+        job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
+    assert job.coordinator.committed_with_latest == ["w"] and job.storage.latest().checkpoint_id == 2
+    assert job.coordinator.fall_back()
+    job.does().ends_attempt()
+    assert job.storage.latest().checkpoint_id == 1 and job.complete == [1]
+    assert not job.coordinator.fall_back()
 
 
 def test_the_end_waits_until_all_is_committed() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.checkpoint.coordinated_job import COUNT, SINK, SOURCE, VERTICES, Job
 from tests.unit.checkpoint.manifests import manifest_of
 
-from penstock.checkpoint.effects import DeleteClaimed, RetainOnly, StoreManifest
+from penstock.checkpoint.effects import RetainOnly, StoreManifest
 from penstock.checkpoint.manifest import Manifest, packed
 from penstock.checkpoint.pending import CheckpointRequest
 from penstock.common.errors import CheckpointError
@@ -175,20 +175,6 @@ def test_after_a_stop_nothing_is_taken_any_more() -> None:
     assert job.passes(10_000).triggered() == [] and outcomes == []
     job.ends_attempt()
     assert isinstance(outcomes[0], CheckpointError)
-
-
-def test_a_run_that_is_claimed_is_deleted_where_it_is() -> None:
-    """Its checkpoints would stay, and a later job with `latest` would start from one of them."""
-    job = Job()
-    job.coordinator.delete_claimed("/earlier")
-    (effect,) = job.effects
-    assert isinstance(effect, DeleteClaimed) and effect.directory == "/earlier"
-    assert not job.coordinator.storage_is_idle, "the driver waits for it"
-    job.coordinator.storage_ended(effect.operation, "", job.now_ms)
-    assert job.coordinator.storage_is_idle
-    job.coordinator.storage_ended(effect.operation, "", job.now_ms)
-    job.coordinator.storage_ended(99, "", job.now_ms)
-    assert job.effects[1:] == [], "an answer that comes twice, or to nothing, changes nothing"
 
 
 def test_commits_of_a_sink_that_is_gone_are_left_out() -> None:

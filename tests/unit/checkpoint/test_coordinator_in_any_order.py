@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.checkpoint.coordinated_job import COUNT, SINK, SOURCE, VERTICES, Job
 
 from penstock.checkpoint.effects import StoreManifest
-from penstock.checkpoint.manifest import decode, packed, unpacked
+from penstock.checkpoint.manifest import Manifest, packed, unpacked
 from penstock.runtime.ids import SubtaskId
 from penstock.state.handles import KeyedFile, OperatorState, SubtaskState
 
@@ -158,16 +158,14 @@ def test_nothing_is_committed_that_no_manifest_names(steps: list[tuple[str, int]
     named: set[str] = set()
     for kind, choice in steps:
         wild.step(kind, choice)
-        for data in wild.job.storage.manifests.values():
-            named.update(committed_in(data))
+        for manifest in wild.job.storage.manifests.values():
+            named.update(committed_in(manifest))
         assert {values[0] for _, _, values in wild.job.committed} <= named
 
 
-def committed_in(manifest: bytes) -> list[str]:
+def committed_in(manifest: Manifest) -> list[str]:
     """What a manifest names to be committed."""
-    return [
-        value for texts in decode(manifest, "here").commits.values() for text in texts for value in unpacked(text)[1]
-    ]
+    return [value for texts in manifest.commits.values() for text in texts for value in unpacked(text)[1]]
 
 
 @settings(deadline=None, max_examples=200)

@@ -26,7 +26,7 @@ VERTICES = [
     CheckpointVertex(1, "count", 3, 64, [("c", "count"), ("w", "sink")], False, {SINK: "w"}),
 ]
 TASKS = [SubtaskId(vertex.id, subtask) for vertex in VERTICES for subtask in range(vertex.parallelism)]
-JOB = JobIdentity("job", "a job", 2)
+JOB = JobIdentity("job", "a job", 2, 3)
 
 
 def pending_of(request: CheckpointRequest | None = None) -> PendingCheckpoint:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from penstock.checkpoint.latest import latest_of
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, is_relative, located
 from penstock.checkpoint.storage import (
     DirectoryStorage,
@@ -18,7 +19,6 @@ from penstock.checkpoint.storage import (
     absolute,
     completed_in,
     files_directory,
-    latest_of,
     read_manifest,
 )
 from penstock.common.errors import CheckpointError
@@ -68,7 +68,7 @@ def test_from_the_first_checkpoint_to_the_last_sweep(base: str) -> None:
     with pytest.raises(FileNotFoundError):
         content_of(first, storage)
 
-    latest = latest_of(base, "a job")
+    latest = latest_of(base, "a job").path
     found = read_manifest(latest)
     assert found == second
     elsewhere = located(found, files_directory(latest, found))
@@ -120,6 +120,8 @@ def test_a_checkpoint_is_deleted_from_its_manifest_down() -> None:
     Recording.removed.clear()
     storage.sweep([])
     names = [path.rpartition("/")[2] for path in Recording.removed if path.rpartition("/")[2]]
+    assert names[:2] == ["00000001", "00000002"], "first of all they are off the record"
+    names = names[2:]
     assert names[:2] == ["_metadata", "_metadata"]
     assert sorted(name for name in names if name.endswith("keyed")) == [
         "1-0-0-0-0-keyed",

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import fs
 from tests.unit.checkpoint.manifests import manifest_of
 
+from penstock.checkpoint.job_record import JobRecord, recorded
+from penstock.checkpoint.latest import latest_of
 from penstock.checkpoint.manifest import Manifest
+from penstock.checkpoint.record_files import RecordFiles
 from penstock.checkpoint.storage import (
     METADATA,
     DirectoryStorage,
     SavepointStorage,
     completed_in,
     files_directory,
-    latest_of,
     read_manifest,
 )
-from penstock.common.errors import CheckpointError, DamagedCheckpointError
+from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
 
 
 def write(storage: DirectoryStorage | SavepointStorage, name: str, shared: bool = False, data: bytes = b"x") -> str:
@@ -40,7 +44,8 @@ def published(directory: Path, number: int, **fields: object) -> Manifest:
 
 
 def names(directory: Path) -> set[str]:
-    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+    found = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+    return {name for name in found if "record/" not in name}
 
 
 def test_a_damaged_checkpoint_is_not_the_latest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -49,9 +54,88 @@ def test_a_damaged_checkpoint_is_not_the_latest(tmp_path: Path, caplog: pytest.L
     published(tmp_path / "job", 2)
     path = tmp_path / "job" / "chk-2" / METADATA
     path.write_bytes(path.read_bytes()[:-9])
+    assert latest_of(str(tmp_path), "a job").path == str(tmp_path / "job" / "chk-2"), "that was a copy"
+    on_record = tmp_path / "job" / "record" / "00000002"
+    on_record.write_bytes(on_record.read_bytes()[:-9])
+    with pytest.raises(DamagedCheckpointError, match=r"entry 2 .*chk-1.* output of files .*--allow-duplicates"):
+        latest_of(str(tmp_path), "a job", ["files"])
     with caplog.at_level(logging.WARNING):
-        assert latest_of(str(tmp_path), "a job") == str(tmp_path / "job" / "chk-1")
-    assert "chk-2" in caplog.text and "damaged" in caplog.text
+        assert latest_of(str(tmp_path), "a job").path == str(tmp_path / "job" / "chk-1")
+    assert "entry 2" in caplog.text and "damaged" in caplog.text
+
+
+def test_checkpoints_of_before_there_were_records(tmp_path: Path) -> None:
+    """A job could not be upgraded to this version; or would fall back without a word."""
+    for number in (1, 2):
+        published(tmp_path / "job", number)
+    shutil.rmtree(tmp_path / "job" / "record")
+    latest = latest_of(str(tmp_path), "a job", ["files"])
+    assert latest.path == str(tmp_path / "job" / "chk-2") and latest.seen is None
+    path = tmp_path / "job" / "chk-2" / METADATA
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DamagedCheckpointError, match=r"output of files .*--allow-duplicates"):
+        latest_of(str(tmp_path), "a job", ["files"])
+    assert latest_of(str(tmp_path), "a job").path == str(tmp_path / "job" / "chk-1")
+
+
+def taken_over(directory: Path, newest: int) -> DirectoryStorage:
+    """The storage of a run that takes over the job in a directory."""
+    store = RecordFiles(fs.LocalFileSystem(), str(directory))
+    record = JobRecord.claim(store, "a job", recorded(store))
+    return DirectoryStorage(str(directory), record, newest=newest)
+
+
+def test_a_run_deletes_nothing_of_its_successor(tmp_path: Path) -> None:
+    """A driver that slept for a minute would delete the checkpoints of the run that has taken its job over."""
+    former = DirectoryStorage(str(tmp_path / "job"))
+    kept = manifest_of(1, [write(former, "1-kept", shared=True)])
+    former.publish(kept)
+    run = taken_over(tmp_path / "job", 1)
+    own = [write(run, "2-own"), write(run, "2-shared", shared=True)]
+    assert own == ["chk-2/e2-2-own", "shared/e2-2-shared"], "no two runs write one name"
+    run.publish(manifest_of(2, [*own, "shared/1-kept"], epoch=2))
+    former.sweep([kept])
+    assert names(tmp_path / "job") == {*own, "shared/1-kept", f"chk-1/{METADATA}", f"chk-2/{METADATA}"}
+    with pytest.raises(FencedError):
+        former.publish(manifest_of(2))
+    for change in (lambda: former.sweep([]), lambda: former.remove(own), lambda: former.discard(kept)):
+        with pytest.raises(FencedError):
+            change()
+    assert read_manifest(str(tmp_path / "job" / "chk-2")).epoch == 2
+
+
+def test_what_former_runs_have_left_is_swept(tmp_path: Path) -> None:
+    """Files of workers that were killed would stay for as long as the job lives, through all its runs."""
+    former = DirectoryStorage(str(tmp_path / "job"))
+    needed = write(former, "1-needed", shared=True)
+    former.publish(origin := manifest_of(1, [needed]))
+    for name in ("2-half", "2-other"):
+        write(former, name)
+    run = taken_over(tmp_path / "job", 1)
+    new = write(run, "2-new")
+    run.sweep([origin], former_only=True)
+    assert names(tmp_path / "job") == {needed, new, f"chk-1/{METADATA}"}
+
+
+def test_a_job_that_has_ended_leaves_nothing(tmp_path: Path) -> None:
+    """Directories of finished jobs would fill the disk; half deleted, one would be taken for a job that can go on."""
+    storage = DirectoryStorage(str(tmp_path / "job"))
+    storage.publish(manifest_of(1, [write(storage, "1-x", shared=True)]))
+    storage.end("FINISHED")
+    with pytest.raises(CheckpointError, match=r"no checkpoint of a job named 'a job'"):
+        latest_of(str(tmp_path), "a job")
+    storage.sweep([])
+    assert not (tmp_path / "job").exists()
+
+
+def test_a_job_that_was_stopped_says_with_which_savepoint(tmp_path: Path) -> None:
+    """A user who looks for the latest checkpoint would not know where to go on."""
+    record = JobRecord(RecordFiles(fs.LocalFileSystem(), f"{tmp_path}/job"), "a job")
+    storage = DirectoryStorage(str(tmp_path / "job"), record)
+    storage.publish(manifest_of(1))
+    storage.end("FINISHED", "/savepoints/one")
+    with pytest.raises(CheckpointError, match=r"is FINISHED, with the savepoint /savepoints/one: start from it"):
+        latest_of(str(tmp_path), "a job")
 
 
 def test_a_manifest_that_can_not_be_read_now_is_not_skipped(tmp_path: Path) -> None:
@@ -70,7 +154,7 @@ def test_what_lies_beside_the_jobs_is_not_looked_into(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "job" / "chk-x").mkdir()
     (tmp_path / "job" / "chk-7").mkdir()
-    assert latest_of(str(tmp_path), "a job") == str(tmp_path / "job" / "chk-1")
+    assert latest_of(str(tmp_path), "a job").path == str(tmp_path / "job" / "chk-1")
     assert [number for number, _ in completed_in(str(tmp_path / "job"))] == [1]
 
 
@@ -113,15 +197,6 @@ def test_a_directory_is_removed_with_its_last_file_and_not_before(tmp_path: Path
     assert not (tmp_path / "job" / "chk-5").exists()
     write(storage, "5-c")
     assert names(tmp_path / "job") == {"chk-5/5-c"}, "and is made again when it is needed"
-
-
-def test_a_claimed_run_is_deleted_and_this_one_is_not(tmp_path: Path) -> None:
-    """A job that takes the place of an earlier run would delete its own checkpoints."""
-    published(tmp_path / "old", 1)
-    published(tmp_path / "job", 2)
-    DirectoryStorage(str(tmp_path / "job")).of_other_run(str(tmp_path / "old")).sweep([])
-    assert not (tmp_path / "old").exists()
-    assert latest_of(str(tmp_path), "a job") == str(tmp_path / "job" / "chk-2")
 
 
 def test_a_savepoint_that_was_aborted_goes_with_all_it_had_written(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import pytest
 from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.effects import (
-    DeleteClaimed,
     DeleteFiles,
     DeleteSavepoint,
     DiscardCheckpoint,
+    RecordEnd,
     RetainOnly,
     StorageEffect,
     StoreManifest,
@@ -39,14 +39,15 @@ class Recording:
     def remove(self, paths: Iterable[str] = ()) -> None:
         self.calls.append((self.where, "remove", list(paths)))
 
-    def sweep(self, checkpoints: Iterable[Manifest]) -> None:
-        self.calls.append((self.where, "sweep", [one.checkpoint_id for one in checkpoints]))
+    def sweep(self, checkpoints: Iterable[Manifest], former_only: bool = False) -> None:
+        name = "sweep former" if former_only else "sweep"
+        self.calls.append((self.where, name, [one.checkpoint_id for one in checkpoints]))
 
     def savepoint(self, directory: str) -> Recording:
         return Recording(self.calls, f"savepoint {directory}")
 
-    def of_other_run(self, directory: str) -> Recording:
-        return Recording(self.calls, f"run {directory}")
+    def end(self, how: str, savepoint: str = "") -> None:
+        self.calls.append((self.where, "end", (how, savepoint)))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,8 @@ class Recording:
         (DeleteFiles(1, ["a", "b"]), ("own", "remove", ["a", "b"])),
         (RetainOnly(1, [manifest_of(3), manifest_of(4)]), ("own", "sweep", [3, 4])),
         (DeleteSavepoint(1, "/sp"), ("savepoint /sp", "remove", [])),
-        (DeleteClaimed(1, "/old"), ("run /old", "sweep", [])),
+        (RetainOnly(1, [manifest_of(3)], former_only=True), ("own", "sweep former", [3])),
+        (RecordEnd(1, "FINISHED"), ("own", "end", ("FINISHED", ""))),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, StorageEffect) else None,
 )
@@ -69,9 +71,16 @@ def test_an_operation_is_one_call(effect: StorageEffect, call: tuple[str, str, o
     assert calls == [call]
 
 
+def test_a_savepoint_that_stops_the_job_ends_its_record() -> None:
+    """The job would be restored from a checkpoint before the commits of its savepoint."""
+    calls: Calls = []
+    carry_out(StoreManifest(1, manifest_of(3), "/sp", stops=True), Recording(calls))
+    assert calls == [("savepoint /sp", "publish", 3), ("own", "end", ("FINISHED", "/sp"))]
+
+
 def test_there_is_a_call_for_each_operation() -> None:
     """A new kind of operation would fail when it is first needed."""
-    kinds = {DeleteClaimed, DeleteFiles, DeleteSavepoint, DiscardCheckpoint, RetainOnly, StoreManifest}
+    kinds = {DeleteFiles, DeleteSavepoint, DiscardCheckpoint, RecordEnd, RetainOnly, StoreManifest}
     assert set(StorageEffect.__subclasses__()) == kinds
     with pytest.raises(AssertionError):
         carry_out(StorageEffect(1), Recording([]))

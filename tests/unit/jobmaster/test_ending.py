@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from tests.unit.jobmaster.played_job import SETTINGS, Job, sent
 
-from penstock.checkpoint.effects import DeleteClaimed, DeleteSavepoint, RetainOnly, StoreManifest
+from penstock.checkpoint.effects import DeleteSavepoint, RetainOnly, StoreManifest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import CheckpointError, JobError, TaskLostError
 from penstock.common.job_status import JobStatus
@@ -213,18 +213,6 @@ def test_which_checkpoints_stay(retention: ExternalizedCheckpointRetention, end:
         ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: {"failed", "cancelled"},
     }[retention]
     assert dropped == (end not in stays)
-
-
-def test_a_run_that_was_claimed_stays_until_this_one_has_something_of_its_own() -> None:
-    """A job that fails in its first minute would leave neither its own checkpoints nor those that it started from."""
-    job = Job(claimed="/earlier", attempts=0).runs()
-    job.fails(TaskLostError("a worker"))
-    assert job.finish is not None and not any(isinstance(effect, DeleteClaimed) for effect in job.effects)
-    short = Job(JobSettings(), claimed="/earlier").runs()
-    short.of_tasks(lambda v: DataEnded(v, 0))
-    short.of_tasks(lambda v: Finished(v, 0))
-    claimed = [effect.directory for effect in short.effects if isinstance(effect, DeleteClaimed)]
-    assert claimed == ["/earlier"], "all its work is done: the earlier run is not needed any more"
 
 
 def test_the_job_is_over_when_the_storage_has_answered() -> None:

@@ -9,7 +9,7 @@ from tests.unit.jobmaster.played_job import SETTINGS, Job, plan, sent
 
 from penstock.checkpoint.effects import (
     Commit,
-    DeleteClaimed,
+    RecordEnd,
     RetainOnly,
     StoreManifest,
 )
@@ -344,14 +344,7 @@ def test_checkpoints_of_a_cancelled_job(retention: ExternalizedCheckpointRetenti
     job.handle(CancelRequested())
     effects = job.of_tasks(lambda v: Finished(v, 0))
     assert [effect.retained for effect in effects if isinstance(effect, RetainOnly)][1:] == ([[]] if dropped else [])
-
-
-def test_a_claimed_run_goes_when_the_job_has_a_checkpoint_of_its_own() -> None:
-    """A job that looks for the latest checkpoint later would repeat the work of this one."""
-    job = Job(claimed="/earlier").runs()
-    assert not any(isinstance(effect, DeleteClaimed) for effect in job.effects)
-    effects = [*job.takes_checkpoint(), *job.takes_checkpoint()]
-    assert [effect.directory for effect in effects if isinstance(effect, DeleteClaimed)] == ["/earlier"]
+    assert [effect.how for effect in effects if isinstance(effect, RecordEnd)] == (["CANCELED"] if dropped else [])
 
 
 def test_a_store_that_hangs_delays_checkpoints_and_nothing_else() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -10,10 +11,13 @@ from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, plan
 from penstock.checkpoint.effects import (
     AbortCommittables,
     Commit,
+    StorageEffect,
+    StoreManifest,
 )
 from penstock.common.errors import (
     CheckpointError,
     DamagedCheckpointError,
+    FencedError,
     JobError,
     SourceError,
     TaskLostError,
@@ -32,11 +36,13 @@ from penstock.jobmaster.events import (
     DeliveryFailed,
     HostFailed,
     QueryFailed,
+    StorageEnded,
     Tick,
 )
 from penstock.rpc.messages import Register
 from penstock.runtime.task.events import (
     Acknowledge,
+    Finished,
     RequestSplit,
     Result,
 )
@@ -176,6 +182,78 @@ def test_a_damaged_checkpoint_is_left_for_the_one_before_once() -> None:
     assert job.completed == [1, 2]
     job.handle(CancelRequested())
     assert job.completed == [1, 2]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("what", ["committed", "delivered", "nothing"])
+def test_a_damaged_checkpoint_with_which_output_was_committed(what: str, allowed: bool) -> None:
+    """The job would write the same output twice, and say so in its log at most."""
+    job = Job(dataclasses.replace(SETTINGS, allow_duplicates=allowed)).runs()
+    job.takes_checkpoint()
+    if what == "delivered":
+        vertex = vertex_of_sinks(job.graph)[job.sink]
+        job.report(job.graph.vertices[vertex].level, Result(vertex, 0, job.sink, Opaque([1]), 0))
+    job.takes_checkpoint(*(["file"] if what == "committed" else []))
+    job.fails(TaskLostError("a worker"))
+    job.restarts()
+    job.fails(DamagedCheckpointError("a file is missing"))
+    if what == "nothing" or allowed:
+        assert job.completed == [1] and job.master.status is JobStatus.RESTARTING
+        stored = [effect.manifest.checkpoint_id for effect in job.effects if isinstance(effect, StoreManifest)]
+        assert stored == [1, 2, 1], "a run that takes over must start from there, too"
+    else:
+        assert job.finish is not None and job.finish.status is JobStatus.FAILED
+        assert "written a second time" in str(job.finish.error) and "--allow-duplicates" in str(job.finish.error)
+
+
+def test_a_checkpoint_that_can_not_come_back_is_given_up() -> None:
+    """A job whose only checkpoint has lost a file would be restarted for ever."""
+    job = Job(attempts=1_000).runs()
+    job.takes_checkpoint()
+    job.fails(TaskLostError("a worker"))
+    for _ in range(2):
+        job.restarts()
+        job.fails(DamagedCheckpointError("shared/1-x is missing"))
+    job.restarts()
+    job.fails(DamagedCheckpointError("shared/1-x is missing"))
+    assert job.finish is not None and "shared/1-x is missing" in str(job.finish.error)
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["while it runs", "while it waits for its restart"])
+def test_a_run_that_was_taken_over_ends(runs: bool) -> None:
+    """Two runs would do the same work side by side; and the end of one would delete the checkpoints of the other."""
+    job = Job().runs()
+    job.takes_checkpoint()
+    job.stores = False
+    number = job.begins_checkpoint()
+    job.acknowledges(number, "file")
+    if not runs:
+        job.fails(TaskLostError("a worker"))
+    before = len(job.effects)
+    job.handle(StorageEnded(job.operations.pop(0).operation, "another run has taken the job over", fenced=True))
+    if runs:
+        job.of_tasks(lambda v: Finished(v, 0))
+    assert job.finish is not None and job.finish.status is JobStatus.FAILED
+    assert isinstance(job.finish.error, FencedError)
+    after = job.effects[before:]
+    assert not any(isinstance(effect, StorageEffect | Commit | AbortCommittables | Deploy) for effect in after)
+
+
+def test_a_run_that_is_told_of_its_successor_while_it_waits() -> None:
+    """The restart would deploy tasks beside those of the run that has the job."""
+    job = Job().runs()
+    for _ in range(2):
+        job.takes_checkpoint()
+    job.fails(TaskLostError("a worker"))
+    job.restarts()
+    job.stores = False
+    job.fails(DamagedCheckpointError("a file is missing"))
+    assert job.master.status is JobStatus.RESTARTING
+    job.handle(StorageEnded(job.operations.pop(0).operation, "another run has taken the job over", fenced=True))
+    while job.operations:
+        job.store()
+    job.waits(10_000)
+    assert job.finish is not None and isinstance(job.finish.error, FencedError)
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ class WriterOfSubtask:
     @property
     def attempt(self) -> str:
         info = self._context.info
-        return f"{info.job_id[:12]}-{info.attempt}-{info.run}"
+        return f"{info.job_id[:12]}-{info.epoch}-{info.attempt}-{info.run}"
 
     @property
     def checkpointing(self) -> bool:

@@ -42,6 +42,7 @@ class SubtaskInfo(msgspec.Struct, frozen=True):
     batched: bool = False
     job_parameters: dict[str, str] = {}
     checkpointing: bool = False
+    epoch: int = 1
 
     def __str__(self) -> str:
         return f"{self.task_name} ({self.subtask + 1}/{self.parallelism})"

@@ -76,6 +76,8 @@ class LevelSpec:
     edges: dict[int, EdgeInfo]
     batched: bool
     attempt: int = 0
+    epoch: int = 1
+    """Which run of the job this is: another one may have been taken for dead, and still live."""
     exactly_once: bool = True
     checkpointing: bool = False
     latency_interval_ms: int = 0
@@ -104,4 +106,5 @@ class LevelSpec:
             self.batched,
             self.job_parameters,
             self.checkpointing,
+            self.epoch,
         )

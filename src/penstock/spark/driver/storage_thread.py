@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from penstock.checkpoint.effects import StorageEffect
 from penstock.checkpoint.storage_operations import CheckpointStorage, carry_out
+from penstock.common.errors import FencedError
 from penstock.jobmaster.events import StorageEnded
 
 
@@ -46,7 +47,8 @@ class StorageThread:
             carry_out(effect, self._storage)
         except Exception as error:
             # Not only OSError: whatever a file system's own library raises must not end this thread.
-            self._post(StorageEnded(effect.operation, str(error) or type(error).__name__))
+            fenced = isinstance(error, FencedError)
+            self._post(StorageEnded(effect.operation, str(error) or type(error).__name__, fenced))
         else:
             self._post(StorageEnded(effect.operation))
 

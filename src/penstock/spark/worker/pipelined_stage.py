@@ -92,7 +92,7 @@ class SlotHost:
         # Before the control client and users' functions open sockets: those that exist now are Spark's.
         watch_for_hangup(self._interrupt.soon)
         assert payload.control is not None and payload.checkpoints is not None
-        self._storage = DirectoryStorage(payload.checkpoints)
+        self._storage = DirectoryStorage(payload.checkpoints, epoch=self._level.epoch)
         self._snapshots = SnapshotThread(self._storage, self._transport.ring)
         self._client = ControlClient(payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms)
 

@@ -1,0 +1,243 @@
+"""The record of a job: what its runs have published, as numbered entries that are created once and never changed.
+
+    1   checkpoint 1           its manifest
+    2   checkpoint 2
+    3   claim, epoch 2         another run has taken the job over
+    4   checkpoint 3           by the run of epoch 2
+    5   end                    the job has finished: nothing follows
+
+A run publishes by creating the entry behind the last one that it knows. Creating is exclusive, so a run that was taken
+over finds its number taken, by the claim, and is fenced off: it can neither complete a checkpoint, and so commit what
+belongs to it, nor end the job. To look before a write would not do: a process may be stopped for a minute between the
+two. Only entries of subsumed checkpoints are removed. A claim stays, since a former run may try its number at any time.
+
+Source: State Management paper, 4.5 (high availability); the epoch is Flink's fencing token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from penstock.checkpoint.manifest import Manifest, check_seal, decode, encode, seal
+from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
+
+_LOOKS_MAX = 20
+_CHECKPOINT, _CLAIM, _END = "checkpoint", "claim", "end"
+
+
+_EPOCH = re.compile(r"e(\d+)-")
+
+
+def file_name(name: str, epoch: int) -> str:
+    """The name of a state file that the run of an epoch writes: no other run writes one of that name."""
+    return f"e{epoch}-{name}" if epoch > 1 else name
+
+
+def epoch_of(file_name: str) -> int:
+    """The epoch of the run that has written a file."""
+    match = _EPOCH.match(file_name)
+    return int(match.group(1)) if match else 1
+
+
+class RecordStore(Protocol):
+    """Where the entries of one job are kept. Methods raise OSError where the store fails."""
+
+    def numbers(self) -> list[int]:
+        """The numbers of all entries, ascending."""
+
+    def read(self, number: int) -> bytes:
+        """An entry. Raises FileNotFoundError if there is none of that number."""
+
+    def create(self, number: int, data: bytes) -> bool:
+        """Create an entry in one piece. False: there is one of that number, or the whole record was deleted."""
+
+    def remove(self, number: int) -> None:
+        """Remove an entry, if it exists."""
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """An entry that is no manifest, or those fields of a manifest that matter here."""
+
+    kind: str = _CHECKPOINT
+    epoch: int = 0
+    checkpoint_id: int = 0
+    job_name: str = ""
+    how: str = ""
+    """Of an end: the status of the job."""
+    stopped_with: str = ""
+    """Of an end: the savepoint with which the job has stopped."""
+    checksum: str = ""
+
+
+class End(NamedTuple):
+    """How a job has ended. `savepoint`: that with which it was stopped, or empty."""
+
+    job_name: str
+    how: str
+    savepoint: str
+
+
+class Recorded(NamedTuple):
+    """What a record says now."""
+
+    last: int
+    """The number of the last entry."""
+    epoch: int
+    """That of the run which holds the job. An entry that can't be read counts as a claim."""
+    checkpoint: bytes | None
+    """The manifest of the newest checkpoint that can be read."""
+    end: End | None
+    damaged: str = ""
+    """What is wrong with entries behind that checkpoint, or at its place."""
+
+
+def recorded(store: RecordStore) -> Recorded | None:
+    """What a record says; None: there is none."""
+    for _ in range(_LOOKS_MAX):
+        numbers = store.numbers()
+        if not numbers:
+            return None
+        try:
+            return _read(store, numbers)
+        except FileNotFoundError:
+            # The run that holds the job has removed it in the meantime: it has published a newer one.
+            continue
+    raise CheckpointError("the record of the job changes faster than it can be read")
+
+
+def _read(store: RecordStore, numbers: list[int]) -> Recorded:
+    epoch, damaged, unread = 1, "", 0
+    for number in reversed(numbers):
+        data = store.read(number)
+        try:
+            entry = _decoded(data, number)
+        except DamagedCheckpointError as error:
+            damaged = damaged or str(error)
+            unread += 1
+            continue
+        epoch = max(epoch, entry.epoch)
+        if entry.kind == _END:
+            end = End(entry.job_name, entry.how, entry.stopped_with)
+            return Recorded(numbers[-1], epoch + unread, None, end, damaged)
+        if entry.kind == _CHECKPOINT:
+            return Recorded(numbers[-1], epoch + unread, data, None, damaged)
+    return Recorded(numbers[-1], epoch + unread, None, None, damaged)
+
+
+def _decoded(data: bytes, number: int) -> _Entry:
+    where = f"entry {number} of the job's record"
+    try:
+        entry = msgspec.json.decode(data, type=_Entry)
+        if entry.kind == _CHECKPOINT:
+            decode(data, where)
+        else:
+            check_seal(data, entry.checksum, where)
+    except msgspec.DecodeError as error:
+        raise DamagedCheckpointError(f"{where} is damaged: {error}") from error
+    # Manifests have an epoch of 0 if something else than a run has written them.
+    return msgspec.structs.replace(entry, epoch=max(entry.epoch, 1))
+
+
+class JobRecord:
+    """One run's hold on the record of its job, from its first entry, or from its claim, on."""
+
+    def __init__(self, store: RecordStore, job_name: str = "", epoch: int = 1, last: int = 0) -> None:
+        self.epoch = epoch
+        self.is_fenced = False
+        """Whether another run has taken the job over."""
+        self.has_ended = False
+        """Whether this run has recorded the end of the job."""
+        self._store = store
+        self._job_name = job_name
+        self._last = last
+        self._checkpoints: dict[int, int | None] = {}
+        """The checkpoint of each entry that is known; None: it is none."""
+
+    @staticmethod
+    def claim(store: RecordStore, job_name: str, seen: Recorded | None) -> JobRecord:
+        """Take a job over, as it was when `seen` was read. Raises CheckpointError if another run was quicker."""
+        epoch, last = (seen.epoch + 1, seen.last) if seen is not None else (1, 0)
+        entry = _Entry(_CLAIM, epoch, job_name=job_name)
+        if not store.create(last + 1, seal(entry)):
+            raise CheckpointError(
+                "the job has gone on in the meantime, or another run has taken it over at the same moment: see "
+                "penstock list"
+            )
+        return JobRecord(store, job_name, epoch, last + 1)
+
+    def publish(self, manifest: Manifest) -> None:
+        """Publish a checkpoint: from here on it is complete. Raises FencedError if the job was taken over."""
+        self._append(encode(manifest))
+        self._checkpoints[self._last] = manifest.checkpoint_id
+
+    def end(self, how: str, savepoint: str = "") -> None:
+        """Record that the job has ended: nothing is ever restored from it. Raises FencedError."""
+        self._append(seal(_Entry(_END, self.epoch, job_name=self._job_name, how=how, stopped_with=savepoint)))
+        self.has_ended = True
+
+    def forget(self, checkpoint: int) -> None:
+        """Remove the entries of a checkpoint, which is not the newest. Raises FencedError."""
+        self._remove(lambda number: number == checkpoint)
+
+    def retain(self, checkpoints: Collection[int]) -> None:
+        """Remove the entries of all other checkpoints. Raises FencedError."""
+        self._remove(lambda number: number not in checkpoints)
+
+    def _remove(self, is_meant: Callable[[int], bool]) -> None:
+        self.check()
+        for number in self._store.numbers():
+            # What is behind our last entry belongs to a run that has taken the job over.
+            checkpoint = self._checkpoint_of(number) if number <= self._last else None
+            if checkpoint is not None and is_meant(checkpoint):
+                self._store.remove(number)
+
+    def _checkpoint_of(self, number: int) -> int | None:
+        """The checkpoint of an entry; None if it is none, or is gone."""
+        if number not in self._checkpoints:
+            try:
+                entry = _decoded(self._store.read(number), number)
+            except FileNotFoundError:
+                return None
+            except DamagedCheckpointError:
+                # Not ours to judge: it may be a claim.
+                return None
+            self._checkpoints[number] = entry.checkpoint_id if entry.kind == _CHECKPOINT else None
+        return self._checkpoints[number]
+
+    def check(self) -> None:
+        """Raises FencedError if it is known that the job was taken over."""
+        if self.is_fenced:
+            raise FencedError("another run has taken this job over: this one may change nothing any more")
+
+    def _append(self, data: bytes) -> None:
+        self.check()
+        while not self._create(self._last + 1, data):
+            if not self._is_own(self._last + 1):
+                self.is_fenced = True
+                self.check()
+            # Of a write that was reported as failed.
+            self._last += 1
+        self._last += 1
+
+    def _create(self, number: int, data: bytes) -> bool:
+        try:
+            return self._store.create(number, data)
+        except OSError:
+            # It may have been created nevertheless, and then it counts.
+            try:
+                if self._store.read(number) == data:
+                    return True
+            except OSError:
+                pass
+            raise
+
+    def _is_own(self, number: int) -> bool:
+        try:
+            return _decoded(self._store.read(number), number).epoch == self.epoch
+        except FileNotFoundError:
+            # The record was deleted with its job.
+            return False

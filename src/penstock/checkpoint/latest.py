@@ -1,0 +1,103 @@
+"""The newest checkpoint of a job, by the name of the job: what `-s latest` starts from."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from pyarrow import fs
+
+from penstock.checkpoint.failure import output_twice
+from penstock.checkpoint.job_record import Recorded, recorded
+from penstock.checkpoint.manifest import Manifest, decode
+from penstock.checkpoint.record_files import RecordFiles
+from penstock.checkpoint.storage import completed_in, file_system_of, read_manifest
+from penstock.common.errors import CheckpointError, DamagedCheckpointError
+
+_log = logging.getLogger(__name__)
+
+
+class Latest(NamedTuple):
+    """A checkpoint, and the job whose newest one it is."""
+
+    path: str
+    directory: str
+    """That of the job."""
+    manifest: Manifest
+    seen: Recorded | None
+    """The job's record; None: it was written before there were records."""
+
+
+def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Latest:
+    """The newest checkpoint of a job of that name, below a directory of checkpoints.
+
+    `repeats`: sinks whose output must not come twice. With them a job whose newest checkpoint is damaged does not fall
+    back to the one before, since output may have been committed with the damaged one.
+
+    Raises CheckpointError if there is none, or one can't be read now; DamagedCheckpointError.
+    """
+    system, root = file_system_of(base)
+    newest: Latest | None = None
+    ended = ""
+    for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
+        if entry.type is not fs.FileType.Directory:
+            continue
+        directory = _like(base, root, entry.path)
+        seen = recorded(RecordFiles(*file_system_of(directory)))
+        if seen is not None and seen.end is not None:
+            if seen.end.job_name == job_name:
+                where = f"with the savepoint {seen.end.savepoint}: start from it" if seen.end.savepoint else "for good"
+                ended = f" The job in {directory} is {seen.end.how}, {where}."
+            continue
+        found = _newest_in(directory, seen, job_name, repeats or [])
+        if found is not None and (newest is None or _age(found) > _age(newest)):
+            newest = found
+    if newest is None:
+        raise CheckpointError(f"there is no checkpoint of a job named '{job_name}' below {base}.{ended}")
+    return newest
+
+
+def _age(found: Latest) -> tuple[int, int]:
+    # Of two in one millisecond the one with the higher number: its commits may have been made.
+    return found.manifest.completed_ms, found.manifest.checkpoint_id
+
+
+def _newest_in(directory: str, seen: Recorded | None, job_name: str, repeats: list[str]) -> Latest | None:
+    """The newest checkpoint of one job that is whole, if the job has that name."""
+    found: tuple[str, Manifest] | None = None
+    damaged = ""
+    if seen is not None:
+        damaged = seen.damaged and f"{directory}: {seen.damaged}"
+        if seen.checkpoint is not None:
+            manifest = decode(seen.checkpoint, directory)
+            found = f"{directory}/chk-{manifest.checkpoint_id}", manifest
+    else:
+        found, damaged = _without_record(directory)
+    if found is None or found[1].job_name != job_name:
+        return None
+    if damaged and repeats:
+        raise output_twice(damaged, found[0], repeats)
+    if damaged:
+        _log.warning("checkpoint skipped: %s", damaged)
+    return Latest(found[0], directory, found[1], seen)
+
+
+def _without_record(directory: str) -> tuple[tuple[str, Manifest] | None, str]:
+    """The newest whole checkpoint of those from before there were records, and what is wrong with a newer one."""
+    damaged = ""
+    for _, inside in reversed(completed_in(directory)):
+        path = f"{directory}/{inside.rpartition('/')[2]}"
+        try:
+            return (path, read_manifest(path)), damaged
+        except DamagedCheckpointError as error:
+            damaged = damaged or str(error)
+    return None, damaged
+
+
+def _like(base: str, root: str, path: str) -> str:
+    """A path below `root` that a file system has returned, below `base`, which names `root` and may be a URL."""
+    if "://" not in base:
+        return path
+    # Some file systems return paths with a leading slash.
+    inside = path.strip("/").removeprefix(root.strip("/")).strip("/")
+    return f"{base.rstrip('/')}/{inside}"

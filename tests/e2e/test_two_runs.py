@@ -1,0 +1,102 @@
+"""Two runs of one job: a driver that was stopped, taken for dead, and goes on; two that start at the same moment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.e2e.test_restart import JOB, NUMBERS, lines
+
+pytestmark = pytest.mark.e2e
+
+
+class Job:
+    """The job of `test_restart.py`, with files exactly once."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.path = tmp_path
+        self.out = tmp_path / "out"
+        job = tmp_path / "job.py"
+        job.write_text(textwrap.dedent(JOB).replace("NUMBERS", str(NUMBERS)).replace("OUT", str(self.out)))
+        settings = {
+            "execution.checkpointing.interval": "200ms",
+            "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        }
+        defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
+        self.command = [sys.executable, "-m", "penstock.cli.main", "run", *defaults, "-p", "1", str(job)]
+
+    def start(self, name: str, *arguments: str) -> subprocess.Popen[str]:
+        command = [*self.command[:-1], *arguments, self.command[-1]]
+        with (self.path / name).open("w") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, text=True, start_new_session=True)
+
+    def log(self, name: str) -> str:
+        return (self.path / name).read_text()
+
+    def started(self) -> subprocess.Popen[str]:
+        """A first run that has committed something."""
+        first = self.start("first")
+        deadline = time.monotonic() + 120
+        while len(lines(self.out)) < NUMBERS // 20:
+            assert first.poll() is None and time.monotonic() < deadline, self.log("first")
+            time.sleep(0.1)
+        return first
+
+    def is_claimed(self) -> bool:
+        """Whether another run has taken the job over."""
+        for entry in (self.path / "checkpoints").glob("*/record/0*"):
+            # Entries of older checkpoints are removed meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                if b'"claim"' in entry.read_bytes():
+                    return True
+        return False
+
+    def check(self) -> None:
+        values = Counter(int(line.split(",")[2]) for line in lines(self.out))
+        assert values == Counter(range(NUMBERS)), "each number once"
+        assert not [*(self.path / "checkpoints").rglob("_metadata")]
+
+
+def test_a_driver_that_was_stopped_and_goes_on(tmp_path: Path) -> None:
+    """Its work would be done twice: by the run that has taken its place, and by itself."""
+    job = Job(tmp_path)
+    first = job.started()
+    os.kill(first.pid, signal.SIGSTOP)
+    assert len(lines(job.out)) < NUMBERS, "it was stopped in the middle"
+    second = job.start("second", "-s", "latest")
+    try:
+        deadline = time.monotonic() + 120
+        while not job.is_claimed():
+            assert second.poll() is None and time.monotonic() < deadline, job.log("second")
+            time.sleep(0.1)
+        os.kill(first.pid, signal.SIGCONT)
+        assert second.wait(180) == 0, job.log("second")
+        assert first.wait(60) == 1, job.log("first")
+    finally:
+        for process in (first, second):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert "another run has taken" in job.log("first")
+    job.check()
+
+
+def test_two_that_start_from_the_latest_at_once(tmp_path: Path) -> None:
+    """Both would be let in, and do the same work side by side."""
+    job = Job(tmp_path)
+    first = job.started()
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    both = [job.start(name, "-s", "latest") for name in ("one", "other")]
+    codes = [process.wait(240) for process in both]
+    assert sorted(codes) == [0, 1], job.log("one") + job.log("other")
+    refused = job.log("one" if codes[0] else "other")
+    assert "another run has taken it over" in refused or "still running" in refused, refused
+    job.check()

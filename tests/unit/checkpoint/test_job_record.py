@@ -1,0 +1,196 @@
+"""The record of a job: who holds it, what was published, and that a run which was taken over publishes nothing more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+from tests.unit.checkpoint.manifests import manifest_of
+
+from penstock.checkpoint.job_record import End, JobRecord, RecordStore, recorded
+from penstock.checkpoint.manifest import decode
+from penstock.checkpoint.record_files import RecordFiles
+from penstock.common.errors import CheckpointError, FencedError
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RecordFiles:
+    return RecordFiles(fs.LocalFileSystem(), str(tmp_path / "job"))
+
+
+def newest(store: RecordStore) -> int | None:
+    seen = recorded(store)
+    return decode(seen.checkpoint, "it").checkpoint_id if seen is not None and seen.checkpoint is not None else None
+
+
+def claimed(store: RecordStore) -> JobRecord:
+    return JobRecord.claim(store, "a job", recorded(store))
+
+
+def test_what_is_published_is_on_record(store: RecordFiles) -> None:
+    """Another run would start from the beginning, or from a checkpoint before what was committed."""
+    assert recorded(store) is None
+    record = JobRecord(store, "a job")
+    for number in (1, 4):
+        record.publish(manifest_of(number))
+        assert newest(store) == number
+    record.forget(1)
+    assert store.numbers() == [2] and newest(store) == 4
+    record.publish(manifest_of(5))
+    record.retain([5])
+    assert store.numbers() == [3] and newest(store) == 5
+
+
+def test_a_run_that_was_taken_over_can_publish_nothing(store: RecordFiles) -> None:
+    """Two runs of one job would commit the same output."""
+    former = JobRecord(store, "a job")
+    former.publish(manifest_of(1))
+    run = claimed(store)
+    assert run.epoch == 2 and newest(store) == 1, "a claim is no checkpoint"
+    for change in (
+        lambda: former.publish(manifest_of(2)),
+        lambda: former.end("FINISHED"),
+        lambda: former.forget(1),
+        lambda: former.retain([]),
+    ):
+        with pytest.raises(FencedError, match="another run"):
+            change()
+        assert former.is_fenced
+    assert newest(store) == 1
+    run.publish(manifest_of(2))
+    assert newest(store) == 2
+
+
+def test_claims_stay_for_those_that_come_late(store: RecordFiles) -> None:
+    """A run that sleeps for an hour would find its number free again, and publish."""
+    former = JobRecord(store, "a job")
+    former.publish(manifest_of(1))
+    run = claimed(store)
+    for number in range(2, 9):
+        run.publish(manifest_of(number))
+        run.retain([number])
+    with pytest.raises(FencedError):
+        former.publish(manifest_of(2))
+    assert newest(store) == 8
+
+
+def test_what_a_successor_wrote_is_not_removed(store: RecordFiles) -> None:
+    """A run that does not know yet that it was taken over would delete the checkpoints of the other one."""
+    former = JobRecord(store, "a job")
+    former.publish(manifest_of(1))
+    run = claimed(store)
+    run.publish(manifest_of(2))
+    former.retain([])
+    assert newest(store) == 2
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["deleted", "ended"])
+def test_nothing_follows_the_end(store: RecordFiles, tmp_path: Path, gone: bool) -> None:
+    """What is finished would be done again, by a run that was taken over or by a new one."""
+    former = JobRecord(store, "a job")
+    former.publish(manifest_of(1))
+    run = claimed(store)
+    run.end("FINISHED", "/savepoints/one")
+    assert run.has_ended
+    seen = recorded(store)
+    assert seen is not None and seen.end == End("a job", "FINISHED", "/savepoints/one") and seen.checkpoint is None
+    if gone:
+        for number in store.numbers():
+            store.remove(number)
+        (tmp_path / "job" / "record").rmdir()
+    with pytest.raises(FencedError):
+        former.publish(manifest_of(2))
+    assert recorded(store) is None if gone else newest(store) is None
+
+
+def test_of_two_that_take_over_at_once_one_does(store: RecordFiles) -> None:
+    """Two `-s latest` at the same moment would both run."""
+    JobRecord(store, "a job").publish(manifest_of(1))
+    for _ in range(20):
+        seen = recorded(store)
+        results: list[str] = []
+        start = threading.Barrier(4)
+
+        def take(seen: object = seen, results: list[str] = results, start: threading.Barrier = start) -> None:
+            start.wait()
+            try:
+                JobRecord.claim(store, "a job", seen)  # type: ignore[arg-type]
+                results.append("has it")
+            except CheckpointError as error:
+                results.append(str(error)[:32])
+
+        threads = [threading.Thread(target=take) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(results) == ["has it"] + ["the job has gone on in the meant"] * 3 or results.count("has it") == 1
+
+
+def test_an_entry_that_was_written_though_its_write_failed_counts_once(store: RecordFiles) -> None:
+    """A run would take its own entry for that of another one, and fail; or skip what it has published."""
+
+    class Unsure:
+        """Reports failures of what it has done, or has not."""
+
+        def __init__(self, does: bool, reads: bool) -> None:
+            self.numbers, self.remove = store.numbers, store.remove
+            self.does, self.reads = does, reads
+
+        def create(self, number: int, data: bytes) -> bool:
+            if self.does:
+                store.create(number, data)
+            raise OSError("the connection was lost")
+
+        def read(self, number: int) -> bytes:
+            if not self.reads:
+                raise OSError("the connection was lost")
+            return store.read(number)
+
+    JobRecord(Unsure(does=True, reads=True), "a job").publish(manifest_of(1))
+    assert newest(store) == 1
+    with pytest.raises(OSError, match="connection"):
+        JobRecord(Unsure(does=False, reads=True), "a job", last=1).publish(manifest_of(2))
+    assert newest(store) == 1
+    unsure = Unsure(does=True, reads=False)
+    record = JobRecord(unsure, "a job", last=1)
+    with pytest.raises(OSError, match="connection"):
+        record.publish(manifest_of(2, epoch=1))
+    unsure.create, unsure.read = store.create, store.read  # type: ignore[method-assign]
+    record.publish(manifest_of(3, epoch=1))
+    assert newest(store) == 3 and not record.is_fenced
+
+
+def damaged(store: RecordFiles, tmp_path: Path, number: int, change: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "job" / "record" / f"{number:08d}"
+    path.write_bytes(change(path.read_bytes()))
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-4], lambda data: data.replace(b'"epoch": 2', b'"epoch": 3')])
+def test_a_damaged_entry_is_told(store: RecordFiles, tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
+    """A job would go on from an older checkpoint without a word, or share its epoch with another run."""
+    JobRecord(store, "a job").publish(manifest_of(1))
+    claimed(store)
+    damaged(store, tmp_path, 2, change)
+    seen = recorded(store)
+    assert seen is not None and "entry 2 of the job's record is damaged" in seen.damaged
+    assert newest(store) == 1 and claimed(store).epoch > 2
+
+
+def test_where_there_are_no_links_it_is_looked_first() -> None:
+    """Each entry of an object store would replace the one before it."""
+    import fsspec
+
+    memory = fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem("memory")))
+    store = RecordFiles(memory, "/checkpoints/job-of-test-record")
+    former = JobRecord(store, "a job")
+    former.publish(manifest_of(1))
+    run = claimed(store)
+    with pytest.raises(FencedError):
+        former.publish(manifest_of(2))
+    run.publish(manifest_of(2))
+    store.remove(99)
+    assert newest(store) == 2
