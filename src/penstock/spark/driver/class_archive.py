@@ -22,6 +22,8 @@ from penstock.spark.driver.java import JavaHome, cache_directory
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 _STALE_SECONDS = 600
+KEPT = 2
+"""So many archives stay, whatever number of environments there is: some 340 MB."""
 BUILDING = "PENSTOCK_CLASS_ARCHIVE"
 
 
@@ -37,9 +39,22 @@ def java_options(java: JavaHome, environ: Mapping[str, str]) -> str:
         return f"-XX:ArchiveClassesAtExit={setting} {_QUIET}"
     archive = _path(java, environ)
     if archive.exists():
+        # The time of its last use: see `prune`.
+        with contextlib.suppress(OSError):
+            os.utime(archive)
         return f"-XX:SharedArchiveFile={archive} {_QUIET}"
     atexit.register(_build_in_background, archive)
     return ""
+
+
+def prune(directory: Path, keep: int = KEPT) -> None:
+    """Delete archives other than those used last, and what builders that were killed have left behind."""
+    with contextlib.suppress(OSError):
+        archives = sorted(directory.glob("classes-*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
+        partial = (path for path in directory.glob("classes-*") if path.suffix not in (".jsa", ".lock"))
+        stale = [path for path in partial if time.time() - path.stat().st_mtime > _STALE_SECONDS]
+        for path in (*archives[keep:], *stale):
+            path.unlink(missing_ok=True)
 
 
 def _path(java: JavaHome, environ: Mapping[str, str]) -> Path:
