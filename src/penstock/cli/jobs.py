@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _ANSWER_SECONDS = 5.0
 _RATE_SECONDS = 1.0
 _WATCH_SECONDS = 1.0
+_HOME_AND_CLEAR = "\x1b[H\x1b[2J"
 
 Job = Annotated[
     str, typer.Argument(metavar="JOB", show_default=False, help="Id of the job, a prefix of it, or its name.")
@@ -118,8 +120,7 @@ def checkpoints(
             time.sleep(_WATCH_SECONDS)
             # Asked first: the screen is not empty while the job is asked.
             text = _result_of(show)
-            typer.clear()
-            typer.echo(text)
+            typer.echo(_HOME_AND_CLEAR * sys.stdout.isatty() + text)
 
 
 def _table(reports: list[dict[str, Any]]) -> list[str]:

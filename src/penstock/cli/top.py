@@ -136,4 +136,4 @@ def _row(before: dict[str, Any], after: dict[str, Any], now_ms: int, ms: int) ->
 
 def _growth(before: dict[str, Any], after: dict[str, Any], counter: str) -> int:
     # A restart begins to count anew.
-    return max(0, after["totals"][counter] - before["totals"][counter])
+    return max(0, int(after["totals"][counter]) - int(before["totals"][counter]))
