@@ -12,7 +12,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
-ON_SPARK := tests/spark tests/e2e
+WITH_SERVERS := tests/connectors tests/spark tests/e2e
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast coverage test-figures lint fix sim soak bench bench-peers check clean
@@ -38,7 +38,7 @@ ifdef ARGS
 	@$(PYTEST) $(ARGS)
 else
 	@failed=0; $(PYTEST) $(PARALLEL) $(WITHOUT_SPARK) $(JUNIT:%=--junitxml=%-without-spark.xml) || failed=1; \
-		$(PYTEST) $(ON_SPARK) $(JUNIT:%=--junitxml=%-on-spark.xml) || failed=1; exit $$failed
+		$(PYTEST) $(WITH_SERVERS) $(JUNIT:%=--junitxml=%-with-servers.xml) || failed=1; exit $$failed
 endif
 
 test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: below 90 seconds

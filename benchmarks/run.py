@@ -25,6 +25,7 @@ from rich.console import Console  # noqa: E402
 
 from benchmarks import catalogue, charts, report  # noqa: E402
 from benchmarks.catalogue import Measurement  # noqa: E402
+from benchmarks.own_processes import own_processes  # noqa: E402
 from benchmarks.results import Run, machine, rows_of, write_json  # noqa: E402
 
 _RESULTS = _ROOT / "benchmarks" / "results"
@@ -66,20 +67,22 @@ def output_of(
     words: list[str], timeout_s: float, directory: Path = _ROOT, environment: dict[str, str] | None = None
 ) -> tuple[str, str]:
     """Return standard output and error of a command. Raises ChildProcessError if it fails."""
-    with subprocess.Popen(
-        words,
-        cwd=directory,
-        env=environment,
-        text=True,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+    with (
+        own_processes() as mark,
+        subprocess.Popen(
+            words,
+            cwd=directory,
+            env={**(environment or os.environ), **mark},
+            text=True,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process,
+    ):
         try:
             output, errors = process.communicate(timeout=timeout_s)
         except BaseException:
-            # Its session contains only processes that it started.
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             raise
     if process.returncode:
         raise ChildProcessError(" ".join(errors.strip().splitlines()[-_ERROR_LINES:]))

@@ -6,10 +6,8 @@ counting.py) are read after the tree has ended.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import tempfile
 import time
@@ -17,6 +15,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from benchmarks.own_processes import own_processes
 
 Line = dict[str, Any]
 
@@ -38,13 +38,13 @@ def measure(command: list[str], directory: Path, variables: Mapping[str, str], w
 
     Raises FailedError.
     """
-    with tempfile.TemporaryFile("w+") as output:
+    with own_processes() as mark, tempfile.TemporaryFile("w+") as output:
         root = subprocess.Popen(
             command,
             stdout=output,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **variables},
+            env={**os.environ, **variables, **mark},
             cwd=directory,
             start_new_session=True,
             preexec_fn=_take_two_cores,
@@ -60,7 +60,8 @@ def measure(command: list[str], directory: Path, variables: Mapping[str, str], w
             output.seek(0)
             raise FailedError(f"{error}\n{output.read()[-_OUTPUT_CHARS:]}") from None
         finally:
-            end_tree(root)
+            root.kill()
+            root.wait()
     return figures([_read(path) for path in directory.glob("*.jsonl")], warm_up, seconds)
 
 
@@ -77,26 +78,6 @@ def _wait(root: subprocess.Popen[bytes], directory: Path, limit_s: float) -> Non
         if time.monotonic() > deadline:
             raise FailedError(f"no record within {limit_s:.0f} s")
         time.sleep(0.1)
-
-
-def end_tree(root: subprocess.Popen[bytes]) -> None:
-    """Kill the process and all its descendants, including those that lead their own process groups."""
-    for _ in range(3):
-        for pid in _session(root.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.2)
-    root.wait()
-
-
-def _session(leader: int) -> list[int]:
-    listed = subprocess.run(["ps", "-A", "-o", "pid="], capture_output=True, text=True, check=True).stdout
-    found = []
-    for pid in map(int, listed.split()):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.getsid(pid) == leader:
-                found.append(pid)
-    return found
 
 
 def _read(path: Path) -> list[Line]:

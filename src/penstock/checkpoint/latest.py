@@ -10,8 +10,7 @@ from pyarrow import fs
 from penstock.checkpoint.failure import output_twice
 from penstock.checkpoint.job_record import Recorded, recorded
 from penstock.checkpoint.manifest import Manifest, decode
-from penstock.checkpoint.record_files import RecordFiles
-from penstock.checkpoint.storage import completed_in, file_system_of, read_manifest
+from penstock.checkpoint.storage import completed_in, file_system_of, read_manifest, record_in
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 
 _log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Lat
         if entry.type is not fs.FileType.Directory:
             continue
         directory = _like(base, root, entry.path)
-        seen = recorded(RecordFiles(*file_system_of(directory)))
+        seen = recorded(record_in(directory))
         if seen is not None and seen.end is not None:
             if seen.end.job_name == job_name:
                 where = f"with the savepoint {seen.end.savepoint}: start from it" if seen.end.savepoint else "for good"

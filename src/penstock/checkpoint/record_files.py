@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import uuid
-from pathlib import Path
 
 from pyarrow import fs
+
+from penstock.common.exclusive_creation import Create
 
 DIRECTORY = "record"
 
 
 class RecordFiles:
-    """Below the directory `root` of a job.
+    """Below the directory `root` of a job. `create` creates a file if there is none of its name."""
 
-    On a local or mounted file system an entry is created by a hard link, which fails if the name exists: of two
-    processes that try, one succeeds. pyarrow has no such operation for object stores. There it is looked before it is
-    written, which leaves a moment in which both can succeed.
-    """
-
-    def __init__(self, system: fs.FileSystem, root: str) -> None:
+    def __init__(self, system: fs.FileSystem, root: str, create: Create) -> None:
         self._system = system
         self._directory = f"{root}/{DIRECTORY}"
+        self._create = create
 
     def numbers(self) -> list[int]:
         """The numbers of all entries, ascending."""
@@ -41,13 +36,7 @@ class RecordFiles:
         # new record.
         if number == 1:
             self._system.create_dir(self._directory, recursive=True)
-        if isinstance(self._system, fs.LocalFileSystem):
-            return self._link(self._path(number), data)
-        if self._system.get_file_info(self._path(number)).type is not fs.FileType.NotFound:
-            return False
-        with self._system.open_output_stream(self._path(number)) as stream:
-            stream.write(data)
-        return True
+        return self._create(self._path(number), data)
 
     def remove(self, number: int) -> None:
         """Remove an entry, if it exists."""
@@ -56,23 +45,3 @@ class RecordFiles:
 
     def _path(self, number: int) -> str:
         return f"{self._directory}/{number:08d}"
-
-    def _link(self, path: str, data: bytes) -> bool:
-        unfinished = Path(f"{path}.{uuid.uuid4().hex}.unfinished")
-        try:
-            with unfinished.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(unfinished, path)
-            descriptor = os.open(self._directory, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            return True
-        except (FileExistsError, FileNotFoundError):
-            return False
-        finally:
-            with contextlib.suppress(OSError):
-                unfinished.unlink()

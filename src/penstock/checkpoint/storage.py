@@ -30,6 +30,7 @@ from penstock.checkpoint.manifest import Manifest, decode, encode, is_relative
 from penstock.checkpoint.record_files import RecordFiles
 from penstock.common import file_systems
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
+from penstock.common.exclusive_creation import exclusive_creation
 
 METADATA = "_metadata"
 LEASE = "lease"
@@ -118,7 +119,7 @@ class DirectoryStorage(StateFiles):
 
     def __init__(self, directory: str, record: JobRecord | None = None, epoch: int = 1, newest: int = 0) -> None:
         super().__init__(directory)
-        self._record = record or JobRecord(RecordFiles(self._system, self._root), epoch=epoch)
+        self._record = record or JobRecord(record_in(directory), epoch=epoch)
         self._newest = newest
 
     def publish(self, manifest: Manifest) -> str:
@@ -278,6 +279,12 @@ def file_system_of(directory: str) -> tuple[fs.FileSystem, str]:
         return system, path.rstrip("/")
     except (ValueError, OSError) as error:
         raise CheckpointError(f"the checkpoint directory {directory} can't be used: {error}") from error
+
+
+def record_in(directory: str) -> RecordFiles:
+    """The record of the job whose directory this is, a path or URL."""
+    system, root = file_system_of(directory)
+    return RecordFiles(system, root, exclusive_creation(directory, system))
 
 
 def completed_in(directory: str) -> list[tuple[int, str]]:

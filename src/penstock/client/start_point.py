@@ -11,7 +11,6 @@ from penstock.checkpoint.job_record import JobRecord
 from penstock.checkpoint.latest import Latest, latest_of
 from penstock.checkpoint.lease import Lease, wait_until_free
 from penstock.checkpoint.manifest import Manifest, located
-from penstock.checkpoint.record_files import RecordFiles
 from penstock.checkpoint.restore import assign
 from penstock.checkpoint.storage import (
     LEASE,
@@ -20,6 +19,7 @@ from penstock.checkpoint.storage import (
     file_system_of,
     files_directory,
     read_manifest,
+    record_in,
 )
 from penstock.common import options
 from penstock.common.configuration import Configuration
@@ -103,7 +103,7 @@ def take_job(
     latest = start.latest
     place = checkpoint_place(job_id, configuration, is_local) if latest is None else CheckpointPlace(latest.directory)
     system, root = file_system_of(place.directory)
-    store = RecordFiles(system, root)
+    store = record_in(place.directory)
     record = JobRecord(store, name) if latest is None else JobRecord.claim(store, name, latest.seen)
     newest = latest.manifest.checkpoint_id if latest is not None else 0
     storage = DirectoryStorage(place.directory, record, record.epoch, newest)

@@ -285,6 +285,8 @@ class JobMaster:
             self._is_gone = True
 
     def _host_failed(self, event: HostFailed) -> None:
+        # The lease shows it before anything is published.
+        self.coordinator.fenced = self.coordinator.fenced or isinstance(event.error, FencedError)
         self.fail(event.error)
 
     def _results_were_closed(self, event: ResultsClosed) -> None:

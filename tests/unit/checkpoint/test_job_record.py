@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyarrow import fs
 from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.job_record import End, JobRecord, RecordStore, recorded
 from penstock.checkpoint.manifest import decode
 from penstock.checkpoint.record_files import RecordFiles
+from penstock.checkpoint.storage import record_in
 from penstock.common.errors import CheckpointError, FencedError
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> RecordFiles:
-    return RecordFiles(fs.LocalFileSystem(), str(tmp_path / "job"))
+    return record_in(str(tmp_path / "job"))
 
 
 def newest(store: RecordStore) -> int | None:
@@ -182,10 +183,7 @@ def test_a_damaged_entry_is_told(store: RecordFiles, tmp_path: Path, change: Cal
 
 def test_where_there_are_no_links_it_is_looked_first() -> None:
     """Each entry of an object store would replace the one before it."""
-    import fsspec
-
-    memory = fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem("memory")))
-    store = RecordFiles(memory, "/checkpoints/job-of-test-record")
+    store = record_in(f"memory://records-{uuid.uuid4().hex}/job")
     former = JobRecord(store, "a job")
     former.publish(manifest_of(1))
     run = claimed(store)

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyarrow import fs
 from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.job_record import JobRecord, recorded
 from penstock.checkpoint.latest import latest_of
 from penstock.checkpoint.manifest import Manifest
-from penstock.checkpoint.record_files import RecordFiles
 from penstock.checkpoint.storage import (
     METADATA,
     DirectoryStorage,
@@ -23,6 +21,7 @@ from penstock.checkpoint.storage import (
     completed_in,
     files_directory,
     read_manifest,
+    record_in,
 )
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
 
@@ -80,7 +79,7 @@ def test_checkpoints_of_before_there_were_records(tmp_path: Path) -> None:
 
 def taken_over(directory: Path, newest: int) -> DirectoryStorage:
     """The storage of a run that takes over the job in a directory."""
-    store = RecordFiles(fs.LocalFileSystem(), str(directory))
+    store = record_in(str(directory))
     record = JobRecord.claim(store, "a job", recorded(store))
     return DirectoryStorage(str(directory), record, newest=newest)
 
@@ -130,7 +129,7 @@ def test_a_job_that_has_ended_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_job_that_was_stopped_says_with_which_savepoint(tmp_path: Path) -> None:
     """A user who looks for the latest checkpoint would not know where to go on."""
-    record = JobRecord(RecordFiles(fs.LocalFileSystem(), f"{tmp_path}/job"), "a job")
+    record = JobRecord(record_in(f"{tmp_path}/job"), "a job")
     storage = DirectoryStorage(str(tmp_path / "job"), record)
     storage.publish(manifest_of(1))
     storage.end("FINISHED", "/savepoints/one")

@@ -1,0 +1,112 @@
+"""Creating a file only if there is none of its name, in one step: the operation on which fencing stands.
+
+pyarrow does not offer it. A file system has hard links, which fail if the name exists. S3, and what speaks its
+protocol, has conditional puts (`If-None-Match`), for which boto3 is needed. Elsewhere it is looked before it is
+written, which leaves a moment in which two processes can both succeed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from penstock.common.extras import S3
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+_log = logging.getLogger(__name__)
+
+Create = Callable[[str, bytes], bool]
+"""Create a file, by its path in its file system, with this content. False: there is one of that name, or (on a local
+file system) its directory is gone. Raises OSError."""
+
+
+def exclusive_creation(url: str, system: fs.FileSystem) -> Create:
+    """How files are created in the file system `system`, to which the path or URL `url` leads."""
+    kind = system.type_name
+    if kind == "local":
+        return _link
+    if kind == "s3":
+        client = _s3_client(url)
+        if client is not None:
+            return partial(_put, client)
+        _log.warning(
+            "two runs of a job that start at the same moment may both go on: to tell them apart in S3, install boto3 "
+            "(pip install '%s')",
+            S3,
+        )
+    return partial(_look, system)
+
+
+def _link(path: str, data: bytes) -> bool:
+    unfinished = Path(f"{path}.{uuid.uuid4().hex}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(unfinished, path)
+        # The name, too: after a crash of the machine an entry that was seen must still be there.
+        descriptor = os.open(unfinished.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return True
+    except (FileExistsError, FileNotFoundError):
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+
+
+def _put(client: Any, path: str, data: bytes) -> bool:
+    bucket, _, key = path.strip("/").partition("/")
+    try:
+        client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+        return True
+    except Exception as error:
+        response = getattr(error, "response", {})
+        if response.get("Error", {}).get("Code") == "PreconditionFailed":
+            return False
+        # Also the conflict of two puts that run at once: whether this one counts is found out by reading.
+        raise OSError(f"{path} could not be written: {error}") from error
+
+
+def _look(system: fs.FileSystem, path: str, data: bytes) -> bool:
+    from pyarrow import fs
+
+    if system.get_file_info(path).type is not fs.FileType.NotFound:
+        return False
+    with system.open_output_stream(path) as stream:
+        stream.write(data)
+    return True
+
+
+def _s3_client(url: str) -> Any:
+    """A client for the store that pyarrow reaches by this URL; None: boto3 is not installed."""
+    try:
+        boto3 = importlib.import_module("boto3")
+    except ImportError:
+        return None
+    parts = urlsplit(url)
+    query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    endpoint = query.get("endpoint_override")
+    if endpoint is not None and "://" not in endpoint:
+        endpoint = f"{query.get('scheme', 'https')}://{endpoint}"
+    return boto3.client(
+        "s3",
+        region_name=query.get("region"),
+        endpoint_url=endpoint,
+        aws_access_key_id=parts.username,
+        aws_secret_access_key=parts.password,
+    )

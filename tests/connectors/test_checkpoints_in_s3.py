@@ -1,0 +1,83 @@
+"""Checkpoints in an object store: one run at a time there, too, and a job's life from its first file to its end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+from tests.unit.checkpoint.manifests import manifest_of
+
+from penstock.checkpoint.job_record import JobRecord, recorded
+from penstock.checkpoint.latest import latest_of
+from penstock.checkpoint.storage import DirectoryStorage, record_in
+from penstock.common import exclusive_creation
+from penstock.common.errors import CheckpointError, FencedError
+
+pytestmark = pytest.mark.connectors
+
+
+def test_of_many_that_create_one_does(bucket: str) -> None:
+    """Two `-s latest` at the same moment would both run."""
+    JobRecord(record_in(f"{bucket}/job"), "a job").publish(manifest_of(1))
+    seen = recorded(record_in(f"{bucket}/job"))
+    start, results = threading.Barrier(8), []
+
+    def take() -> None:
+        store = record_in(f"{bucket}/job")
+        start.wait()
+        try:
+            results.append(JobRecord.claim(store, "a job", seen).epoch)
+        except (CheckpointError, OSError):
+            results.append(0)
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [0] * 7 + [2]
+
+
+def test_a_job_from_its_first_file_to_its_end(bucket: str) -> None:
+    """A driver that slept would publish beside its successor, or begin the record of a finished job anew."""
+    former = DirectoryStorage(f"{bucket}/job")
+    file = former.create("1-x", shared=True)
+    file.write(b"content")
+    file.close()
+    origin = manifest_of(1, [file.path])
+    former.publish(origin)
+    latest = latest_of(bucket, "a job")
+    assert latest.path == f"{bucket}/job/chk-1" and latest.seen is not None
+    record = JobRecord.claim(record_in(f"{bucket}/job"), "a job", latest.seen)
+    run = DirectoryStorage(f"{bucket}/job", record, newest=1)
+    run.publish(manifest_of(2, [file.path], epoch=2))
+    former.sweep([origin])
+    assert latest_of(bucket, "a job").path == f"{bucket}/job/chk-2"
+    assert run.read(file.path, 0, 99) == b"content"
+    with pytest.raises(FencedError):
+        former.publish(manifest_of(2, [file.path]))
+    run.end("FINISHED")
+    run.sweep([])
+    with pytest.raises(CheckpointError, match="is FINISHED"):
+        latest_of(bucket, "a job")
+    late = DirectoryStorage(f"{bucket}/job", JobRecord(record_in(f"{bucket}/job"), "a job", last=1))
+    with pytest.raises(FencedError):
+        late.publish(manifest_of(3, epoch=1))
+
+
+def test_without_boto3_it_says_what_is_missing(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A user would believe to be safe."""
+    monkeypatch.setitem(__import__("sys").modules, "boto3", None)
+    with caplog.at_level(logging.WARNING, exclusive_creation.__name__):
+        store = record_in(f"{bucket}/job")
+    assert "pip install 'boto3>=1.36,<2'" in caplog.text
+    assert store.create(1, b"one") and not store.create(1, b"other") and store.read(1) == b"one"
+
+
+def test_a_store_that_refuses(bucket: str) -> None:
+    """An error of the store would be taken for another run."""
+    with pytest.raises(OSError, match="could not be written"):
+        record_in(f"{bucket}-that-is-not-there/job").create(2, b"data")
