@@ -89,7 +89,7 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     top = penstock("top")
     assert re.match(rf"{listed[:8]} 'highest' running for \d+\.\d s, 0 restarts\n", top.stdout), top.stderr
     assert re.search(r"checkpoint \d+ \d+\.\d s ago, took [\d,]+ ms", top.stdout), top.stdout
-    assert "numbers" in top.stdout and "back pressure" in top.stdout
+    assert "numbers" in top.stdout and "pressure" in top.stdout
     shown = penstock("checkpoints", "highest").stdout
     assert "alignment" in shown and "subtasks of checkpoint" in shown, shown
     command = [sys.executable, "-m", "penstock.cli.main", "checkpoints", "highest", "--watch"]

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from penstock.cluster.registry import RunningJob
 
 _EVERY_S = 1.0
-_COLUMNS = ("operators", "subtasks", "in", "out", "busy", "idle", "back pressure", "event time")
+# Headings of two lines, so that all of it fits into 80 columns. What is neither busy nor back-pressured is idle.
+_COLUMNS = ("operators", "tasks", "in", "out", "busy", "back\npressure", "event\ntime")
+_OPERATORS_WIDTH = 24
 
 Job = Annotated[
     str | None,
@@ -113,7 +115,10 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
         )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(_COLUMNS):
-        table.add_column(column, justify="right" if index else "left", overflow="fold", no_wrap=bool(index))
+        if index:
+            table.add_column(column, justify="right", no_wrap=True)
+        else:
+            table.add_column(column, overflow="fold", min_width=_OPERATORS_WIDTH)
     earlier = {vertex["name"]: vertex for vertex in before["vertices"]}
     for vertex in after["vertices"]:
         table.add_row(*_row(earlier.get(vertex["name"], vertex), vertex, now_ms, ms))
@@ -127,7 +132,7 @@ def _row(before: dict[str, Any], after: dict[str, Any], now_ms: int, ms: int) ->
         counts = [sample["operators"][place][counter] if sample["operators"] else 0 for sample in (before, after)]
         yield as_rate(max(0, counts[1] - counts[0]) * 1000 / ms)
     spent = [max(0, after[kind] - before[kind]) for kind in ("busy_ms", "idle_ms", "back_pressured_ms")]
-    for part in spent:
+    for part in (spent[0], spent[2]):
         yield f"{part / sum(spent):.0%}" if sum(spent) else "-"
     watermarks = [operator["watermark"] for operator in after["operators"]]
     lowest = min(watermarks, default=None)
