@@ -42,12 +42,12 @@ else
 endif
 
 test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: below 90 seconds
-	@$(PYTEST) $(PARALLEL) -m 'not slow and not soak' --ignore tests/simulation/test_mutants.py $(WITHOUT_SPARK) $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m 'not slow and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)
 
 coverage: $(READY) ## branches that unit tests and simulation reach: per package here, per line in coverage/html
 	@rm -rf coverage
 	@$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile -m 'not slow and not soak' \
-		$(if $(ARGS),$(ARGS),--ignore tests/simulation/test_mutants.py tests/unit tests/simulation) \
+		$(if $(ARGS),$(ARGS),--ignore-glob 'tests/simulation/test_*mutants.py' tests/unit tests/simulation) \
 		|| echo "Tests have failed. Those that measure time may: traced code is slow. The figures are of what ran."
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage html --quiet

@@ -122,15 +122,15 @@ def main() -> None:
     server = ControlServer("127.0.0.1")
     query: Any = SimpleNamespace(is_active=True, failure=lambda: None, stop=lambda: None)
     host = JobMasterHost(
-        master, server, {}, DirectoryStorage(tempfile.mkdtemp()), lambda effect: [query], lambda base: base or ""
+        master, server, {}, DirectoryStorage(tempfile.mkdtemp()), lambda effect: query, lambda base: base or ""
     )
     spawn = multiprocessing.get_context("spawn")
     end = spawn.Event()
-    slots = spawn.Process(target=play_slots, args=(server.address, slots_of(graph), end))
+    slots = spawn.Process(target=play_slots, args=(server.address, slots_of(graph, 0), end))
     host.start()
     slots.start()
     # From the first that registers to the last.
-    _wait(lambda: len(master.attempt.missing) < arguments.subtasks)
+    _wait(lambda: len(master.regions[0].attempt.silent_from_the_start) < arguments.subtasks)
     began = time.perf_counter()
     _wait(lambda: host.status is JobStatus.RUNNING)
     registered_s = time.perf_counter() - began

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import pytest
+from tests.simulation.mutation import run_seeds
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import Commit
@@ -18,6 +17,7 @@ from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.enumerators import SplitEnumerators
 from penstock.jobmaster.events import CancelRequested
 from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.region import Region
 from penstock.jobmaster.restarts import RestartDecision
 from penstock.jobmaster.results.held_back import HeldBack, HeldBackResults
 from penstock.runtime.network import output
@@ -35,8 +35,7 @@ from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.snapshot import KeyedChain
 from penstock.runtime.time.timers import TimerQueue
 from penstock.runtime.time.watermarks import WatermarkValve
-from penstock.simulator import Circumstances, SimulationError, run_program, run_seed, storage
-from penstock.simulator.generation import generate
+from penstock.simulator import SimulationError, storage
 from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, Network
 from penstock.simulator.storage import MemoryStorage
@@ -46,8 +45,6 @@ from penstock.state.layers import LayeredTable
 from penstock.state.tables import FrozenTable
 
 pytestmark = pytest.mark.simulation
-
-SEEDS = 500
 
 
 def highest_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -255,8 +252,9 @@ def slots_may_take_for_ever(patch: pytest.MonkeyPatch) -> None:
     """A slot that never registers is waited for."""
 
     def watch(self: JobMaster, of_job_master: Any = JobMaster._watch) -> None:
-        if self.attempt.deployed_ms is not None:
-            self.attempt.deployed_ms = self.now_ms
+        for region in self.regions:
+            if region.attempt.deployed_ms is not None:
+                region.attempt.deployed_ms = self.now_ms
         of_job_master(self)
 
     patch.setattr(JobMaster, "_watch", watch)
@@ -266,7 +264,8 @@ def cancel_forgotten_between_attempts(patch: pytest.MonkeyPatch) -> None:
     """A job that is cancelled while it waits for its restart is restarted anyway."""
 
     def cancel(self: JobMaster, event: Any) -> None:
-        self.attempt.cancel()
+        for region in self.regions:
+            region.attempt.cancel()
 
     patch.setitem(job_master._HANDLERS, CancelRequested, cancel)
 
@@ -288,7 +287,7 @@ def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:
 
 def no_last_checkpoint(patch: pytest.MonkeyPatch) -> None:
     """A job whose data has ended closes its tasks at once: what came after the last checkpoint is never committed."""
-    patch.setattr(JobEnding, "data_ended", lambda self: self._job.attempt.close())
+    patch.setattr(JobEnding, "_last_checkpoint", lambda self: self._close())
 
 
 def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:
@@ -306,7 +305,7 @@ def changes_lost_to_a_savepoint(patch: pytest.MonkeyPatch) -> None:
 def open_doors(patch: pytest.MonkeyPatch) -> None:
     """Messages of an attempt that has ended are taken for those of the present one."""
     patch.setattr(SlotHost, "lets_in", lambda self, message: True)
-    patch.setattr(JobMaster, "_lets_in", lambda self, attempt: True)
+    patch.setattr(Region, "lets_in", lambda self, attempt: True)
 
 
 def each_trigger_counts(patch: pytest.MonkeyPatch) -> None:
@@ -392,10 +391,4 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     """The simulator would pass a runtime that loses records, and its result would be worthless."""
     fault(monkeypatch)
     with pytest.raises(SimulationError):
-        first = FIRST.get(fault, 0)
-        for seed in range(first, first + SEEDS):
-            if fault in PROVOKED:
-                drawn = Circumstances.draw(Random(seed + 1))
-                run_program(generate(seed), dataclasses.replace(drawn, **PROVOKED[fault]), seed)
-            else:
-                run_seed(seed)
+        run_seeds(FIRST.get(fault, 0), PROVOKED.get(fault))

@@ -33,7 +33,7 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_attempt_number(self) -> int:
-        """How often the job was restarted, from 0."""
+        """How often the pipelined region of this subtask was restarted, from 0: all that is connected with it."""
 
     @abstractmethod
     def get_task_name_with_subtasks(self) -> str:

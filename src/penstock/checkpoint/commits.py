@@ -14,7 +14,7 @@ again. Commits must be idempotent. Source: Flink docs, "Data Sinks", two-phase c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any, NamedTuple
 
 
@@ -55,17 +55,20 @@ class CommitLedger:
         self._carried = [item for item in self._carried if item[0] > up_to]
         return taken
 
-    def drop_carried(self) -> list[Numbered]:
-        """The attempt ended: nothing that was carried will be committed. Returns it."""
-        return self.take_carried(max((number for number, _ in self._carried), default=0))
+    def drop_carried(self, sinks: Set[int]) -> list[Numbered]:
+        """The tasks of these sinks ended: nothing that was carried for them will be committed. Returns it."""
+        dropped = [item for item in self._carried if item[1].sink in sinks]
+        self._carried = [item for item in self._carried if item[1].sink not in sinks]
+        return dropped
 
     def hand_out(self, operation: int, committables: Committables) -> None:
         """The host was asked to commit these."""
         self._open[operation] = committables
 
-    def is_open(self, operation: int) -> bool:
-        """Whether a commit still counts: one from before the last restore does not."""
-        return operation in self._open
+    def sink_of_open(self, operation: int) -> int | None:
+        """The sink of a commit that still counts. None: it is done, or was handed out before its sink was restored."""
+        committables = self._open.get(operation)
+        return None if committables is None else committables.sink
 
     def done(self, operation: int) -> None:
         """The host has committed these."""
@@ -75,17 +78,17 @@ class CommitLedger:
             for call in calls:
                 call()
 
-    def forget_open(self) -> None:
-        """The job is restored from a checkpoint: everything that its manifest names is committed again."""
-        self._open.clear()
+    def forget_open(self, sinks: Set[int]) -> None:
+        """These sinks are restored from a checkpoint: everything that its manifest names of them is committed again."""
+        self._open = {operation: one for operation, one in self._open.items() if one.sink not in sinks}
 
     def when_all_done(self, call: Callable[[], None]) -> None:
-        """Call it when no commit is open. It is not called if the attempt ends before."""
+        """Call it when no commit is open. It is not called if tasks end before."""
         if self._open:
             self._waiting.append(call)
         else:
             call()
 
-    def attempt_ended(self) -> None:
-        """Calls that wait for the end of the commits are dropped with the attempt."""
+    def tasks_ended(self) -> None:
+        """Calls that wait for the end of the commits are dropped: they were to end tasks some of which are gone."""
         self._waiting.clear()

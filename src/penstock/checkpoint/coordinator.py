@@ -34,15 +34,15 @@ from penstock.checkpoint.effects import (
     RecordEnd,
     RetainOnly,
     SendToTask,
-    StorageEffect,
     StoreManifest,
 )
-from penstock.checkpoint.failure import CheckpointFailureReason, FailureTolerance
+from penstock.checkpoint.failure import OF_DECLINE, CheckpointFailureReason, FailureTolerance
 from penstock.checkpoint.manifest import Manifest, unpacked
 from penstock.checkpoint.pending import CheckpointRequest, JobIdentity, PendingCheckpoint
 from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.retention import Retention
 from penstock.checkpoint.schedule import CheckpointSchedule, CheckpointSettings
+from penstock.checkpoint.storage_requests import StorageRequests
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
 from penstock.runtime.decline_reason import DeclineReason
@@ -51,16 +51,9 @@ from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, Co
 from penstock.state.handles import SubtaskState, files_of
 
 _HISTORY = 100
-_OF_TASK = {
-    DeclineReason.STATE: CheckpointFailureReason.DECLINED,
-    DeclineReason.ALIGNMENT_LIMIT: CheckpointFailureReason.DECLINED_ALIGNMENT_LIMIT,
-    DeclineReason.NEWER: CheckpointFailureReason.DECLINED_SUBSUMED,
-}
 
 EnumeratorStates = Callable[[], dict[str, str] | None]
 """Takes the states of the split enumerators, packed, by state id. None: one has failed, and the attempt with it."""
-StorageEnded = Callable[[str, int], None]
-"""Called with the error of a storage operation, empty if it succeeded, and the time in milliseconds."""
 
 
 class CheckpointCoordinator:
@@ -86,14 +79,14 @@ class CheckpointCoordinator:
         restored from a checkpoint before it."""
         self.error: CheckpointError | None = None
         """Set when more checkpoints in a row have failed than are tolerated."""
-        self.fenced = False
-        """Whether another run has taken the job over: this one may change nothing in the store any more."""
+        self.store = StorageRequests(emit)
         self._job_id = job_id
         self._job_name = job_name
         self._epoch = epoch
         self._vertices: Sequence[CheckpointVertex] = ()
-        """Of the present attempt; the next one may have others."""
-        self._tasks: list[SubtaskId] = []
+        """Of the present attempts; the next ones may have others."""
+        self._tasks: set[SubtaskId] = set()
+        """Those that take part in checkpoints. While a region restarts these are the tasks of the others."""
         self._sources: list[SubtaskId] = []
         self._emit = emit
         self._ledger = CommitLedger()
@@ -105,14 +98,11 @@ class CheckpointCoordinator:
         self._saved_id = 0
         """The newest savepoint that is stored."""
         self._last_id = 0
-        self._operations = 0
-        self._on_storage: dict[int, StorageEnded] = {}
-        """What to do when a storage operation has ended, by its number."""
         self._attempt = 0
         self._running = False
         self._enumerator_states: EnumeratorStates = dict
 
-    # The life of attempts.
+    # The life of tasks.
 
     def start_from(self, manifest: Manifest) -> None:
         """The job starts from this checkpoint. It is retained as the job's own only if this job has taken it."""
@@ -120,34 +110,39 @@ class CheckpointCoordinator:
         self._last_id = max(self._last_id, manifest.checkpoint_id)
         if manifest.job_id == self._job_id and not manifest.savepoint:
             self.retention.adopt(manifest)
-            self._storage(RetainOnly(self._operation(), [manifest], former_only=True))
+            self.store.ask(RetainOnly(self.store.number(), [manifest], former_only=True))
 
-    def attempt_began(
+    def tasks_began(
         self, attempt: int, vertices: Sequence[CheckpointVertex], enumerator_states: EnumeratorStates, now_ms: int
     ) -> None:
-        """All tasks of an attempt are running: those of `vertices`."""
+        """All tasks of the job are running: those of `vertices`. `attempt`: the highest number of theirs."""
         self._attempt = attempt
         self._vertices = vertices
-        self._tasks = [SubtaskId(v.id, subtask) for v in vertices for subtask in range(v.parallelism)]
+        self._tasks = {SubtaskId(v.id, subtask) for v in vertices for subtask in range(v.parallelism)}
         self._sources = [SubtaskId(v.id, subtask) for v in vertices if v.is_source for subtask in range(v.parallelism)]
         self._enumerator_states = enumerator_states
         self._running = True
         self._tolerance.reset()
-        self.schedule.attempt_began(now_ms)
+        self.schedule.tasks_began(now_ms)
 
-    def attempt_ended(self, now_ms: int) -> None:
-        """Its tasks are gone: pending checkpoints are aborted, and what sinks prepared since is discarded.
+    def tasks_ended(self, vertices: Sequence[CheckpointVertex], now_ms: int) -> None:
+        """The tasks of `vertices` are gone. No checkpoint begins until all tasks run again.
 
-        Must not be called while a manifest is being stored: see `is_storing`.
+        Pending ones are aborted, also at the tasks that still run. What the sinks of these vertices prepared since the
+        last one is discarded; what other sinks prepared is carried to the next checkpoint. Must not be called while a
+        manifest is being stored: see `is_storing`.
         """
         assert not self.is_storing
         self._running = False
-        self.schedule.attempt_ended()
-        prepared = self._ledger.drop_carried()
+        self.schedule.tasks_ended()
+        gone = {vertex.id for vertex in vertices}
+        self._tasks = {task for task in self._tasks if task.vertex not in gone}
         for pending in self._pending.values():
-            prepared += pending.take_prepared()
+            self._ledger.carry(pending.take_prepared())
+        prepared = self._ledger.drop_carried({sink for vertex in vertices for sink in vertex.sinks})
         waiting = [*(pending.request for pending in self._pending.values()), *self._requests]
         for pending in self._pending.values():
+            self._send_to_all(AbortCheckpoint(pending.checkpoint_id))
             if pending.savepoint:
                 self._delete_savepoint(pending)
             else:
@@ -155,35 +150,31 @@ class CheckpointCoordinator:
                 self.history.append(CheckpointReport.failed(pending, reason, "", now_ms))
         self._pending.clear()
         self._requests.clear()
-        self._savepoint_ids.clear()
-        self._ledger.attempt_ended()
+        self._ledger.tasks_ended()
         for request in waiting:
             request.then(CheckpointFailureReason.ATTEMPT_ENDED.error())
         for number, committables in prepared:
             # A savepoint that was handed to the user goes on naming what had been prepared by then.
-            if number > self._saved_id and not self.fenced:
+            if number > self._saved_id and not self.store.fenced:
                 self._emit(AbortCommittables(*committables))
-        self.retention.attempt_ended()
-        self.retain_only(self.retention.completed)
+        self.retention.tasks_ended(gone)
+        if not self._tasks:
+            self._savepoint_ids.clear()
+            self.retention.swept()
+            # Only while no task of the job writes.
+            self.store.ask(RetainOnly(self.store.number(), list(self.retention.completed)))
 
     def commit_again(self, manifest: Manifest, vertices: Sequence[CheckpointVertex]) -> None:
-        """`vertices` are restored from this checkpoint: perhaps not all its commits were done. They are idempotent."""
-        self._ledger.forget_open()
+        """`vertices` are restored from this checkpoint: perhaps not all its commits were done. They are idempotent.
+
+        Commits of other vertices' sinks stay as they are.
+        """
         sinks = {state_id: sink for vertex in vertices for sink, state_id in vertex.sinks.items()}
+        self._ledger.forget_open(set(sinks.values()))
         for state_id, packed_commits in manifest.commits.items():
             if state_id in sinks:
                 for packed_commit in packed_commits:
                     self._hand_out(Committables(sinks[state_id], *unpacked(packed_commit)), again=True)
-
-    def retain_only(self, manifests: list[Manifest]) -> None:
-        """Delete all that these checkpoints do not need. Only while no task of the job writes."""
-        self._storage(RetainOnly(self._operation(), list(manifests)))
-
-    @property
-    def committed_with_latest(self) -> list[str]:
-        """The sinks, by state id, that had something to commit when the newest checkpoint was complete."""
-        latest = self.retention.latest
-        return sorted(sink for sink, commits in latest.commits.items() if commits) if latest is not None else []
 
     def fall_back(self) -> bool:
         """The newest checkpoint is damaged: the one before takes its place. False if there is none."""
@@ -191,7 +182,7 @@ class CheckpointCoordinator:
             return False
         assert self.retention.latest is not None
         # Published once more: a run that takes the job over must start from here, too.
-        self._storage(StoreManifest(self._operation(), self.retention.latest))
+        self.store.ask(StoreManifest(self.store.number(), self.retention.latest))
         return True
 
     def end(self, how: str) -> None:
@@ -206,11 +197,11 @@ class CheckpointCoordinator:
         if self.stopped or not self.retention.completed:
             self._drop_all()
         else:
-            self._storage(RecordEnd(self._operation(), how), recorded)
+            self.store.ask(RecordEnd(self.store.number(), how), recorded)
 
     def _drop_all(self) -> None:
         self.retention.drop_all()
-        self.retain_only([])
+        self.store.ask(RetainOnly(self.store.number(), []))
 
     # What makes checkpoints begin.
 
@@ -236,7 +227,7 @@ class CheckpointCoordinator:
     @property
     def storage_is_idle(self) -> bool:
         """Whether the storage has answered all operations."""
-        return not self._on_storage
+        return self.store.is_idle
 
     @property
     def request_waits(self) -> bool:
@@ -301,7 +292,7 @@ class CheckpointCoordinator:
     ) -> None:
         """A task has taken its part. `commits`: by sink, what the next completed checkpoint commits."""
         prepared = [Committables(sink, task[1], values) for sink, values in commits]
-        if not self._running:
+        if task not in self._tasks:
             # Its attempt has ended: the next one writes the same output again.
             for committables in prepared:
                 self._emit(AbortCommittables(*committables))
@@ -321,7 +312,7 @@ class CheckpointCoordinator:
         """A task cannot take part."""
         name = next(vertex.name for vertex in self._vertices if vertex.id == task[0])
         detail = f"{name} ({task[1] + 1}) declined: {detail or 'a newer checkpoint reached it first'}"
-        self.abort(checkpoint_id, _OF_TASK[reason], detail, now_ms)
+        self.abort(checkpoint_id, OF_DECLINE[reason], detail, now_ms)
 
     def abort(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str, now_ms: int) -> None:
         """Abort a checkpoint, if it is under way and its manifest is not being stored yet."""
@@ -333,22 +324,19 @@ class CheckpointCoordinator:
 
     def storage_ended(self, operation: int, error: str, now_ms: int, fenced: bool = False) -> None:
         """A storage operation has ended; `error` is empty if it succeeded. `fenced`: another run holds the job."""
-        self.fenced = self.fenced or fenced
-        then = self._on_storage.pop(operation, None)
-        if then is not None:
-            then(error, now_ms)
+        if self.store.ended(operation, error, now_ms, fenced):
             self._store_next(now_ms)
 
     def committed(self, operation: int) -> None:
         """A commit is done. One that was handed out before the last restore changes nothing."""
         self._ledger.done(operation)
 
-    def commit_counts(self, operation: int) -> bool:
-        """Whether a commit that failed is one of the present attempt."""
-        return self._ledger.is_open(operation)
+    def sink_of_open(self, operation: int) -> int | None:
+        """The sink of a commit that is not done. None: it does not count any more, its sink was restored since."""
+        return self._ledger.sink_of_open(operation)
 
     def when_committed(self, call: Callable[[], None]) -> None:
-        """Call it when no commit is open. If a commit fails the attempt fails with it, and it is not called."""
+        """Call it when no commit is open. If a commit fails its attempt fails with it, and it is not called."""
         self._ledger.when_all_done(call)
 
     # How checkpoints end.
@@ -378,7 +366,7 @@ class CheckpointCoordinator:
                 self._checkpoint_stored(pending, manifest, now_ms)
 
         stops = pending.request.options.stop
-        self._storage(StoreManifest(self._operation(), manifest, pending.savepoint, stops), stored)
+        self.store.ask(StoreManifest(self.store.number(), manifest, pending.savepoint, stops), stored)
 
     def _take_prepared(self, pending: PendingCheckpoint) -> list[Numbered]:
         """What sinks have prepared until this checkpoint, in order, also for earlier ones that never completed."""
@@ -419,10 +407,10 @@ class CheckpointCoordinator:
         self._commit(pending)
         # Manifests before files: one that exists must never name a file that is deleted.
         for older_manifest in subsumed:
-            self._storage(DiscardCheckpoint(self._operation(), older_manifest))
+            self.store.ask(DiscardCheckpoint(self.store.number(), older_manifest))
         garbage = self.retention.garbage(other.files() for other in self._pending.values())
         if garbage:
-            self._storage(DeleteFiles(self._operation(), garbage))
+            self.store.ask(DeleteFiles(self.store.number(), garbage))
         pending.request.then(manifest)
         self._begin_requested(now_ms)
 
@@ -434,7 +422,7 @@ class CheckpointCoordinator:
         self._send_to_all(CheckpointComplete(pending.checkpoint_id))
 
     def _hand_out(self, committables: Committables, again: bool = False) -> None:
-        operation = self._operation()
+        operation = self.store.number()
         self._ledger.hand_out(operation, committables)
         self._emit(Commit(operation, *committables, again))
 
@@ -451,21 +439,10 @@ class CheckpointCoordinator:
         self._begin_requested(now_ms)
 
     def _delete_savepoint(self, pending: PendingCheckpoint) -> None:
-        self._storage(DeleteSavepoint(self._operation(), pending.savepoint))
+        self.store.ask(DeleteSavepoint(self.store.number(), pending.savepoint))
 
     # Effects.
 
     def _send_to_all(self, event: ControlEvent) -> None:
         for vertex, subtask in sorted(self._tasks):
             self._emit(SendToTask(vertex, subtask, event))
-
-    def _operation(self) -> int:
-        self._operations += 1
-        return self._operations
-
-    def _storage(self, effect: StorageEffect, then: StorageEnded = lambda error, now_ms: None) -> None:
-        if self.fenced:
-            # Everything in the store is another run's now.
-            return
-        self._on_storage[effect.operation] = then
-        self._emit(effect)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
+from penstock.runtime.decline_reason import DeclineReason
 
 
 class CheckpointFailureReason(enum.Enum):
@@ -49,6 +50,14 @@ class CheckpointFailureReason(enum.Enum):
     def error(self, detail: object = "") -> CheckpointError:
         """The error that a caller who waits for this checkpoint receives."""
         return CheckpointError(self.sentence.format(detail=detail))
+
+
+OF_DECLINE = {
+    DeclineReason.STATE: CheckpointFailureReason.DECLINED,
+    DeclineReason.ALIGNMENT_LIMIT: CheckpointFailureReason.DECLINED_ALIGNMENT_LIMIT,
+    DeclineReason.NEWER: CheckpointFailureReason.DECLINED_SUBSUMED,
+}
+"""What a checkpoint is aborted for when a task declines it."""
 
 
 class FailureTolerance:

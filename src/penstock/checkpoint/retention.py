@@ -6,7 +6,7 @@ incremental checkpoint builds on the files of those before it, also on files of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from penstock.checkpoint.manifest import Manifest
 from penstock.runtime.ids import SubtaskId
@@ -25,6 +25,12 @@ class Retention:
     def latest(self) -> Manifest | None:
         """The newest completed checkpoint."""
         return self.completed[-1] if self.completed else None
+
+    @property
+    def committed_with_latest(self) -> list[str]:
+        """The sinks, by state id, that had something to commit when the newest checkpoint was complete."""
+        commits = self.latest.commits if self.latest is not None else {}
+        return sorted(sink for sink, of_sink in commits.items() if of_sink)
 
     def adopt(self, manifest: Manifest) -> None:
         """The job starts from this checkpoint of its own."""
@@ -50,10 +56,15 @@ class Retention:
         self._known &= live
         return sorted(garbage)
 
+    @property
+    def can_fall_back(self) -> bool:
+        """Whether there is a checkpoint before the newest one."""
+        # The last one stays: without it the job would start over, though its output is committed.
+        return len(self.completed) > 1
+
     def drop_latest(self) -> bool:
         """The newest checkpoint is damaged: fall back to the one before. False if there is none."""
-        # The last one stays: without it the job would start over, though its output is committed.
-        if len(self.completed) < 2:
+        if not self.can_fall_back:
             return False
         self.completed.pop()
         return True
@@ -62,7 +73,10 @@ class Retention:
         """No checkpoint is retained."""
         self.completed.clear()
 
-    def attempt_ended(self) -> None:
-        """No task builds on its chain any more; a new attempt reports its files again."""
-        self._chains.clear()
+    def tasks_ended(self, vertices: Set[int]) -> None:
+        """No task of these vertices builds on its chain any more; a new attempt reports its files again."""
+        self._chains = {task: files for task, files in self._chains.items() if task.vertex not in vertices}
+
+    def swept(self) -> None:
+        """No task runs, and everything that no checkpoint refers to is deleted, whether it is known or not."""
         self._known = set().union(*(manifest.files() for manifest in self.completed))

@@ -27,13 +27,13 @@ class CheckpointSchedule:
         self.settings = settings
         self._next_ms: int | None = None
 
-    def attempt_began(self, now_ms: int) -> None:
+    def tasks_began(self, now_ms: int) -> None:
         """All tasks run: the first checkpoint starts one interval later."""
         if self.settings.interval_ms is not None:
             self._next_ms = now_ms + self.settings.interval_ms
 
-    def attempt_ended(self) -> None:
-        """No checkpoint starts until the next attempt runs."""
+    def tasks_ended(self) -> None:
+        """No checkpoint starts until all tasks run again."""
         self._next_ms = None
 
     def completed(self, now_ms: int) -> None:

@@ -7,7 +7,6 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -168,12 +167,11 @@ def _query_starter(
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
     }
 
-    def start(effect: Deploy) -> Iterator[PipelinedQuery]:
-        levels = effect.graph.levels(job_id, effect.attempt, restore=effect.restored, **settings)
+    def start(effect: Deploy) -> PipelinedQuery:
+        of_region = slice(effect.levels.start, effect.levels.stop)
+        levels = effect.graph.levels(job_id, effect.attempt.number, restore=effect.restored, **settings)[of_region]
         payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, get(options.SPARK_TRANSPORT))
-        widths = effect.graph.widths
-        for region in effect.graph.regions:
-            yield deploy(spark, widths[region.start : region.stop], payloads[region.start : region.stop])
+        return deploy(spark, effect.graph.widths[of_region], payloads)
 
     return start
 

@@ -14,6 +14,7 @@ from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.failover_strategy import FailoverStrategy
 from penstock.common.spark_transport import SparkTransport
 
 _key = ConfigOptions.key
@@ -206,6 +207,15 @@ SLOT_REQUEST_TIMEOUT = (
     .with_description("How long a restart waits for slots: a lost executor may be replaced.")
 )
 
+FAILOVER_STRATEGY = (
+    _key("jobmanager.execution.failover-strategy")
+    .enum_type(FailoverStrategy)
+    .default_value(FailoverStrategy.REGION)
+    .with_description(
+        "region: only the pipelined region that failed is restarted, that is all tasks connected with the failed one. "
+        "full: all tasks."
+    )
+)
 RESTART_STRATEGY = (
     _key("restart-strategy.type")
     .string_type()

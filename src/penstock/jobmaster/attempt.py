@@ -1,4 +1,4 @@
-"""One attempt of a pipelined job: its graph, its slots, and how far its tasks have come.
+"""One attempt of a pipelined region: its graph, its slots, and how far its tasks have come.
 
     state                event                               next
     CREATED              what enumerators start has ended    CREATED      (deployed)
@@ -21,6 +21,7 @@ from typing import Any
 from penstock.checkpoint.restore import Restored
 from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
 from penstock.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
 from penstock.jobmaster.enumerators import SplitEnumerators
@@ -40,30 +41,36 @@ _ENDS = {
 class Attempt:
     """`emit` takes its effects, in order."""
 
-    def __init__(self, number: int, graph: JobGraph, emit: Callable[[JobEffect], None], now_ms: int) -> None:
-        self.number = number
+    def __init__(self, id: AttemptId, graph: JobGraph, emit: Callable[[JobEffect], None], now_ms: int) -> None:
+        vertices = graph.vertices_of(id.region)
+        ids = {vertex.id for vertex in vertices}
+        self.id = id
+        self.number = id.number
         self.graph = graph
-        self.vertices = checkpoint_vertices(graph)
-        self.sources = source_state_ids(graph)
+        """Of the whole job."""
+        self.vertices = [vertex for vertex in checkpoint_vertices(graph) if vertex.id in ids]
+        self.sources = {vertex: state_id for vertex, state_id in source_state_ids(graph).items() if vertex in ids}
         self.restored: Restored = {}
         """What its tasks are restored from."""
+        self.restored_id = 0
+        """The number of the checkpoint that they are restored from; 0: they start from the beginning."""
         self.status = JobStatus.CREATED
         self.error: BaseException | None = None
         self.deployed_ms: int | None = None
         """When its tasks were deployed; None: they are not."""
         self.has_run = False
         """Whether all its tasks were running at some time."""
-        self.is_closing = False
-        """Whether the end of its data has come, or it stops: no periodic checkpoint begins any more."""
         self.results = HeldBackResults()
-        self.slots = slots_of(graph)
+        self.slots = slots_of(graph, id.region)
         self._emit = emit
         self._slot_of = {task: slot for slot, tasks in self.slots.items() for task in tasks}
         self._registered: set[SlotId] = set()
         self._last_report_ms: dict[SlotId, int] = {}
         self._data_ended: set[SubtaskId] = set()
         self._finished: set[SubtaskId] = set()
-        self.enumerators = SplitEnumerators(graph, self.send, self._call, now_ms)
+        self.enumerators = SplitEnumerators(
+            [vertex for vertex in vertices if vertex.is_source], self.send, self._call, now_ms
+        )
 
     @property
     def is_over(self) -> bool:
@@ -71,9 +78,14 @@ class Attempt:
         return self.status in (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)
 
     @property
-    def takes_checkpoints(self) -> bool:
-        """Whether all tasks are running and the end has not come."""
-        return self.status is JobStatus.RUNNING and not self.is_closing
+    def sinks(self) -> frozenset[int]:
+        """The ids of its sinks."""
+        return frozenset(sink for vertex in self.vertices for sink in vertex.sinks)
+
+    @property
+    def all_data_ended(self) -> bool:
+        """Whether all its tasks have processed and sent all their records."""
+        return len(self._data_ended) == len(self._slot_of)
 
     @property
     def silent_from_the_start(self) -> list[SlotId]:
@@ -105,7 +117,7 @@ class Attempt:
         self._emit(SendToSlot(slot, ToTask(self.number, vertex, event)))
 
     def _call(self, number: int, call: Callable[[], Any]) -> None:
-        self._emit(CallAsync(self.number, number, call))
+        self._emit(CallAsync(self.id, number, call))
 
     # Slots.
 
@@ -113,7 +125,7 @@ class Attempt:
         """Deploy its tasks, once, when what its enumerators have called to start has ended."""
         if self.deployed_ms is None and self.status is JobStatus.CREATED and not self.enumerators.is_starting:
             self.deployed_ms = now_ms
-            self._emit(Deploy(self.number, self.graph, self.restored))
+            self._emit(Deploy(self.id, self.graph, self.restored))
 
     def reported(self, slot: SlotId, now_ms: int) -> None:
         """A slot has sent a report."""
@@ -154,13 +166,9 @@ class Attempt:
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.enumerators.split_requested(vertex, subtask)
 
-    def data_ended(self, task: SubtaskId) -> bool:
-        """A task has processed and sent all its records. True: it was the last one, and the job ends."""
+    def data_ended(self, task: SubtaskId) -> None:
+        """A task has processed and sent all its records."""
         self._data_ended.add(task)
-        # Not if another end has begun: a stop with a savepoint, a cancel, a failure.
-        ends = len(self._data_ended) == len(self._slot_of) and self.takes_checkpoints
-        self.is_closing = self.is_closing or ends
-        return ends
 
     def finished(self, task: SubtaskId) -> None:
         """A task is closed."""
@@ -171,7 +179,6 @@ class Attempt:
 
     def close(self) -> None:
         """Close all tasks: their data has ended, or they emit nothing any more."""
-        self.is_closing = True
         # Tasks of an attempt that was cancelled or has failed have received Cancel already.
         if self.status is JobStatus.RUNNING:
             self._send_to(self._slot_of, Close())
@@ -179,9 +186,10 @@ class Attempt:
     def drain(self) -> None:
         """Let all sources end here."""
         # Sources only: the end of their data reaches all other tasks in band, behind the records.
-        for vertex in self.graph.sources:
-            for subtask in range(vertex.parallelism):
-                self.send(vertex.id, subtask, Drain())
+        for vertex in self.vertices:
+            if vertex.is_source:
+                for subtask in range(vertex.parallelism):
+                    self.send(vertex.id, subtask, Drain())
 
     def cancel(self) -> None:
         """Stop all tasks at once."""
@@ -221,12 +229,13 @@ class Attempt:
                 self.send(vertex, subtask, event)
 
 
-def slots_of(graph: JobGraph) -> dict[SlotId, list[SubtaskId]]:
-    """The tasks that each slot hosts, by (level, index)."""
+def slots_of(graph: JobGraph, region: int) -> dict[SlotId, list[SubtaskId]]:
+    """The tasks that each slot of a region hosts, by (level, index)."""
+    widths = graph.widths
     return {
         SlotId(level, index): [
             SubtaskId(v.id, index) for v in graph.vertices if v.level == level and index < v.parallelism
         ]
-        for level, width in enumerate(graph.widths)
-        for index in range(width)
+        for level in graph.regions[region]
+        for index in range(widths[level])
     }

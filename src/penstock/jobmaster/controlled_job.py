@@ -1,4 +1,4 @@
-"""What the parts of a job master share: the present attempt, the checkpoints, and how a failure is raised."""
+"""What the parts of a job master share: the regions, the checkpoints, and how a failure is raised."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.jobmaster.attempt import Attempt
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.region import Region
+from penstock.jobmaster.regions import Regions
 from penstock.runtime.ids import SlotId
 
 
@@ -16,15 +18,26 @@ class ControlledJob(Protocol):
     now_ms: int
 
     @property
-    def attempt(self) -> Attempt:
-        """The present attempt."""
+    def name(self) -> str:
+        """The job as log lines name it."""
+
+    @property
+    def status(self) -> JobStatus:
+        """Where the job is."""
+
+    @property
+    def regions(self) -> Regions:
+        """The regions of the job, each with its present attempt."""
 
     @property
     def coordinator(self) -> CheckpointCoordinator:
         """The checkpoints of the job."""
 
-    def fail(self, error: BaseException, slot: SlotId | None = None) -> None:
-        """The attempt fails; `slot`: the one that failed."""
+    def fail(self, region: Region, error: BaseException, slot: SlotId | None = None) -> None:
+        """The attempt of a region fails; `slot`: the one that failed."""
 
-    def guarded(self, do: Callable[[], object]) -> bool:
-        """Call what may run users' code: an error there fails the attempt. True: there was none."""
+    def fail_all(self, error: BaseException) -> None:
+        """The job fails: the attempts of all its regions."""
+
+    def guarded(self, do: Callable[[], object], region: Region | None = None) -> bool:
+        """Call what may run users' code: an error there fails the region, None: all. True: there was none."""

@@ -14,6 +14,7 @@ import msgspec
 from penstock.checkpoint.effects import AbortCommittables, Commit, StorageEffect
 from penstock.checkpoint.restore import Restored
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId
@@ -21,23 +22,29 @@ from penstock.runtime.task.opaque import Opaque
 
 
 class Deploy(msgspec.Struct, frozen=True):
-    """Start the queries of an attempt. Answered by QueryFailed if one can't be started, else by its slots."""
+    """Start the query of an attempt. Answered by QueryFailed if it can't be started, else by its slots."""
 
-    attempt: int
+    attempt: AttemptId
     graph: JobGraph
+    """Of the whole job."""
     restored: Restored
+
+    @property
+    def levels(self) -> range:
+        """The levels that the query hosts."""
+        return self.graph.regions[self.attempt.region]
 
 
 class StopAttempt(msgspec.Struct, frozen=True):
-    """Stop the queries of an attempt, as far as they were started. Answered by AttemptStopped."""
+    """Stop the query of an attempt, if it was started. Answered by AttemptStopped."""
 
-    attempt: int
+    attempt: AttemptId
 
 
 class CallAsync(msgspec.Struct, frozen=True):
     """Make a call of a split enumerator on a thread of its own. Answered by CallEnded."""
 
-    attempt: int
+    attempt: AttemptId
     number: int
     call: Callable[[], Any]
 
@@ -52,16 +59,17 @@ class SendToSlot(msgspec.Struct, frozen=True):
 class Deliver(msgspec.Struct, frozen=True):
     """Deliver results to their result sink on the driver."""
 
-    attempt: int
+    attempt: AttemptId
     sink: int
     subtask: int
     values: Opaque
 
 
 class RestartResults(msgspec.Struct, frozen=True):
-    """A new attempt begins: results of the one before that do not count yet will come again."""
+    """A new attempt of a region begins: results for its sinks that do not count yet will come again."""
 
-    attempt: int
+    attempt: AttemptId
+    sinks: frozenset[int]
 
 
 class CloseResults(msgspec.Struct, frozen=True):

@@ -28,33 +28,60 @@ class JobEnding:
         self._job = job
         self._emit = emit
         self._draining: SavepointRequested | None = None
+        self.is_closing = False
+        """Whether the end of all data has come, or the job stops: no checkpoint begins but the last one."""
+
+    @property
+    def takes_checkpoints(self) -> bool:
+        """Whether all tasks are running and the end has not come."""
+        return self._job.regions.all_running and not self.is_closing
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether tasks were sent to their end: drained, or closed. No region can go on alone then."""
+        return self.is_closing or self._draining is not None or self._job.coordinator.stopped
 
     def requested(self, request: SavepointRequested) -> None:
         """The user asks for a savepoint, and perhaps for the job to stop with it."""
-        if not self._job.attempt.takes_checkpoints or self._draining is not None:
-            status = self._job.attempt.status
+        if not self.takes_checkpoints or self._draining is not None:
+            status = self._job.status
             why = "is about to end" if status is JobStatus.RUNNING else f"is {status.name}, not RUNNING"
             error = JobError(f"the job {why}: no savepoint can be taken now")
             self._emit(Reply(request.request, error=error))
         elif request.drain:
             self._draining = request
-            self._job.attempt.drain()
+            for region in self._job.regions:
+                region.attempt.drain()
         else:
-            self._request(request, lambda: self._job.attempt.close() if request.stop else None)
+            self._request(request, lambda: self._close() if request.stop else None)
 
     def data_ended(self) -> None:
-        """All tasks have processed and sent all their records."""
+        """A task has processed and sent all its records. When all of all regions have, the job ends."""
+        # Not if another end has begun: a stop with a savepoint, a cancel, a failure.
+        if self.takes_checkpoints and all(region.attempt.all_data_ended for region in self._job.regions):
+            self.is_closing = True
+            self._all_data_ended()
+
+    def _all_data_ended(self) -> None:
         draining, self._draining = self._draining, None
         if draining is not None:
-            self._request(draining, self._job.attempt.close)
+            self._request(draining, self._close)
         elif self._job.coordinator.settings.interval_ms is None:
             # Nothing is held back for a checkpoint then: results are committed when the job has ended.
-            self._job.attempt.close()
+            self._close()
         else:
             self._last_checkpoint()
 
-    def attempt_ended(self) -> None:
-        """A savepoint that waits for the end of the data will not be taken."""
+    def _close(self) -> None:
+        self.is_closing = True
+        # If one has failed meanwhile all fail: see `has_begun`.
+        if self._job.regions.all_running:
+            for region in self._job.regions:
+                region.attempt.close()
+
+    def all_ended(self) -> None:
+        """No task is left. A savepoint that waits for the end of the data will not be taken."""
+        self.is_closing = False
         if self._draining is not None:
             self._emit(Reply(self._draining.request, error=JobError("the job failed before the savepoint")))
             self._draining = None
@@ -67,7 +94,7 @@ class JobEnding:
                 self._emit(Reply(request.request, error=CheckpointError(f"the savepoint failed: {outcome}")))
                 # The sources have ended: unlike after another savepoint that fails, nothing would ever happen again.
                 if request.drain:
-                    self._job.fail(CheckpointError(f"the savepoint after the drain failed: {outcome}"))
+                    self._job.fail_all(CheckpointError(f"the savepoint after the drain failed: {outcome}"))
             else:
                 self._emit(Reply(request.request, request.directory))
                 then()
@@ -75,13 +102,13 @@ class JobEnding:
         self._job.coordinator.request(CheckpointRequest(done, options), self._job.now_ms)
 
     def _last_checkpoint(self) -> None:
-        attempt = self._job.attempt
+        attempts = [region.attempt for region in self._job.regions]
 
         def done(outcome: Outcome) -> None:
             if not isinstance(outcome, CheckpointError):
                 # Not before the commits are done: as long as tasks run, a commit that fails is done again by a restart.
-                self._job.coordinator.when_committed(attempt.close)
-            elif attempt is self._job.attempt and attempt.status is JobStatus.RUNNING:
+                self._job.coordinator.when_committed(self._close)
+            elif self._job.regions.all_running and attempts == [region.attempt for region in self._job.regions]:
                 # Tried again: no later checkpoint commits what came after the last one that completed.
                 self._last_checkpoint()
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.api.source import Source, SplitEnumerator
 from penstock.common.errors import PenstockError, SourceError, UserFunctionError
-from penstock.plan.job_graph import JobGraph
+from penstock.plan.job_graph import JobVertex
 from penstock.runtime.task.context import user_traceback
 from penstock.runtime.task.events import AssignSplits, ControlEvent, NoMoreSplits
 from penstock.runtime.task.opaque import Opaque
@@ -29,13 +29,13 @@ Handler = Callable[[Any, Exception | None], None]
 
 
 class SplitEnumerators:
-    """By source vertex."""
+    """By source vertex: those of `sources`."""
 
-    def __init__(self, graph: JobGraph, send: SendToTask, make_call: MakeCall, now_ms: int) -> None:
+    def __init__(self, sources: Sequence[JobVertex], send: SendToTask, make_call: MakeCall, now_ms: int) -> None:
         self.now_ms = now_ms
         """Processing time; kept up to date by the job master."""
-        self._sources = graph.sources
-        self._names = {vertex.id: vertex.nodes[0].name for vertex in graph.sources}
+        self._sources = sources
+        self._names = {vertex.id: vertex.nodes[0].name for vertex in sources}
         self._send = send
         self._discover_at_ms: dict[int, int] = {}
         self._make_call = make_call

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.rpc.messages import FromSlot
 
 
@@ -24,22 +25,22 @@ class Tick(JobEvent, frozen=True):
 
 
 class QueryFailed(JobEvent, frozen=True):
-    """A query of an attempt could not be started, or has ended by itself."""
+    """The query of an attempt could not be started, or has ended by itself."""
 
-    attempt: int
+    attempt: AttemptId
     error: BaseException
 
 
 class AttemptStopped(JobEvent, frozen=True):
-    """The queries of an attempt have ended, and with them its tasks: the answer to StopAttempt."""
+    """The query of an attempt has ended, and with it its tasks: the answer to StopAttempt."""
 
-    attempt: int
+    attempt: AttemptId
 
 
 class CallEnded(JobEvent, frozen=True):
     """A call that a split enumerator of an attempt made by `call_async` has returned, or raised an error."""
 
-    attempt: int
+    attempt: AttemptId
     number: int
     value: Any = None
     error: Exception | None = None
@@ -63,7 +64,7 @@ class CommitEnded(JobEvent, frozen=True):
 class DeliveryFailed(JobEvent, frozen=True):
     """The driver could not take a result that an attempt had sent: printing failed, for example."""
 
-    attempt: int
+    attempt: AttemptId
     error: BaseException
 
 
@@ -96,6 +97,6 @@ class CheckpointRequested(JobEvent, frozen=True):
 
 
 class HostFailed(JobEvent, frozen=True):
-    """Something failed in the host while it served this job: the attempt fails, and the restart strategy decides."""
+    """Something failed in the host while it served this job: all regions fail, and the restart strategy decides."""
 
     error: BaseException

@@ -1,42 +1,37 @@
 """The job master: one job through all its attempts, as a state machine without I/O.
 
 Events come in with the time (events.py), effects go out (effects.py). It has two hosts, Spark's and the simulator's;
-neither holds a rule. An attempt goes through these phases:
-
-    starting   split enumerators look for what there is to read, on another thread if it takes long
-    deployed   Deploy was emitted: slots register, tasks run, until the attempt is over (attempt.py)
-    stopping   StopAttempt was emitted: its queries end, and the storage answers what it was asked
-    waiting    the attempt is gone; the restart strategy has set a time for the next one
-    ending     the job is over: results are closed, checkpoints dropped or retained, then Finish
+neither holds a rule. Each pipelined region has attempts of its own (region.py), checkpoints span all of them. A region
+that fails is restarted alone (failover.py). The job ends when all regions are over: results are closed, checkpoints
+dropped or retained, then Finish.
 
 A new attempt is deployed only when the tasks of the one before are gone and the storage is idle. Both matter: Spark
-admits a query by capacity, not by free slots, so half of a job could wait forever; and what the storage still has to
-delete must not meet files of the next attempt, nor may a manifest be stored after the job was restored from another.
+admits a query by capacity, not by free slots, so half of a region could wait forever; and what the storage still has
+to delete must not meet files of the next attempt, nor may a manifest be stored after the region was restored from
+another.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import CheckpointEffect, SendToTask
-from penstock.checkpoint.failure import output_twice
 from penstock.checkpoint.manifest import Manifest, packed
 from penstock.checkpoint.pending import CheckpointRequest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import DamagedCheckpointError, FencedError, JobCancelledError, JobError
+from penstock.common.errors import FencedError, JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import (
     CloseResults,
     Deliver,
     Finish,
     JobEffect,
     Reply,
-    RestartResults,
-    StopAttempt,
 )
 from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.events import (
@@ -55,19 +50,19 @@ from penstock.jobmaster.events import (
     StorageEnded,
     Tick,
 )
+from penstock.jobmaster.failover import Failover, JobEnd
 from penstock.jobmaster.recovery import Recovery
+from penstock.jobmaster.region import Region
+from penstock.jobmaster.regions import Regions
 from penstock.jobmaster.reports import SlotReports
 from penstock.jobmaster.restarts import RestartDecision, RestartStrategy
 from penstock.jobmaster.settings import JobSettings
-from penstock.jobmaster.supervision import Supervision
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import Heartbeat
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import Result
 from penstock.runtime.task.journal import Journal
-
-_log = logging.getLogger(__name__)
 
 _RETAINED = {
     ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS: (),
@@ -106,44 +101,36 @@ class JobMaster:
         self.now_ms = now_ms
         self.settings = settings
         self.graph = graph
-        """The plan of the next attempt."""
+        """The plan of the next attempts."""
         self._restarts = RestartDecision(restarts, settings)
         self._effects: list[JobEffect] = []
         self.coordinator = CheckpointCoordinator(job_id, graph.name, settings.checkpoints, self._of_coordinator, epoch)
         if origin is not None:
             self.coordinator.start_from(origin)
         self._recovery = Recovery(self.coordinator, origin, settings.allow_non_restored_state)
-        self._supervision = Supervision(settings)
         self._ending = JobEnding(self, self._emit)
-        self._reports = SlotReports(self, self._emit, held_back, self._attempt_runs, self._ending.data_ended)
-        self._attempts = 0
+        self._reports = SlotReports(self, self._emit, held_back, self._region_runs, self._ending.data_ended)
+        self._failover = Failover(self, self._ending, self._recovery, self._restarts, settings, self._emit)
         self._is_cancelled = False
-        self._stops = False
-        """Whether StopAttempt was emitted for the present attempt."""
-        self._is_gone = False
-        """Whether the tasks of the present attempt are gone."""
-        self._delivered_with: set[int] = set()
-        """Checkpoints with which results that were held back have been delivered."""
-        self._restart_at_ms: int | None = None
-        self._end: tuple[JobStatus, BaseException | None] | None = None
+        self._end: JobEnd | None = None
         self._results_closed = False
-        self.abandoned: list[SlotId] = []
-        """Slots whose tasks did not close in time: their workers are killed with the query."""
         self.finished = False
-        self.attempt = self._new_attempt()
+        self.regions = Regions(graph, settings, self._emit, now_ms)
 
     # What hosts call.
 
     def start(self) -> list[JobEffect]:
-        """Begin the first attempt. Raises SourceError or CheckpointError if it can't begin."""
-        self._begin(self.attempt)
+        """Begin the first attempts. Raises SourceError or CheckpointError if they can't begin."""
+        for region in self.regions:
+            region.begin(self._recovery, self.graph, self.now_ms)
         return self._take_effects()
 
     def handle(self, event: JobEvent, now_ms: int) -> list[JobEffect]:
         """Something happened. Returns what is to be done, in order."""
         # A wall clock may be set back; deadlines and delays are counted from times that were taken before.
         self.now_ms = max(self.now_ms, now_ms)
-        self.attempt.enumerators.now_ms = self.now_ms
+        for region in self.regions:
+            region.attempt.enumerators.now_ms = self.now_ms
         if not self.finished:
             if _is_noted(event):
                 self.journal.note(self.now_ms, event)
@@ -158,22 +145,30 @@ class JobMaster:
         """When a Tick has something to do though nothing else happens. `checkpoints`: periodic ones included."""
         if self.finished:
             return None
-        if self._restart_at_ms is not None:
-            # Until the storage is idle no time helps: its answer is an event of its own.
-            return self._restart_at_ms if self.coordinator.storage_is_idle else None
-        attempt = self.attempt
-        times = [self._supervision.wake_at_ms(attempt)]
-        if attempt.status is JobStatus.RUNNING:
-            times.append(attempt.enumerators.wake_at_ms())
-            times.append(self.coordinator.wake_at_ms(checkpoints and attempt.takes_checkpoints))
+        times = [region.wake_at_ms() for region in self.regions]
+        # Until all that are down have ended no time helps: that they are gone, or the storage's answer, is an event.
+        if self._failover.may_restart:
+            times.append(self._failover.restart_at_ms)
+        if self.regions.all_running:
+            times.append(self.coordinator.wake_at_ms(checkpoints and self._ending.takes_checkpoints))
         return min((at_ms for at_ms in times if at_ms is not None), default=None)
+
+    @property
+    def name(self) -> str:
+        """The job as log lines name it."""
+        return f"job '{self.graph.name}'"
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again, in whole or in part."""
+        return self._failover.restarts
 
     @property
     def status(self) -> JobStatus:
         """Where the job is."""
-        if self._restart_at_ms is not None:
+        if self._failover.restart_at_ms is not None:
             return JobStatus.RESTARTING
-        status = self._end[0] if self._end is not None else self.attempt.status
+        status = self._end[0] if self._end is not None else self.regions.status
         # Not terminal before its results are closed: the last commit may still fail the job.
         return status if self.finished else _BEFORE_THE_END.get(status, status)
 
@@ -182,112 +177,113 @@ class JobMaster:
         """Why the job ended, if it did not succeed."""
         return self._end[1] if self._end is not None else None
 
-    # Attempts.
+    def is_present(self, level: int, attempt: int) -> bool:
+        """Whether an attempt of the region that hosts a level is the present one."""
+        return self.regions.of_level(level).lets_in(attempt)
 
-    def _new_attempt(self) -> Attempt:
-        self._attempts += 1
-        return Attempt(self._attempts - 1, self.graph, self._emit, self.now_ms)
+    # Failures.
 
-    def _begin(self, attempt: Attempt) -> None:
-        states = self._recovery.enumerator_states(attempt.sources)
-        attempt.restored = self._recovery.restore(attempt.vertices)
-        attempt.enumerators.start(states)
-        attempt.deploy_if_started(self.now_ms)
+    def fail(self, region: Region, error: BaseException, slot: SlotId | None = None) -> None:
+        """The attempt of a region fails; `slot`: the one that failed. Its tasks have a grace period to close in."""
+        region.fail(error, slot, self.now_ms)
+        # The first error of an attempt counts: those that follow from it are no further failures.
+        if region.attempt.error is error:
+            self._failover.failed(region)
 
-    def _restart(self) -> None:
-        self._restart_at_ms = None
-        self._supervision.attempt_begins()
-        self._stops = self._is_gone = False
-        self.abandoned = []
-        # First: errors of what is emitted after it, repeated commits included, are those of the new attempt.
-        self._emit(RestartResults(self._attempts))
-        self.attempt = self._new_attempt()
-        # What fails here, a split enumerator or the assignment of state, fails the attempt before it is deployed.
-        self.guarded(lambda: self._begin(self.attempt))
-
-    def fail(self, error: BaseException, slot: SlotId | None = None) -> None:
-        """The attempt fails; `slot`: the one that failed. Its tasks have a grace period to close in."""
-        self._supervision.failed(self.now_ms)
-        self.attempt.failed(error, slot)
+    def fail_all(self, error: BaseException) -> None:
+        """The attempts of all regions fail."""
+        for region in self.regions:
+            if region.is_up:
+                self.fail(region, error)
 
     # Events.
 
     def _reported(self, event: Reported) -> None:
         # A report that arrives between two attempts counts for neither: the next one does the same work again.
-        if self._lets_in(event.message.attempt) and not self._is_gone:
-            self._reports.take(event.message)
+        region = self.regions.of_level(event.message.level)
+        if region.lets_in(event.message.attempt) and not region.is_gone:
+            self._reports.take(region, event.message)
 
-    def _lets_in(self, attempt: int) -> bool:
-        """The door: what belongs to an earlier attempt is dropped."""
-        return attempt == self.attempt.number
+    def _region_of(self, attempt: AttemptId) -> Region | None:
+        """The region whose present attempt this is. None: it is an earlier one."""
+        region = self.regions[attempt.region]
+        return region if region.lets_in(attempt.number) else None
 
-    def _attempt_runs(self) -> None:
-        self._restarts.attempt_runs()
-        attempt = self.attempt
-        self.coordinator.attempt_began(attempt.number, attempt.vertices, self._enumerator_states, self.now_ms)
+    def _region_runs(self) -> None:
+        if self.regions.all_running:
+            self._restarts.all_run()
+            number = max(region.attempt.number for region in self.regions)
+            self.coordinator.tasks_began(number, self.regions.vertices, self._enumerator_states, self.now_ms)
 
     def _call_ended(self, event: CallEnded) -> None:
+        region = self._region_of(event.attempt)
         # An answer after the end must not reach an enumerator that is closed.
-        if self._lets_in(event.attempt) and self.attempt.status in (JobStatus.CREATED, JobStatus.RUNNING):
-            self.guarded(lambda: self.attempt.enumerators.call_ended(event.number, event.value, event.error))
-            self.attempt.deploy_if_started(self.now_ms)
+        if region is not None and region.is_up:
+            enumerators = region.attempt.enumerators
+            self.guarded(lambda: enumerators.call_ended(event.number, event.value, event.error), region)
+            region.attempt.deploy_if_started(self.now_ms)
 
     def _storage_ended(self, event: StorageEnded) -> None:
         before = self.coordinator.committed_id
         self.coordinator.storage_ended(event.operation, event.error, self.now_ms, event.fenced)
         if event.fenced:
-            self.fail(FencedError(event.error))
-        # Compared by number: the next checkpoint, begun in this call, may have failed the attempt; results count
+            self.fail_all(FencedError(event.error))
+        # Compared by number: the next checkpoint, begun in this call, may have failed a region; results count
         # nevertheless.
         if self.coordinator.committed_id != before:
             self._checkpoint_completed()
 
     def _checkpoint_completed(self) -> None:
-        released = self.attempt.results.release(self.coordinator.committed_id)
-        if released:
-            self._delivered_with.add(self.coordinator.committed_id)
-        for result in released:
-            self._emit(Deliver(self.attempt.number, result.sink, result.subtask, result.values))
+        for region in self.regions:
+            for result in region.attempt.results.release(self.coordinator.committed_id):
+                self._failover.delivered_with.add(self.coordinator.committed_id)
+                self._emit(Deliver(region.attempt.id, result.sink, result.subtask, result.values))
 
     def _commit_ended(self, event: CommitEnded) -> None:
         if event.error is None:
             self.coordinator.committed(event.operation)
-        elif self.coordinator.commit_counts(event.operation):
-            # One from before the last restart is not open: what the checkpoint names was handed out again.
-            self.fail(event.error)
+            return
+        sink = self.coordinator.sink_of_open(event.operation)
+        # One from before the last restart is not open: what the checkpoint names was handed out again.
+        if sink is not None:
+            self.fail(self.regions.of_sink(sink), event.error)
 
     def _delivery_failed(self, event: DeliveryFailed) -> None:
-        if self._lets_in(event.attempt):
-            self.fail(event.error)
+        region = self._region_of(event.attempt)
+        if region is not None:
+            self.fail(region, event.error)
 
     def _cancel_requested(self, event: CancelRequested) -> None:
         if not self._is_cancelled:
             self._is_cancelled = True
-            self._supervision.cancelled(self.now_ms)
-            self.attempt.cancel()
+            for region in self.regions:
+                region.cancel(self.now_ms)
 
     def _savepoint_requested(self, event: SavepointRequested) -> None:
         self._ending.requested(event)
 
     def _checkpoint_requested(self, event: CheckpointRequested) -> None:
-        if self.attempt.takes_checkpoints and not self.coordinator.request_waits:
+        if self._ending.takes_checkpoints and not self.coordinator.request_waits:
             request = CheckpointRequest(options=CheckpointOptions(full=event.full))
             self.guarded(lambda: self.coordinator.trigger(self.now_ms, request))
 
     def _query_failed(self, event: QueryFailed) -> None:
-        # Queries that end after StopAttempt end because of it.
-        if self._lets_in(event.attempt) and not self._stops:
-            self.fail(self.attempt.explained(event.error))
-            self.attempt.abandon()
+        region = self._region_of(event.attempt)
+        # A query that ends after StopAttempt ends because of it.
+        if region is not None and not region.is_stopped:
+            self.fail(region, region.attempt.explained(event.error))
+            region.attempt.abandon()
 
     def _attempt_stopped(self, event: AttemptStopped) -> None:
-        if self._lets_in(event.attempt):
-            self._is_gone = True
+        region = self._region_of(event.attempt)
+        if region is not None:
+            region.is_gone = True
 
     def _host_failed(self, event: HostFailed) -> None:
         # The lease shows it before anything is published.
-        self.coordinator.fenced = self.coordinator.fenced or isinstance(event.error, FencedError)
-        self.fail(event.error)
+        store = self.coordinator.store
+        store.fenced = store.fenced or isinstance(event.error, FencedError)
+        self.fail_all(event.error)
 
     def _results_were_closed(self, event: ResultsClosed) -> None:
         self._results_closed = True
@@ -302,23 +298,14 @@ class JobMaster:
 
     def _go_on(self) -> None:
         self._watch()
-        if self.attempt.is_over and not self._stops:
-            self._stops = True
-            self._emit(StopAttempt(self.attempt.number))
-        # Once per attempt: to fall back a second time would delete a good checkpoint.
-        is_decided = self._restart_at_ms is not None or self._end is not None
-        if self._is_gone and not is_decided and self.coordinator.storage_is_idle:
-            self._attempt_is_gone()
-        if self._restart_at_ms is not None:
-            if self._is_cancelled:
-                self._restart_at_ms = None
-                self._end_with(JobStatus.CANCELED, None)
-            elif self.coordinator.fenced:
-                self._restart_at_ms = None
-                self._end_with(JobStatus.FAILED, FencedError("another run has taken the job over"))
-            elif self.now_ms >= self._restart_at_ms and self.coordinator.storage_is_idle:
-                self._restart()
-                self._go_on()
+        self._failover.spread()
+        for region in self.regions:
+            region.stop_if_over()
+        end = self._failover.end_attempts(self._is_cancelled)
+        if end is not None:
+            self._end_with(*end)
+        if self._failover.restart_if_due(self.graph):
+            self._go_on()
         if self._results_closed and self.coordinator.storage_is_idle and not self.finished:
             self.finished = True
             assert self._end is not None
@@ -326,66 +313,25 @@ class JobMaster:
 
     def _watch(self) -> None:
         """Time may have passed: do what is due, and look whether a deadline has passed."""
-        attempt = self.attempt
-        if attempt.status is JobStatus.RUNNING:
-            self.guarded(attempt.enumerators.discover_due)
-            self.guarded(lambda: self.coordinator.tick(self.now_ms, attempt.takes_checkpoints))
-        # The coordinator notes it only: it was in the middle of an abort, and the attempt ends by this path alone.
+        for region in self.regions:
+            if region.status is JobStatus.RUNNING:
+                self.guarded(region.attempt.enumerators.discover_due, region)
+        if self.regions.all_running:
+            self.guarded(lambda: self.coordinator.tick(self.now_ms, not self._ending.is_closing))
+        # The coordinator notes it only: it was in the middle of an abort, and attempts end by this path alone.
         error, self.coordinator.error = self.coordinator.error, None
         if error is not None:
-            self.fail(error)
-        fault = self._supervision.fault(attempt, self.now_ms)
-        if fault is not None:
-            self.fail(*fault)
-        if self._supervision.abandons(attempt, self.now_ms):
-            self.abandoned = attempt.unfinished
-            attempt.abandon()
-
-    def _attempt_is_gone(self) -> None:
-        """Its tasks are gone, and the storage has answered: the job ends, or is restarted after a while."""
-        attempt = self.attempt
-        attempt.enumerators.close()
-        self._ending.attempt_ended()
-        # Before `attempt_ended`, which deletes all that is not retained: the damaged checkpoint, too.
-        repeated = self._fall_back(attempt) if self._restarts.falls_back(attempt) else None
-        self.coordinator.attempt_ended(self.now_ms)
-        if attempt.status is JobStatus.FAILED and self.coordinator.stopped:
-            # What the savepoint names with which the job stops is committed: a restart would write it a second time.
-            _log.warning("job '%s' stopped with a savepoint, but its end failed: %s", self.graph.name, attempt.error)
-            self._end_with(JobStatus.FINISHED, None)
-            return
-        if attempt.status is JobStatus.FAILED and self._is_cancelled:
-            # As in Flink: a job that is cancelled while it fails is cancelled.
-            self._end_with(JobStatus.CANCELED, None)
-            return
-        if repeated is not None:
-            self._end_with(JobStatus.FAILED, repeated)
-            return
-        delay_ms = self._restarts.delay_ms(attempt, self.now_ms) if attempt.status is JobStatus.FAILED else None
-        if delay_ms is None:
-            self._end_with(attempt.status, attempt.error)
-            return
-        _log.warning("%s", self._restarts.notice(attempt, delay_ms, self.now_ms))
-        self._restart_at_ms = self.now_ms + delay_ms
-
-    def _fall_back(self, attempt: Attempt) -> DamagedCheckpointError | None:
-        """The newest checkpoint is damaged: the one before takes its place, unless output would then come twice."""
-        latest, before = self.coordinator.retention.latest, self.coordinator.retention.completed[-2:-1]
-        if latest is None or not before:
-            return None
-        repeated = self.coordinator.committed_with_latest
-        if latest.checkpoint_id in self._delivered_with:
-            repeated.append("collected results")
-        if repeated and not self.settings.allow_duplicates:
-            return output_twice(str(attempt.error), f"chk-{before[0].checkpoint_id}", repeated)
-        self.coordinator.fall_back()
-        self._restarts.fell_back()
-        _log.warning("job '%s' falls back to the previous checkpoint: %s", self.graph.name, attempt.error)
-        return None
+            self.fail_all(error)
+        for region in self.regions:
+            fault = region.fault(self.now_ms)
+            if fault is not None:
+                self.fail(region, *fault)
+            region.abandon_if_late(self.now_ms)
 
     def _end_with(self, status: JobStatus, error: BaseException | None) -> None:
         if status is JobStatus.CANCELED:
-            killed = ", ".join(f"level {level} slot {slot}" for level, slot in self.abandoned)
+            abandoned = [slot for region in self.regions for slot in region.abandoned]
+            killed = ", ".join(f"level {level} slot {slot}" for level, slot in abandoned)
             reason = f": workers that did not stop in time were killed ({killed})" if killed else ""
             error = JobCancelledError(f"the job '{self.graph.name}' was cancelled{reason}")
         elif status is JobStatus.FAILED:
@@ -397,16 +343,19 @@ class JobMaster:
 
     def _enumerator_states(self) -> dict[str, str] | None:
         states: dict[str, str] = {}
-        sources = self.attempt.sources
 
-        def take() -> None:
-            of_vertices = self.attempt.enumerators.states()
-            states.update((sources[vertex], packed(state)) for vertex, state in of_vertices.items())
+        def take(attempt: Attempt) -> None:
+            of_vertices = attempt.enumerators.states()
+            states.update((attempt.sources[vertex], packed(state)) for vertex, state in of_vertices.items())
 
-        return states if self.guarded(take) else None
+        taken = [self.guarded(partial(take, region.attempt), region) for region in self.regions]
+        return states if all(taken) else None
 
-    def guarded(self, do: Callable[[], object]) -> bool:
-        """Call what may run users' code: an error there fails the attempt, not the job master. True: there was none."""
+    def guarded(self, do: Callable[[], object], region: Region | None = None) -> bool:
+        """Call what may run users' code: an error there fails the region, not the job master. True: there was none.
+
+        `region` None: all regions.
+        """
         try:
             do()
         except AssertionError:
@@ -414,16 +363,22 @@ class JobMaster:
             raise
         except SystemExit as error:
             # It would end the host's thread, and with it the job master.
-            self.fail(JobError(f"a split enumerator called sys.exit: {error}"))
+            self._fail_guarded(JobError(f"a split enumerator called sys.exit: {error}"), region)
             return False
         except Exception as error:
-            self.fail(error)
+            self._fail_guarded(error, region)
             return False
         return True
 
+    def _fail_guarded(self, error: Exception, region: Region | None) -> None:
+        if region is None:
+            self.fail_all(error)
+        else:
+            self.fail(region, error)
+
     def _of_coordinator(self, effect: CheckpointEffect) -> None:
         if isinstance(effect, SendToTask):
-            self.attempt.send(effect.vertex, effect.subtask, effect.event)
+            self.regions.of_vertex(effect.vertex).attempt.send(effect.vertex, effect.subtask, effect.event)
         else:
             self._emit(effect)
 

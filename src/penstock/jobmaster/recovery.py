@@ -1,4 +1,4 @@
-"""What the next attempt of a job is restored from."""
+"""What the next attempt of a region is restored from."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.restore import Restored, assign, enumerator_states
 from penstock.checkpoint.vertex import CheckpointVertex
+from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
+from penstock.plan.job_graph import JobGraph
 
 
 class Recovery:
@@ -37,10 +39,10 @@ class Recovery:
         by_id = enumerator_states(manifest)
         return {vertex: by_id[state_id] for vertex, state_id in sources.items() if state_id in by_id}
 
-    def restore(self, vertices: Sequence[CheckpointVertex]) -> Restored:
-        """What the tasks of `vertices` are restored from; commits what the manifest names once more.
+    def restore(self, vertices: Sequence[CheckpointVertex], graph: JobGraph) -> Restored:
+        """What the tasks of `vertices` are restored from; commits what the manifest names of their sinks once more.
 
-        Raises CheckpointError.
+        `graph`: that of the whole job. Raises CheckpointError.
         """
         manifest = self.manifest
         if manifest is None:
@@ -49,4 +51,7 @@ class Recovery:
         self._coordinator.commit_again(manifest, vertices)
         # Another job may remove its files at any time: no checkpoint of this job may build on them.
         own = manifest is not self._origin
-        return assign(manifest, vertices, own=own, allow_non_restored=self._allow_non_restored)
+        # Of all vertices: state of another region is not lost.
+        restored = assign(manifest, checkpoint_vertices(graph), own=own, allow_non_restored=self._allow_non_restored)
+        ids = {vertex.id for vertex in vertices}
+        return {task: state for task, state in restored.items() if task.vertex in ids}

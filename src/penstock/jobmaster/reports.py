@@ -9,6 +9,7 @@ from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import Deliver, JobEffect
+from penstock.jobmaster.region import Region
 from penstock.jobmaster.results.held_back import HeldBack
 from penstock.rpc.failures import revive
 from penstock.rpc.messages import FromSlot, Heartbeat, Register, SlotFailed
@@ -17,72 +18,76 @@ from penstock.runtime.task.events import Acknowledge, DataEnded, Decline, Finish
 
 
 class SlotReports:
-    """`held_back`: sinks whose results wait for a checkpoint. The callbacks: all tasks run, all data has ended."""
+    """`held_back`: sinks whose results wait for a checkpoint.
+
+    The callbacks: all tasks of a region run, the data of a task has ended.
+    """
 
     def __init__(
         self,
         job: ControlledJob,
         emit: Callable[[JobEffect], None],
         held_back: frozenset[int],
-        attempt_runs: Callable[[], None],
+        region_runs: Callable[[], None],
         data_ended: Callable[[], None],
     ) -> None:
         self._job = job
         self._emit = emit
         self._held_back = held_back
-        self._attempt_runs = attempt_runs
-        self._all_data_ended = data_ended
+        self._region_runs = region_runs
+        self._of_data_ended = data_ended
 
-    def take(self, message: FromSlot) -> None:
-        """A slot of the present attempt reported."""
+    def take(self, region: Region, message: FromSlot) -> None:
+        """A slot of the present attempt of a region reported."""
         slot = SlotId(message.level, message.index)
-        self._job.attempt.reported(slot, self._job.now_ms)
-        _HANDLERS[type(message.report)](self, slot, message.report)
+        region.attempt.reported(slot, self._job.now_ms)
+        _HANDLERS[type(message.report)](self, region, slot, message.report)
 
-    def _registered(self, slot: SlotId, report: Register) -> None:
-        attempt = self._job.attempt
+    def _registered(self, region: Region, slot: SlotId, report: Register) -> None:
+        attempt = region.attempt
         had_run = attempt.has_run
         attempt.registered(slot)
         # `registered` has failed the attempt: only the job master sets the deadline until which its tasks may close.
         if attempt.status is JobStatus.FAILING:
-            self._job.fail(attempt.error or JobError("the attempt failed"))
+            self._job.fail(region, attempt.error or JobError("the attempt failed"))
         if attempt.has_run and not had_run:
-            self._attempt_runs()
+            self._region_runs()
 
-    def _heartbeat(self, slot: SlotId, report: Heartbeat) -> None:
+    def _heartbeat(self, region: Region, slot: SlotId, report: Heartbeat) -> None:
         """Nothing more to do: `take` has noted that the slot reported."""
 
-    def _slot_failed(self, slot: SlotId, report: SlotFailed) -> None:
-        self._job.fail(revive(report.kind, report.message), slot)
+    def _slot_failed(self, region: Region, slot: SlotId, report: SlotFailed) -> None:
+        self._job.fail(region, revive(report.kind, report.message), slot)
 
-    def _split_requested(self, slot: SlotId, report: RequestSplit) -> None:
-        self._job.guarded(lambda: self._job.attempt.split_requested(report.vertex, report.subtask))
+    def _split_requested(self, region: Region, slot: SlotId, report: RequestSplit) -> None:
+        self._job.guarded(lambda: region.attempt.split_requested(report.vertex, report.subtask), region)
 
-    def _result(self, slot: SlotId, report: Result) -> None:
-        attempt = self._job.attempt
+    def _result(self, region: Region, slot: SlotId, report: Result) -> None:
+        attempt = region.attempt
         # Without periodic checkpoints nothing would release them before the end.
         if self._job.coordinator.settings.interval_ms is not None and report.sink_id in self._held_back:
             attempt.results.add(HeldBack(report.sink_id, report.subtask, report.values, report.after_checkpoint))
         else:
-            self._emit(Deliver(attempt.number, report.sink_id, report.subtask, report.values))
+            self._emit(Deliver(attempt.id, report.sink_id, report.subtask, report.values))
 
-    def _data_ended(self, slot: SlotId, report: DataEnded) -> None:
-        if self._job.attempt.data_ended(_task(report)):
-            self._all_data_ended()
+    def _data_ended(self, region: Region, slot: SlotId, report: DataEnded) -> None:
+        region.attempt.data_ended(_task(report))
+        self._of_data_ended()
 
-    def _task_finished(self, slot: SlotId, report: Finished) -> None:
-        self._job.attempt.finished(_task(report))
+    def _task_finished(self, region: Region, slot: SlotId, report: Finished) -> None:
+        region.attempt.finished(_task(report))
 
-    def _acknowledged(self, slot: SlotId, report: Acknowledge) -> None:
-        # Committables are unpickled here: an error of their class fails the attempt, not the job master.
+    def _acknowledged(self, region: Region, slot: SlotId, report: Acknowledge) -> None:
+        # Committables are unpickled here: an error of their class fails the region, not the job master.
         coordinator, now_ms = self._job.coordinator, self._job.now_ms
         self._job.guarded(
             lambda: coordinator.acknowledged(
                 _task(report), report.checkpoint_id, report.state, report.commits.value, now_ms
-            )
+            ),
+            region,
         )
 
-    def _declined(self, slot: SlotId, report: Decline) -> None:
+    def _declined(self, region: Region, slot: SlotId, report: Decline) -> None:
         coordinator, now_ms = self._job.coordinator, self._job.now_ms
         coordinator.declined(_task(report), report.checkpoint_id, report.reason, report.detail, now_ms)
 
@@ -91,7 +96,7 @@ def _task(report: DataEnded | Finished | Acknowledge | Decline) -> SubtaskId:
     return SubtaskId(report.vertex, report.subtask)
 
 
-_HANDLERS: dict[type, Callable[[SlotReports, SlotId, Any], None]] = {
+_HANDLERS: dict[type, Callable[[SlotReports, Region, SlotId, Any], None]] = {
     Register: SlotReports._registered,
     Heartbeat: SlotReports._heartbeat,
     SlotFailed: SlotReports._slot_failed,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.common import options
 from penstock.common.configuration import Configuration
@@ -36,7 +36,7 @@ _MISTAKES = ("AttributeError", "ImportError", "ModuleNotFoundError", "NameError"
 
 
 class RestartStrategy(ABC):
-    """Is asked once for each failure."""
+    """Is asked once for each failure of the job, however many of its regions it concerns."""
 
     @abstractmethod
     def delay_ms(self, now_ms: int) -> int | None:
@@ -121,7 +121,7 @@ class ExponentialDelay(RestartStrategy):
 
 
 class RestartDecision:
-    """What the job master asks when an attempt has failed."""
+    """What the job master asks when attempts have failed."""
 
     def __init__(self, strategy: RestartStrategy, settings: JobSettings) -> None:
         self._strategy = strategy
@@ -131,8 +131,8 @@ class RestartDecision:
         self._unread = 0
         """How often in a row the same checkpoint could not be read."""
 
-    def attempt_runs(self) -> None:
-        """All tasks of an attempt are running."""
+    def all_run(self) -> None:
+        """All tasks of the job are running."""
         self._slots_missed_ms = None
         self._unread = 0
 
@@ -141,25 +141,32 @@ class RestartDecision:
         self._unread = 0
 
     def falls_back(self, attempt: Attempt) -> bool:
-        """Whether the newest checkpoint is damaged: its state could not be read when the attempt was restored."""
+        """Whether the newest checkpoint is damaged: its state could not be read when this attempt was restored."""
         # A task registers when it has read its state: an attempt that has run has read all of the checkpoint.
         return isinstance(attempt.error, DamagedCheckpointError) and not attempt.has_run
 
-    def delay_ms(self, attempt: Attempt, now_ms: int) -> int | None:
-        """Milliseconds until the job is restarted; None: it stays failed."""
-        if isinstance(attempt.error, _PERMANENT):
-            return None
+    def is_final(self, attempt: Attempt) -> bool:
+        """Whether an attempt has failed by what a restart can't repair."""
         if isinstance(attempt.error, SourceError) and attempt.number == 0 and not attempt.has_run:
             # There is nothing to read: more likely a wrong path than a store that is away for a moment.
-            return None
+            return True
         if attempt.number == 0 and not attempt.has_run and _is_of_the_program(attempt.error):
+            return True
+        return isinstance(attempt.error, _PERMANENT)
+
+    def delay_ms(self, failed: Sequence[Attempt], now_ms: int) -> int | None:
+        """Milliseconds until these attempts, which failed together, are restarted; None: the job stays failed.
+
+        They count as one failure: Flink's strategies count failures of the job.
+        """
+        if any(map(self.is_final, failed)):
             return None
-        if self.falls_back(attempt):
+        if any(map(self.falls_back, failed)):
             # What is missing for good would be missed again and again; a store may have been away for a moment.
             self._unread += 1
             if self._unread >= _UNREAD_MAX:
                 return None
-        if isinstance(attempt.error, NotEnoughSlotsError) and attempt.number > 0:
+        if all(isinstance(attempt.error, NotEnoughSlotsError) and attempt.number > 0 for attempt in failed):
             # No failure of the job's: an executor was lost and has not been replaced yet.
             if self._slots_missed_ms is None:
                 self._slots_missed_ms = now_ms
@@ -167,18 +174,16 @@ class RestartDecision:
                 return self._settings.slots_retry_ms
         return self._strategy.delay_ms(now_ms)
 
-    def notice(self, attempt: Attempt, delay_ms: int, now_ms: int) -> str:
+    def notice(self, job: str, error: BaseException | None, restart: int, delay_ms: int, now_ms: int) -> str:
         """What the user reads about a restart; of an error that comes again only where it was, and what."""
         at = datetime.datetime.fromtimestamp(now_ms / 1000).strftime("%H:%M:%S")
-        lines = str(attempt.error).splitlines() or [""]
+        lines = str(error).splitlines() or [""]
         again = lines[-1] == self._noticed
         self._noticed = lines[-1]
         # In between there are the value and the traceback.
         text = f"{lines[0]} … {lines[-1].strip()}" if again and len(lines) > 1 else "\n".join(lines)
-        return (
-            f"{at} job '{attempt.graph.name}' failed and restarts in {delay_ms} ms (restart {attempt.number + 1}): "
-            f"{type(attempt.error).__name__}: {text}"
-        )
+        kind = type(error).__name__
+        return f"{at} {job} failed and restarts in {delay_ms} ms (restart {restart}): {kind}: {text}"
 
 
 def _is_of_the_program(error: BaseException | None) -> bool:

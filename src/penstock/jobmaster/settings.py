@@ -8,6 +8,7 @@ from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.common import options
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
+from penstock.common.failover_strategy import FailoverStrategy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +26,7 @@ class JobSettings:
     failure_grace_ms: int = 3_000
     """How long the tasks of a failed attempt have to close before they are abandoned."""
     slots_retry_ms: int = 1_000
+    failover_strategy: FailoverStrategy = FailoverStrategy.REGION
     allow_duplicates: bool = False
     """Whether the job falls back from a damaged checkpoint though output has been committed with it."""
 
@@ -46,6 +48,7 @@ class JobSettings:
             get(options.HEARTBEAT_TIMEOUT),
             get(options.TASK_CANCELLATION_TIMEOUT),
             get(options.SLOT_REQUEST_TIMEOUT),
+            failover_strategy=get(options.FAILOVER_STRATEGY),
             allow_duplicates=allows_duplicates(configuration),
         )
 

@@ -19,7 +19,7 @@ class Fault(NamedTuple):
 
 
 class Supervision:
-    """Watches the deadlines of the current attempt.
+    """Watches the deadlines of a region's current attempt.
 
     Heartbeats come from threads of their own: back pressure is no silence.
     """

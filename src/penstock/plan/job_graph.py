@@ -141,6 +141,10 @@ class JobGraph:
             parts.append(operator.sink.describe())
         return "  ".join([node.name, *(part for part in parts if part)])
 
+    def vertices_of(self, region: int) -> list[JobVertex]:
+        """The vertices of a pipelined region, by its index in `regions`."""
+        return [vertex for vertex in self.vertices if vertex.level in self.regions[region]]
+
     def _in_reading_order(self) -> list[StreamEdge]:
         """The edges in the order in which a batched task is to read them: it reads its input sorted by edge number.
 

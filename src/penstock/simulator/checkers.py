@@ -211,6 +211,15 @@ class CutChecks:
             assert read >= sent, what
 
 
+class RegionChecks:
+    """The checks of one attempt of a region: those of other regions go on when it is restarted."""
+
+    def __init__(self, edges: dict[int, EdgeInfo], exact_time: bool, exactly_once: bool) -> None:
+        self.tasks = TaskChecks()
+        self.channels = ChannelChecks(edges, exact_time, batched=False)
+        self.cuts = CutChecks(self.channels, exactly_once)
+
+
 def channels_of(task: Task) -> list[SentChannel]:
     """Return the channels that a task reads."""
     return [(edge, sender, task.info.subtask) for edge, sender in task.channels]

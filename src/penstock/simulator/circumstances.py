@@ -82,6 +82,8 @@ class Circumstances:
     """Probability that a job that is stopped with a savepoint is drained."""
     restart_strategy: int = 0
     """Index of the restart strategy: see master_host.py."""
+    full_failover: bool = False
+    """Whether all regions are restarted when one fails."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
@@ -126,8 +128,7 @@ class Circumstances:
                 checkpoint_at_steps=_steps(random, often=True),
                 crash_rate=random.choice([0.3, 0.8]),
             )
-        # If everything fails, no checkpoint completes: so each fault occurs alone, occasionally, and rarely all at
-        # once.
+        # If everything fails, no checkpoint completes: so each fault occurs alone, and rarely all at once.
         fails = drawn.checkpointing
         return dataclasses.replace(
             drawn,
@@ -150,6 +151,7 @@ class Circumstances:
             alignment_limits=AlignmentLimits(random.choice([0, 200, 1 << 20]), random.choice([1 << 20, 1 << 20, 500])),
             damage_rate=random.choice([0.0, 0.3]) if fails and not exactly_once else 0.0,
             stopped_rate=random.choice([0.0, 0.0, 0.02, 0.1]) if fails else 0.0,
+            full_failover=random.random() < 0.15,
         )
 
     def budget(self, clock: Clock) -> Budget:

@@ -18,6 +18,7 @@ from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.storage_operations import carry_out
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import CheckpointError, FencedError
+from penstock.common.failover_strategy import FailoverStrategy
 from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.jobmaster.effects import (
@@ -68,7 +69,7 @@ class Surroundings(NamedTuple):
 class MasterHost:
     """Of one job; `number` distinguishes it from those before.
 
-    `send` reaches a slot, `deploy` starts the slots of an attempt, `stop` kills them.
+    `send` reaches a slot, `deploy` starts the slots of an attempt, `stop` kills those of a region.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class MasterHost:
         run: MemoryRun,
         send: Callable[[SlotId, ToTask], None],
         deploy: Callable[[Deploy], None],
-        stop: Callable[[], None],
+        stop: Callable[[int], None],
         origin: Manifest | None,
         healed: bool,
     ) -> None:
@@ -125,7 +126,7 @@ class MasterHost:
         )
 
     def start(self) -> None:
-        """Begin the first attempt."""
+        """Begin the first attempts."""
         self._carry_out(self.master.start())
 
     def handle(self, event: JobEvent) -> None:
@@ -155,28 +156,32 @@ class MasterHost:
 
     def collect(self, newest: Manifest) -> None:
         """Results that count with a checkpoint whose manifest is stored, though the job master does not know it yet."""
-        attempt = self.master.attempt
-        # A checkpoint of an earlier attempt, from which this one was restored, contains no result of this one.
-        if (newest.job_id, newest.epoch, newest.attempt) == (self.job_id, self.run.epoch, attempt.number):
-            for result in attempt.results.release(newest.checkpoint_id):
-                self._around.outside.collect(result.sink, result.subtask, result.values.value)
+        if (newest.job_id, newest.epoch) != (self.job_id, self.run.epoch):
+            return
+        for region in self.master.regions:
+            attempt = region.attempt
+            # The checkpoint from which an attempt was restored, or an earlier one, contains no result of it.
+            if newest.checkpoint_id > attempt.restored_id:
+                for result in attempt.results.release(newest.checkpoint_id):
+                    self._around.outside.collect(result.sink, result.subtask, result.values.value)
 
     # What other threads do on Spark.
 
     def spark_does_next(self) -> None:
         """Spark starts or stops queries."""
         effect = self.spark.popleft()
-        self._around.trace.add("spark", f"{type(effect).__name__}({effect.attempt})")
+        attempt = effect.attempt
+        self._around.trace.add("spark", f"{type(effect).__name__}({attempt.region}, {attempt.number})")
         if isinstance(effect, StopAttempt):
             if not self.is_former:
-                self._stop()
-            self.events.append(AttemptStopped(effect.attempt))
+                self._stop(attempt.region)
+            self.events.append(AttemptStopped(attempt))
         elif not self.is_former:
             self._deploy(effect)
 
-    def query_failed(self, error: BaseException) -> None:
-        """Spark has ended the query of the present attempt."""
-        self.events.append(QueryFailed(self.master.attempt.number, error))
+    def query_failed(self, region: int, error: BaseException) -> None:
+        """Spark has ended the query of the present attempt of a region."""
+        self.events.append(QueryFailed(self.master.regions[region].attempt.id, error))
 
     def storage_does_next(self) -> None:
         """The storage executes an operation."""
@@ -192,7 +197,7 @@ class MasterHost:
     def call_is_made(self) -> None:
         """The oldest call of a split enumerator is made; another thread may be slow, so it waits for its turn."""
         effect = self.calls.popleft()
-        self._around.trace.add("enumerator", f"call {effect.number} of attempt {effect.attempt}")
+        self._around.trace.add("enumerator", f"call {effect.number} of attempt {effect.attempt.number}")
         self.events.append(make_call(effect))
 
     def results_do_next(self) -> None:
@@ -280,6 +285,7 @@ def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
     return JobSettings(
         checkpoints,
         ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
+        failover_strategy=FailoverStrategy.FULL if circumstances.full_failover else FailoverStrategy.REGION,
         allow_duplicates=not circumstances.exactly_once,
     )
 

@@ -51,6 +51,13 @@ class Network:
             del self._waiting[channel[1]][channel]
         return row
 
+    def forget(self, levels: range) -> None:
+        """The slots of these levels are gone, and with them the rows between them."""
+        for channel in [channel for channel in self._channels if channel[0].level in levels]:
+            del self._channels[channel]
+        for slot in [slot for slot in self._waiting if slot.level in levels]:
+            del self._waiting[slot]
+
     def waiting(self, target: SlotId) -> dict[Channel, None]:
         """Return the channels to a slot that hold rows, in a fixed order."""
         return self._waiting.get(target, {})
@@ -88,13 +95,13 @@ class ControlMessages:
             self._from_slot.pop(slot, None)
         self._changed(slot)
 
-    def end_attempt(self, late_rate: float) -> None:
-        """All slots are replaced. Some of the messages in transit will arrive late."""
+    def end_attempt(self, levels: range, late_rate: float) -> None:
+        """All slots of a region are replaced. Some of the messages in transit will arrive late."""
         kept = self.late
         for to_target, queues in ((True, self._to_slot), (False, self._from_slot)):
-            for slot, messages in queues.items():
+            for slot in [slot for slot in queues if slot.level in levels]:
+                messages = queues.pop(slot)
                 kept += [(slot, to_target, message) for message in messages if self._random.random() < late_rate]
-            queues.clear()
 
     def next_late(self) -> tuple[SlotId, bool, Any]:
         """Remove and return a late message; there must be one. Those of one slot keep their order."""

@@ -34,13 +34,13 @@ from penstock.runtime.task.events import (
     TriggerCheckpoint,
 )
 from penstock.runtime.task.slot import Slot
-from penstock.simulator.checkers import ChannelChecks, CutChecks, TaskChecks
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.fate import Fate
+from penstock.simulator.former_runs import FormerRuns
 from penstock.simulator.host import SlotHost
 from penstock.simulator.master_host import DriverLostError, MasterHost, Surroundings
-from penstock.simulator.network import ControlMessages, Network
+from penstock.simulator.network import ControlMessages
 from penstock.simulator.outside import Outside, Results
 from penstock.simulator.possibilities import Possibilities
 from penstock.simulator.report import Trace, name_of, report_line
@@ -48,7 +48,7 @@ from penstock.simulator.scheduler import Agenda
 from penstock.simulator.slot_actions import SlotActions
 from penstock.simulator.storage import MemoryRun, MemoryStorage
 from penstock.simulator.user import User
-from penstock.simulator.workers import draw_living, heartbeats, workers_of
+from penstock.simulator.workers import Workers, draw_living, heartbeats
 
 STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
@@ -82,9 +82,7 @@ class Simulation:
         self.declined: list[Decline] = []
         self.went_back = 0
         """How often the job was restored from a checkpoint, or started from its beginning, because something failed."""
-        self._cuts_before = 0
         self._jobs = 0
-        self._exact_time = exact_time
         self._rescaled = rescaled
         self.user = User(self, random, circumstances, trace)
         self._fate = Fate(circumstances, random)
@@ -93,12 +91,8 @@ class Simulation:
         )
         self._idle_jumps = 0
         self._heartbeat_ms = 0
-        self.hosts: dict[SlotId, SlotHost] = {}
-        self._tasks = TaskChecks()
-        self._channels = ChannelChecks({}, exact_time, batched=False)
-        self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
-        self._former: list[MasterHost] = []
-        """Drivers whose process was stopped and taken for dead, and that go on later."""
+        self._workers = Workers(circumstances, self.clock, self, exact_time)
+        self._former = FormerRuns(random)
         self._start_job(graph, self.storage.new_job(graph.name))
 
     @property
@@ -113,13 +107,18 @@ class Simulation:
 
     @property
     def status(self) -> JobStatus:
-        """Where the present attempt is."""
-        return self.master.attempt.status
+        """Where the present attempts are."""
+        return self.master.regions.status
 
     @property
     def error(self) -> BaseException | None:
         """Why the job ended, if it did not succeed."""
         return self.driver.finish.error if self.driver.finish is not None else None
+
+    @property
+    def hosts(self) -> dict[SlotId, SlotHost]:
+        """The workers of the present attempts, those that are gone included."""
+        return self._workers.hosts
 
     @property
     def results(self) -> Results:
@@ -129,7 +128,7 @@ class Simulation:
     @property
     def cuts(self) -> int:
         """How many cuts were compared."""
-        return self._cuts_before + self._cut_checks.cuts
+        return self._workers.cuts
 
     # Jobs and attempts.
 
@@ -143,54 +142,44 @@ class Simulation:
         self.driver = MasterHost(
             self._jobs, graph, around, run, self._send, self._deploy, self._stop, origin, self._fate.healed
         )
-        self._use_hosts({}, Network(1))
+        self._workers.new_job()
+        self._workers_changed()
         self.driver.start()
 
-    def _use_hosts(self, hosts: dict[SlotId, SlotHost], network: Network) -> None:
-        """These slots can act from now on, and no others."""
+    def _workers_changed(self) -> None:
+        """The workers that run can act from now on, and no others."""
         self._agenda = Agenda(self.random)
         self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
-        checks = (self._tasks, self._channels)
-        actions = SlotActions(hosts, network, self._control, checks, self.random, self.trace, self._reported)
+        workers, control = self._workers, self._control
+        actions = SlotActions(
+            workers.running, workers.network, control, workers.checks, self.random, self.trace, self._reported
+        )
         self._possibilities: Possibilities = Possibilities(
-            self._agenda, actions, hosts, network, self._control, self.clock.now_ms
+            self._agenda, actions, workers.running, workers.network, control, self.clock.now_ms
         )
         actions.touched, actions.touched_channel = self._possibilities.touch, self._possibilities.touch_channel
 
     def _deploy(self, effect: Deploy) -> None:
         """Spark starts the slots of an attempt, unless it has too few, or one of them never comes."""
         circumstances = self.circumstances
-        if effect.attempt and self._fate.chance(circumstances.slots_missing_rate):
-            self.driver.query_failed(NotEnoughSlotsError("an executor has not been replaced yet"))
+        region, number = effect.attempt
+        if number and self._fate.chance(circumstances.slots_missing_rate):
+            self.driver.query_failed(region, NotEnoughSlotsError("an executor has not been replaced yet"))
             return
-        levels = effect.graph.levels(
-            self.driver.job_id,
-            attempt=effect.attempt,
-            epoch=self.driver.run.epoch,
-            exactly_once=circumstances.exactly_once,
-            latency_interval_ms=circumstances.latency_interval_ms,
-            checkpointing=circumstances.checkpointing,
-            restore=effect.restored,
-        )
-        if effect.attempt and self._fate.chance(circumstances.damage_rate):
+        if number and self._fate.chance(circumstances.damage_rate):
             self.storage.damage()
-        self._cuts_before = self.cuts
-        edges = {id: edge for level in levels for id, edge in level.edges.items()}
-        self._tasks = TaskChecks()
-        self._channels = ChannelChecks(edges, self._exact_time, batched=False)
-        self._cut_checks = CutChecks(self._channels, circumstances.exactly_once)
-        self.hosts = workers_of(effect, levels, self.clock, circumstances, self, self.driver.run)
-        if effect.attempt and self._fate.chance(circumstances.slot_never_starts_rate):
-            self.hosts[self.random.choice(sorted(self.hosts))].freeze()
-        self._use_hosts(self.hosts, Network(circumstances.channel_rows))
+        workers = self._workers.start(effect, self.driver.job_id, self.driver.run)
+        if number and self._fate.chance(circumstances.slot_never_starts_rate):
+            workers[self.random.choice(sorted(workers))].freeze()
+        self._workers_changed()
 
-    def _stop(self) -> None:
-        """Spark stops the queries of an attempt: all its workers are gone. Some of what was under way will be late."""
-        for host in self.hosts.values():
-            host.kill()
-        self._control.end_attempt(self.circumstances.late_rate)
-        self._use_hosts({}, Network(1))
+    def _stop(self, region: int) -> None:
+        """Spark stops the query of a region: all its workers are gone. Some of what was under way will be late."""
+        levels = self.master.graph.regions[region]
+        self._workers.stop(levels)
+        self._control.end_attempt(levels, self.circumstances.late_rate)
+        self._workers_changed()
 
     def _start_next_job(self, savepoint: str | None = None) -> None:
         """The user starts the job from a savepoint, or from the latest checkpoint that is to be found."""
@@ -221,8 +210,7 @@ class Simulation:
             driver.drained = bool(end.savepoint)
             return
         if stopped:
-            driver.is_former = True
-            self._former.append(driver)
+            self._former.add(driver)
         self.went_back += 1
         for host in self.hosts.values():
             host.kill()
@@ -241,12 +229,13 @@ class Simulation:
 
     def opening(self, slot: Slot) -> None:
         """A slot is about to be opened."""
+        cuts = self._workers.checks[slot.level.level].cuts
         for task in slot.tasks.values():
-            self._cut_checks.watch(slot, task)
+            cuts.watch(slot, task)
 
     def sent(self, slot: SlotId, row: bytes) -> None:
         """A slot has a row to write."""
-        self._channels.sent(row, slot[0])
+        self._workers.checks[slot.level].channels.sent(row, slot.level)
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
@@ -276,10 +265,10 @@ class Simulation:
             else:
                 break
         if status is JobStatus.FINISHED:
-            for host in self.hosts.values():
+            for slot, host in self.hosts.items():
                 assert host.slot is not None
                 for task in host.slot.tasks.values():
-                    self._channels.all_read(task)
+                    self._workers.checks[slot.level].channels.all_read(task)
         return status
 
     def _goes_on(self, status: JobStatus, error: BaseException | None) -> bool:
@@ -312,8 +301,8 @@ class Simulation:
         self._can("storage", self._storage_does_next, bool(driver.storage))
         self._can("enumerators", driver.call_is_made, bool(driver.calls))
         self._can("results", driver.results_do_next, driver.pool.waits)
-        if self._former:
-            agenda.enter_background("former", self._former_goes_on, _FORMER_RATE)
+        if self._former.waits:
+            agenda.enter_background("former", self._former.one_goes_on, _FORMER_RATE)
         else:
             agenda.leave("former")
         if self._control.late:
@@ -341,7 +330,8 @@ class Simulation:
             self.trace.add("fate", f"{name_of(slot)} is killed")
             self.hosts[slot].kill()
             self._control.forget(slot)
-            self.driver.query_failed(TaskLostError(f"{name_of(slot)} was killed"))
+            region = self.master.regions.of_level(slot.level).index
+            self.driver.query_failed(region, TaskLostError(f"{name_of(slot)} was killed"))
 
     def freeze(self) -> None:
         """A worker is stopped without dying: only its missing heartbeats show it."""
@@ -352,8 +342,9 @@ class Simulation:
             self._possibilities.touch(slot)
 
     def _victim(self) -> SlotId | None:
-        runs = self.status in (JobStatus.CREATED, JobStatus.RUNNING) and not self.driver.spark
-        return draw_living(self.hosts, self.random) if runs else None
+        regions = self.master.regions
+        up = {slot: host for slot, host in self._workers.running.items() if regions.of_level(slot.level).is_up}
+        return draw_living(up, self.random)
 
     def heal(self) -> None:
         """Nothing fails any more."""
@@ -379,9 +370,9 @@ class Simulation:
         assert isinstance(message, FromSlot)
         report = message.report
         self.trace.add("job master", f"{name_of(SlotId(message.level, message.index))}: {report_line(report)}")
-        if message.attempt == self.master.attempt.number:
+        if self.master.is_present(message.level, message.attempt):
             if isinstance(report, Effect):
-                self._tasks.effect(report)
+                self._workers.checks[message.level].tasks.effect(report)
             if isinstance(report, Acknowledge):
                 self.acknowledged.append(report)
             elif isinstance(report, Decline):
@@ -419,15 +410,6 @@ class Simulation:
         else:
             self.driver.storage_does_next()
 
-    def _former_goes_on(self) -> None:
-        former = self.random.choice(self._former)
-        try:
-            goes_on = former.former_does_next()
-        except DriverLostError:
-            goes_on = False
-        if not goes_on:
-            self._former.remove(former)
-
     def _late(self) -> None:
         slot, to_slot, data = self._control.next_late()
         self.trace.add("network", f"brings what is late for {name_of(slot)}")
@@ -459,7 +441,7 @@ class Simulation:
         self.trace.add("clock", why)
         if now_ms - self._heartbeat_ms >= _HEARTBEAT_MS:
             self._heartbeat_ms = now_ms
-            for heartbeat in heartbeats(self.hosts, self.master.attempt.number):
+            for heartbeat in heartbeats(self._workers.running):
                 self.handle(Reported(heartbeat))
         self.handle(Tick())
 

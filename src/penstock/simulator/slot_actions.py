@@ -1,27 +1,30 @@
-"""What the slots of one attempt do when the scheduler picks them."""
+"""What the slots that run do when the scheduler picks them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 
 from penstock.rpc.messages import ToTask, decode_from_job_master
 from penstock.runtime.ids import SlotId
-from penstock.simulator.checkers import ChannelChecks, TaskChecks
+from penstock.simulator.checkers import RegionChecks
 from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, ControlMessages, Network
 from penstock.simulator.report import Trace, event_line, name_of, row_line
 
 
 class SlotActions:
-    """`touched` and `touched_channel` are called for slots and channels that an action has changed."""
+    """`touched` and `touched_channel` are called for slots and channels that an action has changed.
+
+    `checks`: those of the region that hosts a level, by level.
+    """
 
     def __init__(
         self,
         hosts: dict[SlotId, SlotHost],
         network: Network,
         control: ControlMessages,
-        checks: tuple[TaskChecks, ChannelChecks],
+        checks: Mapping[int, RegionChecks],
         random: Random,
         trace: Trace,
         reported: Callable[[bytes], None],
@@ -31,7 +34,7 @@ class SlotActions:
         self._hosts = hosts
         self._network = network
         self._control = control
-        self._tasks, self._channels = checks
+        self._checks = checks
         self._random = random
         self._trace = trace
         self._reported = reported
@@ -66,7 +69,7 @@ class SlotActions:
         row = self._network.receive(channel)
         self.touched_channel(channel)
         host = self._hosts[channel[1]]
-        self._channels.arrived(row)
+        self._checks[host.id.level].channels.arrived(row)
         if host.is_open:
             host.receive(row)
         self._after(host.id, f"row {row_line(row)} from {name_of(channel[0])}")
@@ -88,6 +91,6 @@ class SlotActions:
         host = self._hosts[slot]
         self.touched(slot)
         if host.slot is not None:
-            self._tasks.after_event(host.slot)
+            self._checks[slot.level].tasks.after_event(host.slot)
         sent = f"{len(host.rows)} rows out" if host.rows else ""
         self._trace.add(name_of(slot), event, sent)

@@ -1,4 +1,4 @@
-"""The workers of one attempt: the hosts of its slots, as Spark and faults see them."""
+"""Workers: the hosts of the slots of attempts, as Spark and faults see them."""
 
 from __future__ import annotations
 
@@ -10,27 +10,12 @@ from penstock.jobmaster.effects import Deploy
 from penstock.plan.pickling import dump_level
 from penstock.rpc.messages import FromSlot, Heartbeat
 from penstock.runtime.ids import SlotId
-from penstock.runtime.task.vertex import LevelSpec
+from penstock.simulator.checkers import RegionChecks
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.host import SlotHost, World
+from penstock.simulator.network import Network
 from penstock.simulator.storage import MemoryRun
-
-
-def workers_of(
-    effect: Deploy,
-    levels: list[LevelSpec],
-    clock: Clock,
-    circumstances: Circumstances,
-    world: World,
-    storage: MemoryRun,
-) -> dict[SlotId, SlotHost]:
-    """One worker for each slot of an attempt, not started yet."""
-    payloads = [dump_level(level) for level in levels]
-    return {
-        slot: SlotHost(payloads[slot.level], slot, clock, circumstances, world, storage, effect.attempt)
-        for slot in slots_of(effect.graph)
-    }
 
 
 def draw_living(workers: dict[SlotId, SlotHost], random: Random) -> SlotId | None:
@@ -39,8 +24,77 @@ def draw_living(workers: dict[SlotId, SlotHost], random: Random) -> SlotId | Non
     return random.choice(alive) if alive else None
 
 
-def heartbeats(workers: dict[SlotId, SlotHost], attempt: int) -> Iterator[FromSlot]:
+def heartbeats(workers: dict[SlotId, SlotHost]) -> Iterator[FromSlot]:
     """Those of all living workers. They arrive at once: the thread that sends them has nothing else to do."""
     for slot, host in workers.items():
-        if host.sends_heartbeats and host.attempt == attempt:
-            yield FromSlot(attempt, *slot, Heartbeat([]))
+        if host.sends_heartbeats:
+            yield FromSlot(host.attempt, *slot, Heartbeat([]))
+
+
+class Workers:
+    """The workers of a job, the network between them, and what is checked of them, through all its attempts."""
+
+    def __init__(self, circumstances: Circumstances, clock: Clock, world: World, exact_time: bool) -> None:
+        self._circumstances = circumstances
+        self._clock = clock
+        self._world = world
+        self._exact_time = exact_time
+        self.hosts: dict[SlotId, SlotHost] = {}
+        """Of the present attempts, those that are gone included."""
+        self.running: dict[SlotId, SlotHost] = {}
+        """Those whose query was not stopped."""
+        self.network = Network(1)
+        self.checks: dict[int, RegionChecks] = {}
+        """Of the region that hosts a level, by level."""
+        self._cuts_before = 0
+
+    @property
+    def cuts(self) -> int:
+        """How many cuts were compared."""
+        return self._cuts_before + sum(checks.cuts.cuts for checks in set(self.checks.values()))
+
+    def new_job(self) -> None:
+        """All are gone, and another job begins."""
+        self._cuts_before = self.cuts
+        self.hosts, self.running, self.checks = {}, {}, {}
+        self.network = Network(self._circumstances.channel_rows)
+
+    def start(self, effect: Deploy, job_id: str, storage: MemoryRun) -> dict[SlotId, SlotHost]:
+        """The workers of a new attempt of a region, which have not started yet. Those of other regions go on."""
+        circumstances, (region, number) = self._circumstances, effect.attempt
+        levels = effect.graph.levels(
+            job_id,
+            attempt=number,
+            epoch=storage.epoch,
+            exactly_once=circumstances.exactly_once,
+            latency_interval_ms=circumstances.latency_interval_ms,
+            checkpointing=circumstances.checkpointing,
+            restore=effect.restored,
+        )[effect.levels.start : effect.levels.stop]
+        payloads = {level.level: dump_level(level) for level in levels}
+        workers = {
+            slot: SlotHost(payloads[slot.level], slot, self._clock, circumstances, self._world, storage, number)
+            for slot in slots_of(effect.graph, region)
+        }
+        before = self.checks.get(effect.levels.start)
+        self._cuts_before += before.cuts.cuts if before is not None else 0
+        edges = {id: edge for level in levels for id, edge in level.edges.items()}
+        checks = RegionChecks(edges, self._exact_time, circumstances.exactly_once)
+        self.checks.update(dict.fromkeys(effect.levels, checks))
+        _remove(self.hosts, effect.levels)
+        self.hosts.update(workers)
+        self.running.update(workers)
+        return workers
+
+    def stop(self, levels: range) -> None:
+        """The workers of a region are killed."""
+        for slot, host in self.running.items():
+            if slot.level in levels:
+                host.kill()
+        _remove(self.running, levels)
+        self.network.forget(levels)
+
+
+def _remove(workers: dict[SlotId, SlotHost], levels: range) -> None:
+    for slot in [slot for slot in workers if slot.level in levels]:
+        del workers[slot]

@@ -15,6 +15,7 @@ from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import FencedError
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
+from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import TriggerCheckpoint
 from penstock.simulator.storage import MemoryStorage
 from penstock.state.handles import KeyedFile, OperatorState, SubtaskState
@@ -51,7 +52,7 @@ class Job:
             CheckpointSettings(**{"failures_tolerated": 100, **settings}),
             self.effects.append,
         )
-        self.coordinator.attempt_began(0, VERTICES, lambda: {"s": packed(["split"])}, self.now_ms)
+        self.coordinator.tasks_began(0, VERTICES, lambda: {"s": packed(["split"])}, self.now_ms)
 
     def does(self) -> Job:
         """Carry out what the coordinator asks, and what follows from that."""
@@ -110,7 +111,11 @@ class Job:
         return self.does()
 
     def ends_attempt(self) -> Job:
-        self.coordinator.attempt_ended(self.now_ms)
+        """All tasks are gone."""
+        return self.ends_tasks(VERTICES)
+
+    def ends_tasks(self, vertices: list[CheckpointVertex]) -> Job:
+        self.coordinator.tasks_ended(vertices, self.now_ms)
         return self.does()
 
     def triggered(self) -> list[int]:
@@ -126,7 +131,7 @@ class Job:
                 self.storage.files[name] = b""
                 state = SubtaskState({"c": OperatorState([KeyedFile(name, 0, [], [])])})
             prepared = list(commits) if task[0] == COUNT else []
-            self.coordinator.acknowledged(task, checkpoint_id, state, prepared, self.now_ms)
+            self.coordinator.acknowledged(SubtaskId(*task), checkpoint_id, state, prepared, self.now_ms)
             self.does()
         return self
 

@@ -41,7 +41,7 @@ def test_the_ledger_loses_nothing_and_doubles_nothing(steps: list[tuple[str, int
             assert ledger.take_carried(number) == [item for item in carried if item[0] <= number]
             carried = [item for item in carried if item[0] > number]
         elif kind == "drop":
-            assert ledger.drop_carried() == carried
+            assert ledger.drop_carried({7}) == carried
             carried = []
         elif kind == "hand out":
             ledger.hand_out(step, open_.setdefault(step, Committables(7, 0, [step])))
@@ -53,15 +53,16 @@ def test_the_ledger_loses_nothing_and_doubles_nothing(steps: list[tuple[str, int
                 expected += waiting
                 waiting = []
         elif kind == "restore":
-            ledger.forget_open()
-            ledger.attempt_ended()
+            ledger.forget_open({7})
+            ledger.tasks_ended()
             open_.clear()
             waiting.clear()
         elif kind == "wait":
             (waiting if open_ else expected).append(step)
             ledger.when_all_done(lambda step=step: called.append(step))  # type: ignore[misc]
         assert ledger.open == list(open_.values()), "in the order in which they were handed out"
-        assert all(map(ledger.is_open, open_)) and not ledger.is_open(step + 1_000)
+        assert {ledger.sink_of_open(operation) for operation in open_} <= {7}
+        assert ledger.sink_of_open(step + 1_000) is None
         assert called == expected
 
 
@@ -71,8 +72,8 @@ def test_what_was_prepared_behind_a_barrier_stays_with_its_number() -> None:
     ledger.carry([prepared(2, "b"), prepared(1, "a"), prepared(4, "d")])
     assert ledger.take_carried(2) == [prepared(2, "b"), prepared(1, "a")]
     assert ledger.take_carried(3) == []
-    assert ledger.drop_carried() == [prepared(4, "d")]
-    assert ledger.drop_carried() == []
+    assert ledger.drop_carried({7}) == [prepared(4, "d")]
+    assert ledger.drop_carried({7}) == []
 
 
 @pytest.mark.parametrize("commits", [0, 1, 3])
@@ -112,8 +113,8 @@ def test_commits_from_before_a_restore_do_not_count() -> None:
     """A commit that fails late would fail the attempt that has made it again with success."""
     ledger = CommitLedger()
     ledger.hand_out(1, Committables(7, 0, ["a"]))
-    ledger.forget_open()
+    ledger.forget_open({7})
     ledger.hand_out(2, Committables(7, 0, ["a"]))
-    assert (ledger.is_open(1), ledger.is_open(2)) == (False, True)
+    assert (ledger.sink_of_open(1), ledger.sink_of_open(2)) == (None, 7)
     ledger.done(1)
     assert ledger.open == [Committables(7, 0, ["a"])]

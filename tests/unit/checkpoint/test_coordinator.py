@@ -149,7 +149,7 @@ def test_failed_checkpoints_are_in_the_history() -> None:
     subsumed, newer = job.triggers(), job.triggers()
     job.acknowledge(newer)
     left = job.triggers()
-    job.coordinator.attempt_ended(job.now_ms)
+    job.coordinator.tasks_ended(VERTICES, job.now_ms)
     history = job.coordinator.history
     assert [report.checkpoint_id for report in history] == [declined, late, subsumed, newer, left]
     assert [report.is_completed for report in history] == [False, False, False, True, False]
@@ -167,7 +167,7 @@ def test_an_attempt_that_ends_takes_its_checkpoints_with_it() -> None:
     last = job.coordinator.trigger(job.now_ms, CheckpointRequest(answers.append))
     job.ends_attempt()
     assert isinstance(answers[0], CheckpointError) and len(answers) == 1
-    job.coordinator.attempt_began(1, VERTICES, dict, job.now_ms)
+    job.coordinator.tasks_began(1, VERTICES, dict, job.now_ms)
     again = job.triggers()
     assert again > last
     job.acknowledge(again, commits=[(SINK, ["b"])])
@@ -347,7 +347,7 @@ def test_a_run_that_was_taken_over_commits_nothing_more() -> None:
     job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
     run = job.storage.take_over("a job")
     job.acknowledge(job.triggers(), commits=[(SINK, ["b"])])
-    assert job.coordinator.fenced and len(job.committed) == 2, "that of the first one only"
+    assert job.coordinator.store.fenced and len(job.committed) == 2, "that of the first one only"
     job.ends_attempt()
     assert not job.aborted, "what it knows of the other run is nothing: it may have been restored from there"
     job.coordinator.end("FINISHED")
@@ -364,7 +364,7 @@ def test_a_savepoint_with_which_a_run_stops_that_was_taken_over() -> None:
     outcomes: list[object] = []
     job.asks(outcomes.append, savepoint="/sp", stop=True)
     job.acknowledge(*job.triggered(), commits=[(SINK, ["a"])])
-    assert job.coordinator.fenced and not job.committed and not job.coordinator.stopped
+    assert job.coordinator.store.fenced and not job.committed and not job.coordinator.stopped
     assert "another run" in str(outcomes[0])
 
 
@@ -391,7 +391,7 @@ def test_falling_back_is_on_record() -> None:
     job = Job(interval_ms=100, retained=2)
     for _ in range(2):
         job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
-    assert job.coordinator.committed_with_latest == ["w"] and job.storage.latest().checkpoint_id == 2
+    assert job.coordinator.retention.committed_with_latest == ["w"] and job.storage.latest().checkpoint_id == 2
     assert job.coordinator.fall_back()
     job.does().ends_attempt()
     assert job.storage.latest().checkpoint_id == 1 and job.complete == [1]

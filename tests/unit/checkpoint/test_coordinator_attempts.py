@@ -11,16 +11,17 @@ from tests.unit.checkpoint.manifests import manifest_of
 from penstock.checkpoint.effects import RetainOnly, StoreManifest
 from penstock.checkpoint.manifest import Manifest, packed
 from penstock.checkpoint.pending import CheckpointRequest
+from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import AbortCheckpoint, TriggerCheckpoint
-from penstock.state.handles import SubtaskState
+from penstock.state.handles import KeyedFile, OperatorState, SubtaskState
 
 
 def begins_again(job: Job, attempt: int = 1) -> Job:
-    job.coordinator.attempt_began(attempt, VERTICES, lambda: {"s": packed(["split"])}, job.now_ms)
+    job.coordinator.tasks_began(attempt, VERTICES, lambda: {"s": packed(["split"])}, job.now_ms)
     return job
 
 
@@ -40,7 +41,7 @@ def test_numbers_go_on_from_what_the_job_starts_from(job_id: str, savepoint: boo
 def test_no_checkpoint_begins_without_the_state_of_the_enumerators() -> None:
     """Splits would be read twice, or by no one, after a restart from that checkpoint."""
     job = Job()
-    job.coordinator.attempt_began(1, VERTICES, lambda: None, job.now_ms)
+    job.coordinator.tasks_began(1, VERTICES, lambda: None, job.now_ms)
     outcomes: list[Manifest | CheckpointError] = []
     assert job.coordinator.trigger(job.now_ms, CheckpointRequest(outcomes.append)) is None
     assert job.does().triggered() == [] and job.coordinator.under_way == []
@@ -197,7 +198,7 @@ def test_a_commit_from_before_a_restore_does_not_count() -> None:
     assert latest is not None
     job.coordinator.commit_again(latest, VERTICES)
     new = next(effect.operation for effect in job.effects if not isinstance(effect, RetainOnly | StoreManifest))
-    assert (job.coordinator.commit_counts(old), job.coordinator.commit_counts(new)) == (False, True)
+    assert (job.coordinator.sink_of_open(old), job.coordinator.sink_of_open(new)) == (None, SINK)
 
 
 @pytest.mark.parametrize(
@@ -218,3 +219,136 @@ def test_who_declined_is_said_by_name(reason: DeclineReason, detail: str, text: 
     assert {event for _, _, event in job.told[2:]} == {AbortCheckpoint(number)}
     job.coordinator.declined(SubtaskId(COUNT, 0), number, reason, detail, job.now_ms)
     assert len(job.coordinator.history) == 1, "a checkpoint is aborted once"
+
+
+# The tasks of one region end, those of another one go on.
+
+OTHER_SINK = 8
+BESIDE = CheckpointVertex(2, "beside", 1, 128, [("b", "beside"), ("x", "other sink")], True, {OTHER_SINK: "x"})
+BESIDE_TASK = SubtaskId(2, 0)
+FIRST_TASKS = ((SOURCE, 0), (SOURCE, 1), (COUNT, 0), (COUNT, 1))
+
+
+def with_another_region() -> Job:
+    """The usual job, and beside it one source with a sink of its own."""
+    job = Job(interval_ms=100)
+    job.coordinator.tasks_began(0, [*VERTICES, BESIDE], lambda: {}, job.now_ms)
+    return job
+
+
+def beside_acknowledges(job: Job, number: int, *values: str, file: str = "") -> None:
+    state = SubtaskState()
+    if file:
+        job.storage.files[file] = b""
+        state = SubtaskState({"b": OperatorState([KeyedFile(file, 0, [], [])])})
+    commits = [(OTHER_SINK, list(values))] if values else []
+    job.coordinator.acknowledged(BESIDE_TASK, number, state, commits, job.now_ms)
+    job.does()
+
+
+def all_run_again(job: Job, attempt: int = 1) -> None:
+    job.coordinator.tasks_began(attempt, [*VERTICES, BESIDE], lambda: {}, job.now_ms)
+
+
+def test_the_tasks_that_run_learn_that_their_checkpoint_is_aborted() -> None:
+    """A source that has stopped for a savepoint would never read again."""
+    job = with_another_region()
+    outcomes: list[Any] = []
+    job.asks(outcomes.append, "/sp", stop=True)
+    (number,) = job.triggered()
+    job.ends_tasks(VERTICES)
+    assert job.told == [(2, 0, AbortCheckpoint(number))], "those that are gone hear nothing"
+    assert isinstance(outcomes[0], CheckpointError)
+    job.told.clear()
+    assert job.passes(10_000).triggered() == [], "not before all tasks run"
+    all_run_again(job)
+    assert job.passes(100).triggered() == [number + 1]
+
+
+def test_only_what_the_ended_tasks_prepared_is_discarded() -> None:
+    """Output of a healthy region would be lost with another one; or that of the lost one come twice."""
+    job = with_another_region()
+    carried = job.triggers()
+    job.acknowledge(carried, (COUNT, 0), commits=[(SINK, ["carried"])])
+    beside_acknowledges(job, carried, "stays")
+    job.aborts(carried)
+    pending = job.triggers()
+    job.acknowledge(pending, (COUNT, 0), commits=[(SINK, ["pending"])])
+    beside_acknowledges(job, pending, "stays too")
+    job.ends_tasks(VERTICES)
+    assert [(sink, values) for sink, _, values in job.aborted] == [(SINK, ["carried"]), (SINK, ["pending"])]
+    all_run_again(job)
+    number = job.triggers()
+    job.acknowledge(number, *FIRST_TASKS)
+    beside_acknowledges(job, number)
+    assert [(sink, values) for sink, _, values in job.committed] == [
+        (OTHER_SINK, ["stays"]),
+        (OTHER_SINK, ["stays too"]),
+    ]
+    assert job.storage.latest().attempt == 1
+
+
+def test_an_acknowledgement_counts_if_its_task_still_runs() -> None:
+    """A task that was slow to write would lose what its sink prepared; or one that is gone would publish twice."""
+    job = with_another_region()
+    number = job.triggers()
+    job.ends_tasks(VERTICES)
+    beside_acknowledges(job, number, "late")
+    job.acknowledge(number, (COUNT, 0), commits=[(SINK, ["of a task that is gone"])])
+    assert [values for _, _, values in job.aborted] == [["of a task that is gone"]]
+    all_run_again(job)
+    number = job.triggers()
+    job.acknowledge(number, *FIRST_TASKS)
+    beside_acknowledges(job, number)
+    assert [values for _, _, values in job.committed] == [["late"]]
+
+
+def test_files_of_tasks_that_run_stay_and_those_of_the_others_go() -> None:
+    """The next increment of a task would build on a file that is gone; or those of a lost region stay for ever."""
+    job = with_another_region()
+    number = job.triggers()
+    job.acknowledge(number, (COUNT, 0), file="lost")
+    beside_acknowledges(job, number, file="needed")
+    job.ends_tasks(VERTICES)
+    assert not any(isinstance(effect, RetainOnly) for effect in job.operations)
+    assert {"lost-1-0", "needed"} == job.storage.files.keys(), "no sweep while a task may be writing"
+    all_run_again(job)
+    number = job.triggers()
+    job.acknowledge(number, *FIRST_TASKS, file="new")
+    beside_acknowledges(job, number, file="needed")
+    assert "needed" in job.storage.files and "lost-1-0" not in job.storage.files
+    job.ends_tasks([*VERTICES, BESIDE])
+    assert job.storage.files.keys() == job.storage.latest().files(), "with the last task everything is swept"
+
+
+def test_a_savepoint_stays_one_for_tasks_that_still_run() -> None:
+    """The file of a user's savepoint would become part of a chain, and be lost when its user deletes it."""
+    job = with_another_region()
+    job.asks(lambda outcome: None, "/sp")
+    savepoint = job.triggered()[-1]
+    job.ends_tasks(VERTICES)
+    beside_acknowledges(job, savepoint, file="of the savepoint")
+    all_run_again(job)
+    number = job.triggers()
+    job.acknowledge(number, *FIRST_TASKS)
+    beside_acknowledges(job, number, file="own")
+    assert "of the savepoint" in job.storage.files, "not known to the checkpoints, so not deleted with them"
+
+
+def test_only_commits_of_the_restored_sinks_are_forgotten() -> None:
+    """A commit of a healthy region that fails would be ignored, and its rows be missing."""
+    job = with_another_region()
+    job.commits_at_once = False
+    number = job.triggers()
+    job.acknowledge(number, *FIRST_TASKS, commits=[(SINK, ["a"])])
+    beside_acknowledges(job, number, "b")
+    of_sink = {commit.sink: commit.operation for commit in job.commits}
+    job.ends_tasks(VERTICES)
+    latest = job.coordinator.retention.latest
+    assert latest is not None
+    job.commits.clear()
+    job.coordinator.commit_again(latest, VERTICES)
+    job.does()
+    assert {commit.sink for commit in job.commits} == {SINK}
+    assert job.coordinator.sink_of_open(of_sink[SINK]) is None
+    assert job.coordinator.sink_of_open(of_sink[OTHER_SINK]) == OTHER_SINK

@@ -10,6 +10,7 @@ from tests.unit.checkpoint.coordinated_job import COUNT, SINK, SOURCE, VERTICES,
 
 from penstock.checkpoint.effects import StoreManifest
 from penstock.checkpoint.manifest import Manifest, packed, unpacked
+from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.runtime.ids import SubtaskId
 from penstock.state.handles import KeyedFile, OperatorState, SubtaskState
 
@@ -23,7 +24,7 @@ STEPS = st.lists(
                 *["acknowledge all"] * 4,
                 *["store"] * 3,
                 *["fail to store", "pass"] * 2,
-                *["commit", "decline", "abort", "end"],
+                *["commit", "decline", "abort", "end", "end a part"],
             ]
         ),
         st.integers(0, 3),
@@ -91,6 +92,8 @@ class Wild:
             job.commits_next()
         elif kind == "end":
             self.end_attempt()
+        elif kind == "end a part":
+            self.end_part(VERTICES[choice % 2])
 
     def end_attempt(self) -> None:
         """The tasks are gone; when the storage has answered, the next attempt begins."""
@@ -99,7 +102,22 @@ class Wild:
         self.settle()
         self.attempt += 1
         self.chains.clear()
-        self.job.coordinator.attempt_began(self.attempt, VERTICES, lambda: {"s": packed([])}, self.job.now_ms)
+        self.job.coordinator.tasks_began(self.attempt, VERTICES, lambda: {"s": packed([])}, self.job.now_ms)
+
+    def end_part(self, vertex: CheckpointVertex) -> None:
+        """The tasks of one vertex are gone, and restarted; the others run on, as if without an edge between them."""
+        self.settle()
+        under_way = self.job.coordinator.under_way
+        self.job.ends_tasks([vertex])
+        for task in TASKS:
+            if task.vertex == vertex.id:
+                self.chains.pop(task, None)
+            elif under_way:
+                # It was about to acknowledge, and has not heard of the abort.
+                self.acknowledge(task, under_way[-1])
+        self.settle()
+        self.attempt += 1
+        self.job.coordinator.tasks_began(self.attempt, VERTICES, lambda: {"s": packed([])}, self.job.now_ms)
 
     def settle(self) -> None:
         """The storage answers everything."""

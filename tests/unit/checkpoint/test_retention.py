@@ -73,7 +73,8 @@ def test_the_store_holds_what_is_needed_and_nothing_else(retained_max: int, step
         elif step == "restart":
             # The sweep deletes what is known to no one: here the files of chains that ended with their attempt.
             played.chains = {task: [] for task in TASKS}
-            played.retention.attempt_ended()
+            played.retention.tasks_ended({task.vertex for task in TASKS})
+            played.retention.swept()
             played.stored &= played.needed
         assert len(played.retention.completed) <= retained_max
         if step != "drop latest":

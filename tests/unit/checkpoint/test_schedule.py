@@ -23,7 +23,7 @@ STEPS = st.lists(
 
 def begun(settings: CheckpointSettings, now_ms: int = 1_000) -> CheckpointSchedule:
     schedule = CheckpointSchedule(settings)
-    schedule.attempt_began(now_ms)
+    schedule.tasks_began(now_ms)
     return schedule
 
 
@@ -54,9 +54,9 @@ def test_the_rules_hold_whatever_happens(times: CheckpointSettings, steps: list[
         elif step == "request":
             requested = not requested
         elif step == "restart":
-            schedule.attempt_ended()
+            schedule.tasks_ended()
             assert schedule.begins_ms(0, False) is None and not schedule.take(now_ms + 10**6, 0, False)
-            schedule.attempt_began(now_ms)
+            schedule.tasks_began(now_ms)
             began_ms, last_ms, completed_ms, under_way = now_ms, -(10**6), -(10**6), 0
 
 
@@ -95,6 +95,6 @@ def test_without_an_interval_none_begins_by_itself(now_ms: int) -> None:
 def test_one_that_completes_between_two_attempts_starts_nothing() -> None:
     """A checkpoint would begin without tasks."""
     schedule = begun(CheckpointSettings(interval_ms=100, pause_ms=50))
-    schedule.attempt_ended()
+    schedule.tasks_ended()
     schedule.completed(2_000)
     assert schedule.begins_ms(0, False) is None

@@ -14,6 +14,8 @@ from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.jobmaster.effects import (
     CloseResults,
@@ -51,12 +53,14 @@ SETTINGS = JobSettings(
 )
 
 
-def plan(parallelism: int = 1) -> JobGraph:
+def plan(parallelism: int = 1, regions: int = 1) -> JobGraph:
+    """A job of so many unconnected parts."""
     plans = PlanExecutor()
     environment = StreamExecutionEnvironment(executor=plans)
     environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     environment.set_parallelism(parallelism)
-    environment.from_collection([1, 2, 3]).key_by(lambda n: n % 2).reduce(lambda a, b: a + b).print()
+    for _ in range(regions):
+        environment.from_collection([1, 2, 3]).key_by(lambda n: n % 2).reduce(lambda a, b: a + b).print()
     environment.execute("job")
     return plans.graphs[0]
 
@@ -69,8 +73,10 @@ class Job:
     ) -> None:
         self.graph = graph or plan()
         self.now_ms = 1_000
-        (self.sink,) = vertex_of_sinks(self.graph)
-        held_back = frozenset({self.sink})
+        self.sinks = list(vertex_of_sinks(self.graph))
+        """One for each region, in their order."""
+        self.sink = self.sinks[0]
+        held_back = frozenset(self.sinks)
         self.master = JobMaster(
             "id", self.graph, settings, FixedDelay(attempts, 100), self.now_ms, held_back=held_back, **more
         )
@@ -107,7 +113,7 @@ class Job:
         self.handle(StorageEnded(self.operations.pop(0).operation, error))
 
     def report(self, level: int, report: Any, attempt: int | None = None, index: int = 0) -> list[JobEffect]:
-        number = self.master.attempt.number if attempt is None else attempt
+        number = self.master.regions.of_level(level).attempt.number if attempt is None else attempt
         return self.handle(Reported(FromSlot(number, level, index, report)))
 
     def of_tasks(self, make: Any) -> list[JobEffect]:
@@ -117,9 +123,18 @@ class Job:
             self.report(vertex.level, make(vertex.id))
         return self.effects[before:]
 
+    def of_region(self, region: int, make: Any) -> list[JobEffect]:
+        """Each task of a region reports something."""
+        before = len(self.effects)
+        for vertex in self.graph.vertices_of(region):
+            self.report(vertex.level, make(vertex.id))
+        return self.effects[before:]
+
     def runs(self) -> Job:
+        """All slots of the regions that start register."""
         for vertex in self.graph.vertices:
-            self.report(vertex.level, Register())
+            if self.master.regions.of_level(vertex.level).status is JobStatus.CREATED:
+                self.report(vertex.level, Register())
         assert self.master.status is JobStatus.RUNNING
         return self
 
@@ -128,17 +143,25 @@ class Job:
         return self.master.coordinator.under_way[-1]
 
     def acknowledges(self, number: int, *committables: str) -> list[JobEffect]:
-        commits = Opaque([(self.sink, list(committables))])
-        sink_vertex = vertex_of_sinks(self.graph)[self.sink]
-        return self.of_tasks(
-            lambda v: Acknowledge(v, 0, number, commits=commits if committables and v == sink_vertex else Opaque([]))
-        )
+        """`committables`: what the sinks prepared, in their order."""
+        return self.of_tasks(self._acknowledge(number, committables))
+
+    def region_acknowledges(self, region: int, number: int, *committables: str) -> list[JobEffect]:
+        """All tasks of one region do."""
+        return self.of_region(region, self._acknowledge(number, committables))
+
+    def _acknowledge(self, number: int, committables: tuple[str, ...]) -> Any:
+        vertices = vertex_of_sinks(self.graph)
+        prepared = {
+            vertices[sink]: Opaque([(sink, [values])]) for sink, values in zip(self.sinks, committables, strict=False)
+        }
+        return lambda v: Acknowledge(v, 0, number, commits=prepared.get(v, Opaque([])))
 
     def takes_checkpoint(self, *committables: str) -> list[JobEffect]:
         return self.acknowledges(self.begins_checkpoint(), *committables)
 
-    def fails(self, error: BaseException) -> list[JobEffect]:
-        return self.handle(QueryFailed(self.master.attempt.number, error))
+    def fails(self, error: BaseException, region: int = 0) -> list[JobEffect]:
+        return self.handle(QueryFailed(self.master.regions[region].attempt.id, error))
 
     def waits(self, ms: int) -> list[JobEffect]:
         self.now_ms += ms
@@ -146,8 +169,13 @@ class Job:
 
     def restarts(self) -> Job:
         assert self.master.status is JobStatus.RESTARTING
-        assert any(isinstance(effect, Deploy) for effect in self.waits(100))
+        assert deployed(self.waits(100))
         return self
+
+    @property
+    def attempt(self) -> Attempt:
+        """The present attempt of the first region."""
+        return self.master.regions[0].attempt
 
     @property
     def completed(self) -> list[int]:
@@ -156,6 +184,10 @@ class Job:
     @property
     def finish(self) -> Finish | None:
         return next((effect for effect in self.effects if isinstance(effect, Finish)), None)
+
+
+def deployed(effects: list[JobEffect]) -> list[AttemptId]:
+    return [effect.attempt for effect in effects if isinstance(effect, Deploy)]
 
 
 def sent(effects: list[JobEffect]) -> set[type]:

@@ -13,6 +13,7 @@ from tests.unit.jobmaster.played_job import plan
 from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt, slots_of
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import Deploy, JobEffect, SendToSlot
 from penstock.runtime.ids import SlotId, SubtaskId
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, ControlEvent, Drain
@@ -32,7 +33,7 @@ class Played:
 
     def __init__(self, parallelism: int = 2, deployed: bool = True) -> None:
         self.effects: list[JobEffect] = []
-        self.attempt = Attempt(3, GRAPHS[parallelism], self.effects.append, 1_000)
+        self.attempt = Attempt(AttemptId(0, 3), GRAPHS[parallelism], self.effects.append, 1_000)
         self.attempt.enumerators.start({})
         if deployed:
             self.attempt.deploy_if_started(1_000)
@@ -151,7 +152,7 @@ def test_tasks_are_deployed_once() -> None:
     for now_ms in (1_500, 2_000):
         played.attempt.deploy_if_started(now_ms)
     (deployed,) = [effect for effect in played.effects if isinstance(effect, Deploy)]
-    assert (deployed.attempt, deployed.graph) == (3, GRAPHS[2]) and played.attempt.deployed_ms == 1_500
+    assert (deployed.attempt, deployed.graph) == (AttemptId(0, 3), GRAPHS[2]) and played.attempt.deployed_ms == 1_500
 
 
 def test_it_runs_when_the_last_slot_has_registered() -> None:
@@ -161,10 +162,9 @@ def test_it_runs_when_the_last_slot_has_registered() -> None:
     played.registers(*first)
     assert played.attempt.silent_from_the_start == [last]
     assert (played.attempt.status, played.attempt.has_run) == (JobStatus.CREATED, False)
-    assert not played.attempt.takes_checkpoints
     played.registers(last)
     assert (played.attempt.status, played.attempt.has_run) == (JobStatus.RUNNING, True)
-    assert played.attempt.silent_from_the_start == [] and played.attempt.takes_checkpoints
+    assert played.attempt.silent_from_the_start == []
 
 
 def test_the_first_error_is_the_one_that_counts() -> None:
@@ -227,7 +227,6 @@ def test_only_running_tasks_are_closed_regularly() -> None:
         played.effects.clear()
         played.attempt.close()
         assert played.sent(Close) == []
-        assert played.attempt.is_closing and not played.attempt.takes_checkpoints
 
 
 def test_a_drain_goes_to_the_sources_only() -> None:
@@ -242,17 +241,11 @@ def test_the_data_has_ended_when_it_has_for_each_task() -> None:
     """A report that arrives twice would end the job before the slowest task has processed its records."""
     played = running()
     *first, last = played.tasks
-    assert not any(played.attempt.data_ended(task) for task in (*first, *first))
-    assert played.attempt.takes_checkpoints
-    assert played.attempt.data_ended(last) and played.attempt.is_closing
-    assert not played.attempt.data_ended(last), "the end comes once"
-
-
-def test_the_end_of_the_data_does_not_stop_what_is_ending_already() -> None:
-    """A cancelled job would take a last checkpoint, and be reported as finished."""
-    for start in (cancelling, failing):
-        played = start()
-        assert not any(played.attempt.data_ended(task) for task in played.tasks)
+    for task in (*first, *first):
+        played.attempt.data_ended(task)
+    assert not played.attempt.all_data_ended
+    played.attempt.data_ended(last)
+    assert played.attempt.all_data_ended
 
 
 def test_splits_are_given_to_tasks_that_can_read_them_only() -> None:
@@ -296,10 +289,10 @@ def test_the_slot_that_is_silent_longest_is_found_in_the_millisecond_that_was_an
 def test_each_task_has_one_slot(parallelism: int) -> None:
     """A task would run twice, and write its output twice, or not at all."""
     graph = GRAPHS[parallelism]
-    hosted = Counter(task for tasks in slots_of(graph).values() for task in tasks)
+    hosted = Counter(task for tasks in slots_of(graph, 0).values() for task in tasks)
     assert set(hosted.values()) == {1}
     assert set(hosted) == {(vertex.id, index) for vertex in graph.vertices for index in range(vertex.parallelism)}
-    for slot, tasks in slots_of(graph).items():
+    for slot, tasks in slots_of(graph, 0).items():
         assert all(graph.vertices[task.vertex].level == slot.level and task.subtask == slot.index for task in tasks)
 
 

@@ -14,6 +14,7 @@ from tests.unit.jobmaster.test_results import Recording
 
 from penstock.checkpoint.effects import AbortCommittables, Commit
 from penstock.common.errors import JobError
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.jobmaster.effects import CloseResults, Deliver, RestartResults
 from penstock.jobmaster.events import CommitEnded, JobEvent, ResultsClosed
@@ -58,7 +59,7 @@ def test_whatever_order_the_pool_chooses_a_sink_sees_its_own_order(work: list[tu
     lanes = Lanes()
     for number, (sink, kind) in enumerate(work):
         if kind == "take":
-            lanes.lanes.deliver(Deliver(0, sink, 0, Opaque([number])))
+            lanes.lanes.deliver(Deliver(AttemptId(0, 0), sink, 0, Opaque([number])))
         elif kind == "commit":
             lanes.lanes.commit(Commit(number, sink, 0, [number]))
         else:
@@ -82,7 +83,7 @@ def test_a_failure_from_before_a_restart_does_not_fail_the_job() -> None:
     lanes = Lanes()
     lanes.sinks[1].error = OSError("away")
     lanes.lanes.commit(Commit(1, 1, 0, ["a"]))
-    lanes.lanes.restart(RestartResults(1))
+    lanes.lanes.restart(RestartResults(AttemptId(0, 1), frozenset({1, 2})))
     lanes.pool.run(0)
     assert isinstance(lanes.posted[0], CommitEnded) and lanes.posted[0].error is not None
     lanes.sinks[1].error = None
@@ -127,7 +128,7 @@ def test_a_sink_that_fails_at_the_very_end_fails_the_job() -> None:
 def test_results_of_a_sink_without_a_taker_are_dropped() -> None:
     """A job whose results no one takes would fail, or hold them in memory for ever."""
     lanes = Lanes()
-    lanes.lanes.deliver(Deliver(0, 9, 0, Opaque(["x"])))
+    lanes.lanes.deliver(Deliver(AttemptId(0, 0), 9, 0, Opaque(["x"])))
     lanes.lanes.abort(AbortCommittables(9, 0, ["x"]))
     assert lanes.pool.calls == [] and lanes.posted == []
 
@@ -137,9 +138,9 @@ def test_each_sink_learns_of_a_restart_after_what_came_before() -> None:
     committer = Recording()
     pool, posted = Pool(), list[JobEvent]()
     lanes = ResultLanes({1: CommittedResults(committer), 2: Sink()}, posted.append, pool)
-    lanes.deliver(Deliver(0, 1, 0, Opaque(["of attempt 0"])))
-    lanes.restart(RestartResults(1))
-    lanes.deliver(Deliver(1, 1, 0, Opaque(["of attempt 1"])))
+    lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["of attempt 0"])))
+    lanes.restart(RestartResults(AttemptId(0, 1), frozenset({1, 2})))
+    lanes.deliver(Deliver(AttemptId(0, 1), 1, 0, Opaque(["of attempt 1"])))
     lanes.close(CloseResults(None))
     pool.run_all()
     assert committer.calls == [("abort", ["of attempt 0"]), ("commit", ["of attempt 1"])]

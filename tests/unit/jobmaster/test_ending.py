@@ -80,7 +80,7 @@ def test_a_savepoint_does_not_end_the_job_by_itself() -> None:
     job.handle(SavepointRequested(5, "/sp"))
     effects = job.acknowledges(1)
     assert replies(effects) == [Reply(5, "/sp")] and Close not in sent(effects)
-    assert job.master.attempt.takes_checkpoints
+    assert triggered(job.handle(CheckpointRequested())), "it goes on taking checkpoints"
 
 
 def test_a_job_that_stops_takes_no_other_checkpoint() -> None:

@@ -18,6 +18,7 @@ from penstock.common.job_status import JobStatus
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.jobmaster.async_calls import make_call
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import CallAsync, Deploy, Finish, JobEffect, Reply
 from penstock.jobmaster.events import CancelRequested, SavepointRequested
 from penstock.plan.job_graph import JobGraph
@@ -165,7 +166,7 @@ def test_an_answer_after_the_end_changes_nothing(end: CancelRequested | None) ->
     if end is not None:
         job.handle(end)
     else:
-        job.handle(make_call(CallAsync(0, call.number, away)))
+        job.handle(make_call(CallAsync(AttemptId(0, 0), call.number, away)))
     assert job.finish is not None
     assert not job.handle(make_call(call))
 
@@ -185,7 +186,7 @@ def test_a_savepoint_is_answered_though_an_enumerator_fails(monkeypatch: pytest.
     failing_snapshot(monkeypatch)
     effects = job.handle(SavepointRequested(1, "/sp"))
     assert [type(effect.error) for effect in effects if isinstance(effect, Reply)] == [CheckpointError]
-    assert "source .listing.: no snapshot" in str(job.master.attempt.error).replace("'", ".")
+    assert "source .listing.: no snapshot" in str(job.attempt.error).replace("'", ".")
 
 
 def test_results_of_a_checkpoint_are_delivered_though_the_next_one_can_not_begin(
@@ -200,7 +201,7 @@ def test_results_of_a_checkpoint_are_delivered_though_the_next_one_can_not_begin
     job.handle(SavepointRequested(1, "/sp"))
     failing_snapshot(monkeypatch)
     assert delivered(job.acknowledges(checkpoint)) == ["collected"]
-    assert "source .listing.: no snapshot" in str(job.master.attempt.error).replace("'", ".")
+    assert "source .listing.: no snapshot" in str(job.attempt.error).replace("'", ".")
 
 
 def test_a_split_that_can_not_be_pickled_fails_the_job() -> None:
@@ -209,7 +210,7 @@ def test_a_split_that_can_not_be_pickled_fails_the_job() -> None:
     job.handle(make_call(call_of(job.effects)))
     job.runs()
     assert AssignSplits not in sent(job.report(0, RequestSplit(0, 0)))
-    assert "pickle" in str(job.master.attempt.error)
+    assert "pickle" in str(job.attempt.error)
 
 
 def test_a_call_that_ends_its_thread_fails_the_job() -> None:

@@ -15,6 +15,7 @@ from penstock.checkpoint.effects import AbortCommittables, Commit
 from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.async_calls import make_call
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import CallAsync, CloseResults, Deliver
 from penstock.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
 from penstock.jobmaster.results.lanes import ResultLanes
@@ -47,13 +48,13 @@ def test_a_sink_that_exits_has_failed() -> None:
     lanes.lanes = ResultLanes(lanes.sinks, lanes.posted.append, lanes.pool)
     lanes.lanes.commit(Commit(1, 1, 0, ["a"]))
     lanes.lanes.commit(Commit(2, 1, 0, ["b"], again=True))
-    lanes.lanes.deliver(Deliver(4, 1, 0, Opaque(["c"])))
+    lanes.lanes.deliver(Deliver(AttemptId(0, 4), 1, 0, Opaque(["c"])))
     lanes.lanes.abort(AbortCommittables(1, 0, ["d"]))
     lanes.lanes.commit(Commit(3, 2, 0, ["of another sink"]))
     lanes.pool.run_all()
     ended = {event.operation: type(event.error) for event in lanes.posted if isinstance(event, CommitEnded)}
     assert ended == {1: SystemExit, 2: SystemExit, 3: type(None)}
-    assert [event.attempt for event in lanes.posted if isinstance(event, DeliveryFailed)] == [4]
+    assert [event.attempt for event in lanes.posted if isinstance(event, DeliveryFailed)] == [AttemptId(0, 4)]
 
 
 @pytest.mark.parametrize("error", [None, JobError("a function raised")])
@@ -79,8 +80,8 @@ def test_an_enumerator_that_exits_fails_the_attempt(method: str, monkeypatch: py
     job.waits(10_000)
     if method == "snapshot_state":
         job.waits(3_600_000)
-    assert isinstance(job.master.attempt.error, JobError)
-    assert "sys.exit: it is enough" in str(job.master.attempt.error)
+    assert isinstance(job.attempt.error, JobError)
+    assert "sys.exit: it is enough" in str(job.attempt.error)
     job.fails(TaskLostError("Spark stops"))
     assert job.master.status is JobStatus.RESTARTING, "as after any other error of an enumerator"
 
@@ -105,6 +106,6 @@ def test_an_enumerator_that_exits_while_it_is_closed_holds_up_nothing(monkeypatc
 )
 def test_the_outcome_of_a_call_comes_back_whatever_it_is(call: Any, value: Any, error: type[Exception] | None) -> None:
     """An enumerator would wait for its listing for ever."""
-    ended = make_call(CallAsync(2, 5, call))
-    assert (ended.attempt, ended.number, ended.value) == (2, 5, value)
+    ended = make_call(CallAsync(AttemptId(0, 2), 5, call))
+    assert (ended.attempt, ended.number, ended.value) == (AttemptId(0, 2), 5, value)
     assert ended.error is None if error is None else type(ended.error) is error

@@ -136,8 +136,8 @@ def test_slots_that_never_register() -> None:
     """A job would wait for ever for an executor that can't reach its driver."""
     job = Job()
     job.waits(SETTINGS.registration_timeout_ms + 1)
-    assert isinstance(job.master.attempt.error, TaskLostError)
-    assert "these slots have sent nothing: level 0 slot 0" in str(job.master.attempt.error)
+    assert isinstance(job.attempt.error, TaskLostError)
+    assert "these slots have sent nothing: level 0 slot 0" in str(job.attempt.error)
 
 
 def test_a_restore_takes_as_long_as_it_needs() -> None:
@@ -158,7 +158,7 @@ def test_a_slot_that_falls_silent_while_it_restores_is_lost() -> None:
     for vertex in job.graph.vertices:
         job.report(vertex.level, Heartbeat([]))
     job.waits(SETTINGS.heartbeat_timeout_ms + 1)
-    assert "no heartbeat" in str(job.master.attempt.error)
+    assert "no heartbeat" in str(job.attempt.error)
 
 
 def test_a_silent_slot_is_lost() -> None:
@@ -167,14 +167,14 @@ def test_a_silent_slot_is_lost() -> None:
     job.waits(40_000)
     job.report(1, Heartbeat([]))
     job.waits(10_001)
-    assert "no heartbeat from level 0 slot 0" in str(job.master.attempt.error)
+    assert "no heartbeat from level 0 slot 0" in str(job.attempt.error)
 
 
 def test_a_slot_that_registers_twice_has_lost_its_state() -> None:
     """Spark started it again with nothing: its records would be counted from zero."""
     job = Job().runs()
     job.report(1, Register())
-    assert "was lost and started again by Spark" in str(job.master.attempt.error)
+    assert "was lost and started again by Spark" in str(job.attempt.error)
 
 
 def test_tasks_of_a_failed_attempt_have_time_to_close() -> None:
@@ -189,7 +189,7 @@ def test_tasks_of_a_failed_attempt_have_time_to_close() -> None:
 def test_a_cancelled_job_that_fails_meanwhile_is_cancelled_in_time() -> None:
     """A worker that hangs would hold the job for as long as a user cancels it again, and it would end as failed."""
     job = Job().runs()
-    job.master.fail(TaskLostError("a worker"))
+    job.master.fail_all(TaskLostError("a worker"))
     assert job.master.status is JobStatus.FAILING
     for _ in range(5):
         job.handle(CancelRequested())
@@ -209,7 +209,7 @@ def test_cancelling_again_postpones_nothing() -> None:
 def test_workers_killed_in_an_earlier_attempt_are_not_reported_again() -> None:
     """A user would look for a hanging function that has long been mended."""
     job = Job().runs()
-    job.master.fail(TaskLostError("a worker"))
+    job.master.fail_all(TaskLostError("a worker"))
     job.waits(SETTINGS.failure_grace_ms)
     job.restarts().runs().handle(CancelRequested())
     job.of_tasks(lambda v: Finished(v, 0))
@@ -294,7 +294,7 @@ def test_a_drain_whose_savepoint_fails_restarts_the_job() -> None:
     job.stores = False
     job.acknowledges(1)
     job.store("the disk is full")
-    assert "savepoint after the drain failed" in str(job.master.attempt.error)
+    assert "savepoint after the drain failed" in str(job.attempt.error)
     assert any(isinstance(effect, Reply) and effect.error for effect in job.effects)
 
 

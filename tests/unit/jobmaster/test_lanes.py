@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.checkpoint.effects import AbortCommittables, Commit
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import CloseResults, Deliver, RestartResults
 from penstock.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
 from penstock.jobmaster.results.lanes import ResultLanes
@@ -86,12 +87,14 @@ def test_what_fails_is_reported_and_the_lane_goes_on() -> None:
     lanes = Lanes()
     lanes.sinks[1].error = error = OSError("away")
     lanes.lanes.commit(Commit(1, 1, 0, ["a"]))
-    lanes.lanes.deliver(Deliver(0, 1, 0, Opaque(["x"])))
+    lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["x"])))
     lanes.lanes.abort(AbortCommittables(1, 0, ["b"]))
     lanes.pool.run_all()
-    assert lanes.posted == [CommitEnded(1, error), DeliveryFailed(0, error)], "what can't be removed stays"
+    assert lanes.posted == [CommitEnded(1, error), DeliveryFailed(AttemptId(0, 0), error)], (
+        "what can't be removed stays"
+    )
     lanes.sinks[1].error = None
-    lanes.lanes.deliver(Deliver(0, 1, 0, Opaque(["y"])))
+    lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["y"])))
     lanes.pool.run_all()
     assert lanes.sinks[1].done == [("take", ["y"])]
 
@@ -99,7 +102,7 @@ def test_what_fails_is_reported_and_the_lane_goes_on() -> None:
 def test_the_end_comes_after_everything_and_tells_every_sink() -> None:
     """A program that collects would miss its last values, or wait for ever."""
     lanes = Lanes()
-    lanes.lanes.deliver(Deliver(0, 1, 0, Opaque(["last"])))
+    lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["last"])))
     lanes.lanes.close(CloseResults(None))
     lanes.pool.run_all()
     assert lanes.sinks[1].done == [("take", ["last"]), ("succeeded",)] and lanes.sinks[2].done == [("succeeded",)]
@@ -115,7 +118,7 @@ def test_an_error_that_no_restart_has_repaired_fails_the_job() -> None:
         lanes.pool.run_all()
         lanes.sinks[1].error = None
         if restarted:
-            lanes.lanes.restart(RestartResults(1))
+            lanes.lanes.restart(RestartResults(AttemptId(0, 1), frozenset({1, 2})))
         lanes.lanes.close(CloseResults(None))
         lanes.pool.run_all()
         (closed,) = [event for event in lanes.posted if isinstance(event, ResultsClosed)]
@@ -131,3 +134,32 @@ def test_a_job_without_results_ends_as_well() -> None:
     lanes.close(CloseResults(RuntimeError("failed")))
     pool.run_all()
     assert posted == [CommitEnded(1), ResultsClosed(None)]
+
+
+def test_a_restart_of_one_region_forgets_the_errors_of_its_sinks_only() -> None:
+    """A job would be reported as a success though a sink of another region has not committed its output."""
+    for restarted in ({1}, {2}, {1, 2}):
+        lanes = Lanes()
+        for sink in (1, 2):
+            lanes.sinks[sink].error = OSError(f"sink {sink} is away")
+            lanes.lanes.commit(Commit(sink, sink, 0, ["a"]))
+        lanes.pool.run_all()
+        for sink in lanes.sinks.values():
+            sink.error = None
+        lanes.lanes.restart(RestartResults(AttemptId(1, 1), frozenset(restarted)))
+        lanes.lanes.close(CloseResults(None))
+        lanes.pool.run_all()
+        (closed,) = [event for event in lanes.posted if isinstance(event, ResultsClosed)]
+        left = min({1, 2} - restarted, default=None)
+        assert str(closed.error) == (f"sink {left} is away" if left else "None")
+
+
+def test_only_sinks_of_the_restarted_region_discard_what_they_took() -> None:
+    """What a sink of a region that runs on has taken comes from no one again: it would be missing."""
+    lanes = Lanes()
+    restarted: list[int] = []
+    for id, sink in lanes.sinks.items():
+        sink.restarted = lambda id=id: restarted.append(id)  # type: ignore[misc]
+    lanes.lanes.restart(RestartResults(AttemptId(1, 1), frozenset({2, 9})))
+    lanes.pool.run_all()
+    assert restarted == [2]

@@ -23,6 +23,7 @@ from penstock.common.errors import (
     TaskLostError,
 )
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.jobmaster.effects import (
     Deploy,
@@ -54,10 +55,10 @@ from penstock.runtime.task.opaque import Opaque
 def test_a_new_attempt_waits_until_the_tasks_of_the_old_one_are_gone() -> None:
     """Two attempts would write to the same sinks at once."""
     job = Job().runs()
-    effects = job.master.handle(QueryFailed(0, TaskLostError("a worker")), job.now_ms)
-    assert effects[-1] == StopAttempt(0)
+    effects = job.master.handle(QueryFailed(AttemptId(0, 0), TaskLostError("a worker")), job.now_ms)
+    assert effects[-1] == StopAttempt(AttemptId(0, 0))
     assert not any(isinstance(effect, Deploy) for effect in job.waits(60_000))
-    job.handle(AttemptStopped(0))
+    job.handle(AttemptStopped(AttemptId(0, 0)))
     job.restarts()
 
 
@@ -66,8 +67,7 @@ def test_a_worker_that_dies_before_its_operators_are_open_is_told_of_with_their_
     job = Job()
     job.report(0, Register())
     job.fails(TaskLostError("a worker went away"))
-    job.handle(AttemptStopped(0))
-    error = str(job.master.attempt.error)
+    error = str(job.attempt.error)
     last = job.graph.vertices[-1]
     assert f"had not opened: level {last.level}: '{last.name}'." in error
     assert "level 0" not in error
@@ -77,7 +77,7 @@ def test_a_worker_that_dies_later_is_not_told_of_with_operators() -> None:
     """A worker that is out of memory would be looked for in the code."""
     job = Job().runs()
     job.fails(TaskLostError("a worker went away"))
-    assert str(job.master.attempt.error) == "a worker went away"
+    assert str(job.attempt.error) == "a worker went away"
 
 
 def test_a_new_attempt_waits_for_the_storage() -> None:
@@ -124,7 +124,7 @@ def test_a_query_that_fails_after_it_was_stopped_is_no_failure() -> None:
     job.handle(CancelRequested())
     job.master.handle(Tick(), job.now_ms + SETTINGS.cancellation_timeout_ms)
     job.fails(TaskLostError("Spark says what it was told"))
-    job.handle(AttemptStopped(0))
+    job.handle(AttemptStopped(AttemptId(0, 0)))
     assert job.finish and job.finish.status is JobStatus.CANCELED
 
 
@@ -168,7 +168,7 @@ def test_a_commit_that_fails_fails_the_attempt_it_belongs_to() -> None:
     job.handle(CommitEnded(late.operation, OSError("the store is away")))
     assert job.master.status is JobStatus.RUNNING, "it is committed again"
     job.handle(CommitEnded(job.open_commits[-1].operation, OSError("the store is away")))
-    assert "the store is away" in str(job.master.attempt.error)
+    assert "the store is away" in str(job.attempt.error)
 
 
 def test_a_damaged_checkpoint_is_left_for_the_one_before_once() -> None:
@@ -284,7 +284,7 @@ def test_an_attempt_that_can_not_begin_says_why(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(type(job.graph.sources[0].source), "restore_enumerator", away)
     job.waits(100)
-    assert "the bucket is away" in str(job.master.attempt.error)
+    assert "the bucket is away" in str(job.attempt.error)
     assert job.completed == [1, 2] and job.master.status is JobStatus.RESTARTING
 
 
@@ -314,7 +314,7 @@ def test_an_enumerator_that_fails_fails_the_job(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(enumerator, "close", gone)
     job = Job().runs()
     job.report(0, RequestSplit(0, 0))
-    assert "it is gone" in str(job.master.attempt.error)
+    assert "it is gone" in str(job.attempt.error)
     job.fails(TaskLostError("Spark stops"))
     assert job.master.status is JobStatus.RESTARTING
 
@@ -329,14 +329,14 @@ class _Nobody:
 def test_results_that_can_not_be_delivered_fail_the_job() -> None:
     """A job would go on printing into a closed pipe."""
     job = Job().runs()
-    job.handle(DeliveryFailed(7, OSError("of no attempt that is known")))
+    job.handle(DeliveryFailed(AttemptId(0, 7), OSError("of no attempt that is known")))
     assert job.master.status is JobStatus.RUNNING
-    job.handle(DeliveryFailed(0, OSError("broken pipe")))
-    assert "broken pipe" in str(job.master.attempt.error)
+    job.handle(DeliveryFailed(AttemptId(0, 0), OSError("broken pipe")))
+    assert "broken pipe" in str(job.attempt.error)
 
 
 def test_a_fault_of_the_host_fails_the_attempt() -> None:
     """A job would hang after a fault of ours."""
     job = Job().runs()
     job.handle(HostFailed(JobError("a fault")))
-    assert job.master.attempt.status is JobStatus.FAILING
+    assert job.attempt.status is JobStatus.FAILING

@@ -23,6 +23,7 @@ from penstock.common.errors import (
     UserFunctionError,
 )
 from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.restarts import (
     ExponentialDelay,
     FailureRate,
@@ -43,7 +44,7 @@ TIMES = st.lists(st.integers(0, 5_000), min_size=1, max_size=30).map(
 
 def failed(error: BaseException, number: int = 1, has_run: bool = True) -> Attempt:
     """An attempt that has failed: the first one is number 0; `has_run`: all its tasks were running."""
-    attempt = Attempt(number, GRAPH, lambda effect: None, 0)
+    attempt = Attempt(AttemptId(0, number), GRAPH, lambda effect: None, 0)
     if has_run:
         attempt.deploy_if_started(0)
         for slot in attempt.slots:
@@ -89,7 +90,7 @@ def test_errors_that_a_restart_can_not_repair(error: Exception, number: int, has
     """A wrong program would be tried for ever; or one lost worker would end a job that has run for a year."""
     strategy = Counting()
     decision = RestartDecision(strategy, SETTINGS)
-    assert decision.delay_ms(failed(error, number, has_run), 50) == (100 if restarts else None)
+    assert decision.delay_ms([failed(error, number, has_run)], 50) == (100 if restarts else None)
     assert strategy.asked == ([50] if restarts else []), "what is permanent does not use up a restart"
 
 
@@ -98,9 +99,9 @@ def test_the_wait_for_slots_ends_with_its_timeout() -> None:
     strategy = Counting()
     decision = RestartDecision(strategy, SETTINGS)
     too_few = failed(NotEnoughSlotsError("too few"), has_run=False)
-    assert [decision.delay_ms(too_few, now) for now in (1_000, 5_000, 10_999)] == [7, 7, 7]
+    assert [decision.delay_ms([too_few], now) for now in (1_000, 5_000, 10_999)] == [7, 7, 7]
     assert strategy.asked == []
-    assert decision.delay_ms(too_few, 11_000) == 100 and strategy.asked == [11_000]
+    assert decision.delay_ms([too_few], 11_000) == 100 and strategy.asked == [11_000]
 
 
 def test_each_time_slots_are_missing_counts_from_its_beginning() -> None:
@@ -108,9 +109,9 @@ def test_each_time_slots_are_missing_counts_from_its_beginning() -> None:
     strategy = Counting()
     decision = RestartDecision(strategy, SETTINGS)
     too_few = failed(NotEnoughSlotsError("too few"), has_run=False)
-    assert decision.delay_ms(too_few, 0) == 7
-    decision.attempt_runs()
-    assert decision.delay_ms(too_few, 1_000_000) == 7 and strategy.asked == []
+    assert decision.delay_ms([too_few], 0) == 7
+    decision.all_run()
+    assert decision.delay_ms([too_few], 1_000_000) == 7 and strategy.asked == []
 
 
 @pytest.mark.parametrize(
@@ -143,9 +144,9 @@ def test_a_restart_is_told_with_its_time_its_number_and_its_error() -> None:
     """A job that fails again and again would fill the screen with one traceback, or not say how often it failed."""
     decision = RestartDecision(FixedDelay(3, 100), SETTINGS)
     error = UserFunctionError("operator 'm', in map\n  value 3\n  Traceback\n  ValueError: 3")
-    first = decision.notice(failed(error, 0, True), 100, 0)
-    second = decision.notice(failed(error, 1, True), 100, 61_000)
-    other = decision.notice(failed(TaskLostError("a worker went away"), 2, True), 100, 0)
+    first = decision.notice("job 'x'", error, 1, 100, 0)
+    second = decision.notice("job 'x'", error, 2, 100, 61_000)
+    other = decision.notice("job 'x'", TaskLostError("a worker went away"), 3, 100, 0)
 
     assert re.match(r"\d\d:\d\d:\d\d job '.*' failed and restarts in 100 ms \(restart 1\): UserFunctionError: o", first)
     assert first.endswith("in map\n  value 3\n  Traceback\n  ValueError: 3")

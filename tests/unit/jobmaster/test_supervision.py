@@ -12,6 +12,7 @@ from tests.unit.jobmaster.played_job import plan
 from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.settings import JobSettings
 from penstock.jobmaster.supervision import Supervision
 
@@ -24,7 +25,7 @@ START_MS = 1_000
 
 def attempt_of(registered: bool = True, deployed_ms: int = START_MS) -> Attempt:
     """An attempt that was deployed; `registered`: whether all its slots have registered at that time."""
-    attempt = Attempt(0, GRAPH, lambda effect: None, START_MS)
+    attempt = Attempt(AttemptId(0, 0), GRAPH, lambda effect: None, START_MS)
     attempt.deploy_if_started(deployed_ms)
     if registered:
         for slot in attempt.slots:
@@ -36,7 +37,7 @@ def attempt_of(registered: bool = True, deployed_ms: int = START_MS) -> Attempt:
 def test_slots_have_their_time_from_the_deployment_on() -> None:
     """A job that lists its input for minutes would fail before Spark had started one of its tasks."""
     supervision = Supervision(SETTINGS)
-    waiting = Attempt(0, GRAPH, lambda effect: None, START_MS)
+    waiting = Attempt(AttemptId(0, 0), GRAPH, lambda effect: None, START_MS)
     assert supervision.fault(waiting, 1_000_000) is None and supervision.wake_at_ms(waiting) is None
     attempt = attempt_of(registered=False, deployed_ms=50_000)
     assert supervision.fault(attempt, 53_000) is None

@@ -12,6 +12,7 @@ from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.async_calls import make_call
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import Deploy, StopAttempt
 from penstock.jobmaster.events import AttemptStopped, CancelRequested, DeliveryFailed, QueryFailed
 from penstock.jobmaster.settings import JobSettings
@@ -53,8 +54,8 @@ def test_checkpoints_that_expire_fail_the_job_when_there_are_too_many() -> None:
     assert job.master.status is JobStatus.RUNNING, "one is tolerated"
     job.waits(6_000)
     job.waits(4_000)
-    assert job.master.attempt.status is JobStatus.FAILING
-    assert "2 in a row" in str(job.master.attempt.error)
+    assert job.attempt.status is JobStatus.FAILING
+    assert "2 in a row" in str(job.attempt.error)
 
 
 def test_an_enumerator_is_asked_for_new_splits_at_its_time() -> None:
@@ -76,13 +77,13 @@ def test_a_restart_is_waited_for_but_not_while_the_storage_is_busy(stored: bool)
     assert any(isinstance(effect, Deploy) for effect in job.waits(100)) == stored
     while job.operations:
         job.store()
-    assert job.master.attempt.number == 1, "it follows when the storage has answered"
+    assert job.attempt.number == 1, "it follows when the storage has answered"
 
 
 def test_a_failed_attempt_is_stopped_when_its_grace_period_ends() -> None:
     """A function that does not close would hold up each restart until the next heartbeat."""
     job = Job().runs()
-    job.handle(DeliveryFailed(0, OSError("broken pipe")))
+    job.handle(DeliveryFailed(AttemptId(0, 0), OSError("broken pipe")))
     assert wakes(job) == job.now_ms + SETTINGS.failure_grace_ms
     assert any(isinstance(effect, StopAttempt) for effect in job.waits(SETTINGS.failure_grace_ms))
 
@@ -107,7 +108,7 @@ def test_heartbeats_of_an_attempt_that_is_gone_do_not_count() -> None:
     job.now_ms += 501
     for level in (0, 1):
         job.report(level, Heartbeat([]), attempt=0)
-    assert "no heartbeat from level 0 slot 0" in str(job.master.attempt.error)
+    assert "no heartbeat from level 0 slot 0" in str(job.attempt.error)
 
 
 def test_an_error_of_ours_is_not_taken_for_a_failure_of_the_job() -> None:
@@ -117,7 +118,7 @@ def test_an_error_of_ours_is_not_taken_for_a_failure_of_the_job() -> None:
         job.master.guarded(broken)
     assert job.master.status is JobStatus.RUNNING
     assert not job.master.guarded(lambda: (_ for _ in ()).throw(JobError("of a user")))
-    assert job.master.attempt.status is JobStatus.FAILING
+    assert job.attempt.status is JobStatus.FAILING
 
 
 def broken() -> None:
@@ -127,11 +128,11 @@ def broken() -> None:
 def test_queries_that_fail_one_after_the_other_are_one_failure() -> None:
     """A job of several queries would lose a restart for each of them."""
     job = Job(attempts=1).runs()
-    job.master.handle(QueryFailed(0, TaskLostError("first")), job.now_ms)
-    job.handle(QueryFailed(0, TaskLostError("second")))
-    assert str(job.master.attempt.error) == "first"
+    job.master.handle(QueryFailed(AttemptId(0, 0), TaskLostError("first")), job.now_ms)
+    job.handle(QueryFailed(AttemptId(0, 0), TaskLostError("second")))
+    assert str(job.attempt.error) == "first"
     assert not any(isinstance(effect, StopAttempt) for effect in job.effects), "it was requested with the first one"
-    job.handle(AttemptStopped(0))
+    job.handle(AttemptStopped(AttemptId(0, 0)))
     assert job.master.status is JobStatus.RESTARTING
 
 
@@ -140,10 +141,10 @@ def test_the_end_of_an_earlier_attempt_is_not_taken_for_that_of_the_present_one(
     job = Job().runs()
     job.fails(TaskLostError("a worker"))
     job.restarts().runs()
-    job.master.handle(QueryFailed(1, TaskLostError("another worker")), job.now_ms)
-    job.handle(AttemptStopped(0))
+    job.master.handle(QueryFailed(AttemptId(0, 1), TaskLostError("another worker")), job.now_ms)
+    job.handle(AttemptStopped(AttemptId(0, 0)))
     assert not any(isinstance(effect, Deploy) for effect in job.waits(60_000))
-    job.handle(AttemptStopped(1))
+    job.handle(AttemptStopped(AttemptId(0, 1)))
     job.restarts()
 
 

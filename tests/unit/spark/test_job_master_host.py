@@ -13,12 +13,13 @@ from tests.unit.jobmaster.played_job import plan
 from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.common.errors import ConfigurationError, JobCancelledError, JobError, TaskLostError
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import Deploy
 from penstock.jobmaster.job_master import JobMaster
-from penstock.jobmaster.restarts import NoRestart
+from penstock.jobmaster.restarts import FixedDelay, NoRestart, RestartStrategy
 from penstock.jobmaster.settings import JobSettings
 from penstock.rpc.client import ControlClient
-from penstock.rpc.messages import FromSlot, Heartbeat, Register, SlotReport, ToTask
+from penstock.rpc.messages import FromSlot, Heartbeat, Register, SlotReport, TaskReport, ToTask
 from penstock.rpc.server import ControlServer
 from penstock.runtime.task.events import Acknowledge, Cancel, DataEnded, Finished, TriggerCheckpoint
 from penstock.spark.driver.job_master_host import JobMasterHost
@@ -72,18 +73,21 @@ class Storage:
 
 
 class Job:
-    """A job of two slots, each with a control connection of its own."""
+    """A job of two slots in each region, each with a control connection of its own."""
 
-    def __init__(self, interval_ms: int | None = None) -> None:
-        graph = plan()
+    def __init__(
+        self, interval_ms: int | None = None, regions: int = 1, restarts: RestartStrategy | None = None
+    ) -> None:
+        self.graph = graph = plan(regions=regions)
         settings = JobSettings(CheckpointSettings(interval_ms), heartbeat_timeout_ms=2_000)
         self.queries: list[Query] = []
+        self.deployed: list[tuple[AttemptId, range]] = []
         self.start_error: Exception | None = None
         self.storage = Storage()
         server = ControlServer("127.0.0.1")
         now_ms = time.time_ns() // 1_000_000
-        master = JobMaster("id", graph, settings, NoRestart(), now_ms)
-        self.host = JobMasterHost(master, server, {}, self.storage, self.start_queries, self.new_savepoint)
+        master = JobMaster("id", graph, settings, restarts or NoRestart(), now_ms)
+        self.host = JobMasterHost(master, server, {}, self.storage, self.start_query, self.new_savepoint)
         self.tasks = {vertex.level: vertex.id for vertex in graph.vertices}
         self.got: dict[int, list[ToTask]] = {level: [] for level in self.tasks}
         self.slots = {level: self.connect(level, server) for level in self.tasks}
@@ -92,11 +96,12 @@ class Job:
         beat = FromSlot(0, level, 0, Heartbeat([]))
         return ControlClient(server.address, self.got[level].append, lambda: beat, 50)
 
-    def start_queries(self, effect: Deploy) -> Iterator[Any]:
+    def start_query(self, effect: Deploy) -> Any:
         if self.start_error is not None:
             raise self.start_error
         self.queries.append(Query())
-        yield self.queries[-1]
+        self.deployed.append((effect.attempt, effect.levels))
+        return self.queries[-1]
 
     def new_savepoint(self, base: str | None) -> str:
         if base is None:
@@ -179,6 +184,34 @@ def test_a_query_that_ends_by_itself_fails_the_job(started: Callable[..., Job]) 
     job.queries[0].error = RuntimeError("Python worker exited unexpectedly")
     assert job.host.over.wait(20)
     assert isinstance(job.host.error, TaskLostError)
+
+
+def test_a_region_is_deployed_again_while_the_other_is_still_heard_and_reached() -> None:
+    """A healthy pipeline would be stopped with a broken one; or its slots be forgotten, and taken for lost."""
+    job = Job(3_600_000, 2, FixedDelay(3, 10)).runs()
+    assert job.deployed == [(AttemptId(0, 0), range(0, 2)), (AttemptId(1, 0), range(2, 4))]
+    job.queries[1].error = RuntimeError("Python worker exited unexpectedly")
+    until(lambda: len(job.queries) == 3)
+    assert job.deployed[2] == (AttemptId(1, 1), range(2, 4))
+    assert job.queries[1].stopped.is_set() and not job.queries[0].stopped.is_set()
+    job.slots[0].send(FromSlot(0, 0, 0, Heartbeat([task_report(job.tasks[0], 7)])))
+    until(lambda: job.host.metrics.vertices()[0].bytes_in == 7)
+    for level in (2, 3):
+        job.slots[level].send(FromSlot(1, level, 0, Register()))
+    until(lambda: job.host.status is JobStatus.RUNNING)
+    job.host.cancel()
+    until(lambda: all(any(isinstance(one.event, Cancel) for one in got) for got in job.got.values()))
+    assert [message.attempt for message in (job.got[0][-1], job.got[3][-1])] == [0, 1]
+    for level, vertex in job.tasks.items():
+        job.slots[level].send(FromSlot(level // 2, level, 0, Finished(vertex, 0)))
+    assert job.host.over.wait(20)
+    assert all(query.stopped.is_set() for query in (job.queries[0], job.queries[2]))
+    for slot in job.slots.values():
+        slot.close()
+
+
+def task_report(vertex: int, bytes_in: int) -> TaskReport:
+    return TaskReport(vertex, 0, bytes_in, 0, 0, 0, 0, 0, 0, 0, 0, 0, [])
 
 
 def test_a_query_that_can_not_be_started_fails_the_job() -> None:

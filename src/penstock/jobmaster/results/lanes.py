@@ -15,6 +15,7 @@ from functools import partial
 from typing import Protocol
 
 from penstock.checkpoint.effects import AbortCommittables, Commit
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import CloseResults, Deliver, RestartResults
 from penstock.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
 from penstock.jobmaster.results.result_sinks import ResultSink
@@ -39,50 +40,56 @@ class ResultLanes:
         self._pool = pool
         self._lanes = {sink: _Lane(self._pool) for sink in sinks}
         self._lock = threading.Lock()
-        self._restarts = 0
-        self._error: BaseException | None = None
-        """The first error since the last restart: if the job is not restarted, it fails with this error at its end."""
+        self._restarts = dict.fromkeys(sinks, 0)
+        """By sink."""
+        self._errors: dict[int, BaseException] = {}
+        """The first error of each sink since its last restart, in their order: if its region is not restarted, the job
+        fails with the first of them at its end."""
 
     def restart(self, effect: RestartResults) -> None:
-        """A new attempt starts: errors so far are forgotten, because what failed is done again."""
-        with self._lock:
-            self._restarts += 1
-            self._error = None
-        for sink, lane in self._lanes.items():
-            lane.put(partial(self._deliver, effect.attempt, self._restarts, self._sinks[sink].restarted))
+        """A new attempt starts: errors of its sinks so far are forgotten, because what failed is done again."""
+        for id in sorted(effect.sinks & self._sinks.keys()):
+            with self._lock:
+                self._restarts[id] += 1
+                self._errors.pop(id, None)
+            self._lanes[id].put(
+                partial(self._deliver, effect.attempt, id, self._restarts[id], self._sinks[id].restarted)
+            )
 
     def deliver(self, effect: Deliver) -> None:
         """Deliver results to their sink."""
         # The number of restarts when the effect was given: a late failure from before a restart must not fail the job.
-        sink, restarts = self._sinks.get(effect.sink), self._restarts
+        sink = self._sinks.get(effect.sink)
         if sink is None:
             return
+        restarts = self._restarts[effect.sink]
 
         def take() -> None:
             sink.take(effect.subtask, effect.values.value)
 
-        self._lanes[effect.sink].put(partial(self._deliver, effect.attempt, restarts, take))
+        self._lanes[effect.sink].put(partial(self._deliver, effect.attempt, effect.sink, restarts, take))
 
-    def _deliver(self, attempt: int, restarts: int, call: Callable[[], None]) -> None:
+    def _deliver(self, attempt: AttemptId, sink: int, restarts: int, call: Callable[[], None]) -> None:
         try:
             call()
         except (Exception, SystemExit) as error:
-            self._failed(error, restarts)
+            self._failed(error, sink, restarts)
             self._post(DeliveryFailed(attempt, error))
 
     def commit(self, effect: Commit) -> None:
         """Commit, then report the outcome."""
-        sink, restarts = self._sinks.get(effect.sink), self._restarts
+        sink = self._sinks.get(effect.sink)
         if sink is None:
             # Answered nevertheless: an open commit is named by every manifest, and holds up the end of the job.
             self._post(CommitEnded(effect.operation))
             return
+        restarts = self._restarts[effect.sink]
 
         def commit() -> None:
             try:
                 (sink.commit_again if effect.again else sink.commit)(effect.subtask, effect.committables)
             except (Exception, SystemExit) as error:
-                self._failed(error, restarts)
+                self._failed(error, effect.sink, restarts)
                 self._post(CommitEnded(effect.operation, error))
             else:
                 self._post(CommitEnded(effect.operation))
@@ -120,7 +127,7 @@ class ResultLanes:
             self._pool.submit(partial(self._end, effect.error))
 
     def _end(self, error: BaseException | None) -> None:
-        own = self._error if error is None else None
+        own = next(iter(self._errors.values()), None) if error is None else None
         if error is None and own is None:
             try:
                 for sink in self._sinks.values():
@@ -135,10 +142,10 @@ class ResultLanes:
         self._post(ResultsClosed(own))
         self._pool.shutdown(wait=False)
 
-    def _failed(self, error: BaseException, restarts: int) -> None:
+    def _failed(self, error: BaseException, sink: int, restarts: int) -> None:
         with self._lock:
-            if restarts == self._restarts:
-                self._error = self._error or error
+            if restarts == self._restarts[sink]:
+                self._errors.setdefault(sink, error)
 
 
 class _Lane:

@@ -93,7 +93,8 @@ class JobMasterHost:
         try:
             effects = self._master.start()
         except BaseException:
-            self._master.attempt.enumerators.close()
+            for region in self._master.regions:
+                region.attempt.enumerators.close()
             self._finish(Finish(JobStatus.FAILED, None))
             raise
         self._server.start(self._on_message, lambda: self._handle(Tick()))
@@ -118,7 +119,7 @@ class JobMasterHost:
     @property
     def restarts(self) -> int:
         """How often the job was started again."""
-        return self._master.attempt.number
+        return self._master.restarts
 
     def checkpoint_reports(self) -> list[CheckpointReport]:
         """The newest checkpoints that completed or failed, oldest first."""
@@ -162,7 +163,7 @@ class JobMasterHost:
 
     def _on_report(self, identity: bytes, message: FromSlot) -> None:
         key = (message.attempt, SlotId(message.level, message.index))
-        if message.attempt == self._master.attempt.number:
+        if self._master.is_present(message.level, message.attempt):
             if isinstance(message.report, Heartbeat):
                 self.metrics.update(message.report.reports)
             # A slot is known by its first message. One that Spark has started again has another identity.
@@ -179,13 +180,14 @@ class JobMasterHost:
             self._carry_out(self._after_fault(_with_journal(error, self._master)))
 
     def _after_fault(self, error: Exception) -> list[JobEffect]:
-        """A fault of the job master's own fails the attempt. If it can't handle that either, the job ends here."""
+        """A fault of the job master's own fails all regions. If it can't handle that either, the job ends here."""
         try:
             return self._master.handle(HostFailed(error), _now_ms())
         except Exception:
             _log.exception("the job master can't go on")
             self._fault = error
-            return [StopAttempt(self._master.attempt.number), CloseResults(error), Finish(JobStatus.FAILED, error)]
+            stops = [StopAttempt(region.attempt.id) for region in self._master.regions]
+            return [*stops, CloseResults(error), Finish(JobStatus.FAILED, error)]
 
     def _carry_out(self, effects: list[JobEffect]) -> None:
         first_error: Exception | None = None
@@ -214,9 +216,10 @@ class JobMasterHost:
             self._server.send(identity, effect.message)
 
     def _restart_results(self, effect: RestartResults) -> None:
-        # No slot of the attempt before will read what waits for it.
-        self._identities.clear()
-        self._unsent.clear()
+        # No slot of the attempt before will read what waits for it. Those of other regions still do.
+        for waiting in (self._identities, self._unsent):
+            for key in [key for key in waiting if not self._master.is_present(key[1].level, key[0])]:
+                del waiting[key]
         self._lanes.restart(effect)
 
     def _answer(self, effect: Reply) -> None:

@@ -1,12 +1,16 @@
-"""The thread that starts, watches and stops the queries of a job: no call into Spark's JVM holds up its control."""
+"""The thread that starts, watches and stops the queries of a job: no call into Spark's JVM holds up its control.
+
+Each region of a job is a query of its own, which fails and is stopped without the others.
+"""
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from penstock.common.errors import JobError, TaskLostError
+from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import Deploy, StopAttempt
 from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed
 from penstock.spark.driver.pipelined_query import PipelinedQuery
@@ -14,8 +18,8 @@ from penstock.spark.failures import from_spark
 
 _CHECK_S = 0.5
 
-Start = Callable[[Deploy], Iterable[PipelinedQuery]]
-"""Starts the queries of an attempt, one per region, and gives each when it has been started."""
+Start = Callable[[Deploy], PipelinedQuery]
+"""Starts the query of an attempt."""
 
 
 class QueryThread:
@@ -25,13 +29,12 @@ class QueryThread:
         self._start = start
         self._post = post
         self._show_spark_stack = show_spark_stack
-        self._attempt = -1
-        self._running: list[PipelinedQuery] = []
+        self._running: dict[AttemptId, PipelinedQuery] = {}
         self._waiting: queue.SimpleQueue[Deploy | StopAttempt | None] = queue.SimpleQueue()
         threading.Thread(target=self._serve, name="penstock-queries", daemon=True).start()
 
     def put(self, effect: Deploy | StopAttempt) -> None:
-        """Carry this out after what came before it: an attempt is stopped when it has been started."""
+        """Carry this out after what came before it: an attempt is stopped after it was started."""
         self._waiting.put(effect)
 
     def end(self) -> None:
@@ -50,40 +53,35 @@ class QueryThread:
             if isinstance(effect, Deploy):
                 self._deploy(effect)
             else:
-                self._stop()
+                self._stop(effect.attempt)
                 self._post(AttemptStopped(effect.attempt))
 
     def _deploy(self, effect: Deploy) -> None:
-        self._attempt = effect.attempt
         try:
-            for query in self._start(effect):
-                # At once: if the next one can't be started, this one is stopped.
-                self._running.append(query)
+            self._running[effect.attempt] = self._start(effect)
         except Exception as error:
-            self._failed(from_spark(error, self._show_spark_stack))
+            self._failed(effect.attempt, from_spark(error, self._show_spark_stack))
 
-    def _stop(self) -> None:
-        for query in self._running:
+    def _stop(self, attempt: AttemptId) -> None:
+        query = self._running.pop(attempt, None)
+        if query is not None:
             query.stop()
-        self._running = []
 
     def _check(self) -> None:
         """Whether Spark still runs all queries."""
-        for query in list(self._running):
+        for attempt, query in list(self._running.items()):
             try:
                 if query.is_active:
                     continue
                 failure = query.failure()
             except Exception:
-                self._failed(TaskLostError("the connection to Spark's JVM was lost"))
-                return
+                self._failed(attempt, TaskLostError("the connection to Spark's JVM was lost"))
+                continue
             if failure is None:
-                self._failed(JobError("Spark's query was stopped from outside"))
+                self._failed(attempt, JobError("Spark's query was stopped from outside"))
             else:
-                self._failed(from_spark(failure, self._show_spark_stack))
-            return
+                self._failed(attempt, from_spark(failure, self._show_spark_stack))
 
-    def _failed(self, error: BaseException) -> None:
-        # Each query is a region of the job. The others must not run on without it.
-        self._stop()
-        self._post(QueryFailed(self._attempt, error))
+    def _failed(self, attempt: AttemptId, error: BaseException) -> None:
+        self._stop(attempt)
+        self._post(QueryFailed(attempt, error))

@@ -1,0 +1,46 @@
+"""What a coordinator has asked of the storage, and what follows from the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.checkpoint.effects import CheckpointEffect, StorageEffect
+
+StorageEnded = Callable[[str, int], None]
+"""Called with the error of a storage operation, empty if it succeeded, and the time in milliseconds."""
+
+
+class StorageRequests:
+    """Of one coordinator. `emit` takes its effects."""
+
+    def __init__(self, emit: Callable[[CheckpointEffect], None]) -> None:
+        self.fenced = False
+        """Whether another run has taken the job over: this one may change nothing in the store any more."""
+        self._emit = emit
+        self._numbers = 0
+        self._open: dict[int, StorageEnded] = {}
+        """What to do when an operation has ended, by its number."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all operations have been answered."""
+        return not self._open
+
+    def number(self) -> int:
+        """A number for the next operation, of the storage or of a sink: no two have the same."""
+        self._numbers += 1
+        return self._numbers
+
+    def ask(self, effect: StorageEffect, then: StorageEnded = lambda error, now_ms: None) -> None:
+        """Ask for an operation. Nothing any more if the run is fenced: all in the store is another run's then."""
+        if not self.fenced:
+            self._open[effect.operation] = then
+            self._emit(effect)
+
+    def ended(self, operation: int, error: str, now_ms: int, fenced: bool) -> bool:
+        """An operation has ended. `fenced`: another run holds the job. False: it had been answered before."""
+        self.fenced = self.fenced or fenced
+        then = self._open.pop(operation, None)
+        if then is not None:
+            then(error, now_ms)
+        return then is not None

@@ -1,0 +1,127 @@
+"""One pipelined region of a job, through all its attempts: the unit that fails and is restarted.
+
+    up        its attempt is starting or running (attempt.py)
+    closing   the attempt has failed, or was cancelled: its tasks close
+    over      all its tasks are closed or abandoned: StopAttempt was emitted
+    gone      its query has ended, and with it its tasks
+    ended     the coordinator knows: what its sinks had prepared is discarded. The region is restarted, or the job ends
+
+Regions have no edge between them, so one can go back to the latest checkpoint while the others run on. Source: Flink
+docs, "Task Failure Recovery", Restart Pipelined Region Failover Strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.attempt_id import AttemptId
+from penstock.jobmaster.effects import JobEffect, StopAttempt
+from penstock.jobmaster.recovery import Recovery
+from penstock.jobmaster.settings import JobSettings
+from penstock.jobmaster.supervision import Fault, Supervision
+from penstock.plan.job_graph import JobGraph
+from penstock.runtime.ids import SlotId
+
+_UP = (JobStatus.CREATED, JobStatus.RUNNING)
+
+
+class Region:
+    """Region `index` of the graph. `emit` takes its effects, in order."""
+
+    def __init__(
+        self, index: int, graph: JobGraph, settings: JobSettings, emit: Callable[[JobEffect], None], now_ms: int
+    ) -> None:
+        self.index = index
+        self.attempt = Attempt(AttemptId(index, 0), graph, emit, now_ms)
+        """The present attempt."""
+        self.abandoned: list[SlotId] = []
+        """Slots of the present attempt whose tasks did not close in time: their workers are killed with the query."""
+        self.is_stopped = False
+        """Whether StopAttempt was emitted for the present attempt."""
+        self.is_gone = False
+        """Whether the tasks of the present attempt are gone."""
+        self.is_ended = False
+        """Whether the coordinator knows that they are."""
+        self._emit = emit
+        self._supervision = Supervision(settings)
+
+    @property
+    def status(self) -> JobStatus:
+        """That of its present attempt."""
+        return self.attempt.status
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its attempt is starting or running."""
+        return self.attempt.status in _UP
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its attempt has failed, or is failing."""
+        return self.attempt.status in (JobStatus.FAILING, JobStatus.FAILED)
+
+    def lets_in(self, attempt: int) -> bool:
+        """The door: what belongs to an earlier attempt is dropped."""
+        return attempt == self.attempt.number
+
+    def begin(self, recovery: Recovery, graph: JobGraph, now_ms: int) -> None:
+        """Begin its present attempt. Raises SourceError or CheckpointError if it can't begin."""
+        attempt = self.attempt
+        manifest = recovery.manifest
+        states = recovery.enumerator_states(attempt.sources)
+        attempt.restored = recovery.restore(attempt.vertices, graph)
+        attempt.restored_id = manifest.checkpoint_id if manifest is not None else 0
+        attempt.enumerators.start(states)
+        attempt.deploy_if_started(now_ms)
+
+    def next_attempt(self, graph: JobGraph, now_ms: int) -> None:
+        """The tasks of the present attempt are gone: the next one takes its place. It has not begun yet."""
+        assert self.is_ended
+        self._supervision.attempt_begins()
+        self.abandoned = []
+        self.is_stopped = self.is_gone = self.is_ended = False
+        self.attempt = Attempt(AttemptId(self.index, self.attempt.number + 1), graph, self._emit, now_ms)
+
+    # Its end.
+
+    def fail(self, error: BaseException, slot: SlotId | None, now_ms: int) -> None:
+        """The attempt fails; `slot`: the one that failed. Its tasks have a grace period to close in."""
+        self._supervision.failed(now_ms)
+        self.attempt.failed(error, slot)
+
+    def cancel(self, now_ms: int) -> None:
+        """The user cancels the job."""
+        self._supervision.cancelled(now_ms)
+        self.attempt.cancel()
+
+    def stop_if_over(self) -> None:
+        """Stop the query, once, when all tasks are closed or abandoned."""
+        if self.attempt.is_over and not self.is_stopped:
+            self.is_stopped = True
+            self._emit(StopAttempt(self.attempt.id))
+
+    def end(self) -> None:
+        """The tasks are gone, and the coordinator is about to know it."""
+        self.is_ended = True
+        self.attempt.enumerators.close()
+
+    # Time.
+
+    def fault(self, now_ms: int) -> Fault | None:
+        """A deadline that has passed."""
+        return self._supervision.fault(self.attempt, now_ms)
+
+    def abandon_if_late(self, now_ms: int) -> None:
+        """Give the tasks up that should have closed by now."""
+        if self._supervision.abandons(self.attempt, now_ms):
+            self.abandoned = self.attempt.unfinished
+            self.attempt.abandon()
+
+    def wake_at_ms(self) -> int | None:
+        """When a deadline passes, or an enumerator wants to look for new splits."""
+        times = [self._supervision.wake_at_ms(self.attempt)]
+        if self.attempt.status is JobStatus.RUNNING:
+            times.append(self.attempt.enumerators.wake_at_ms())
+        return min((at_ms for at_ms in times if at_ms is not None), default=None)
