@@ -80,6 +80,7 @@ TITLES = {
     19: "rescaling 500 MB of keyed state",
     20: "a full snapshot beside the work: a thread in slices, a forked child",
     21: "the transports between a task and Spark",
+    22: "two streams: connected, joined, broadcast rules",
 }
 
 BUFFER_TIMEOUTS_MS = (0, 1, 2, 5, 10, 20, 50, 100)
@@ -116,6 +117,9 @@ def _throughput() -> list[Measurement]:
         Measurement(4, "sum", "keyed_count", ("--function", "sum"), (_rate(2_000_000),)),
         Measurement(5, "tumbling", "windows", (), (_rate(1_000_000),)),
         Measurement(5, "sliding, 10 panes", "windows", ("--windows", "sliding"), (_rate(300_000),)),
+        Measurement(22, "connected", "two_streams", ("--program", "connected"), (_rate(1_000_000),)),
+        Measurement(22, "interval join", "two_streams", ("--program", "interval-join"), (_rate(400_000),)),
+        Measurement(22, "broadcast", "two_streams", ("--program", "broadcast"), (_rate(60_000),)),
     ]
 
 

@@ -80,6 +80,54 @@ def test_followed_orders(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-1] == "and then: CANCELED"
 
 
+def test_spending_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    """A payment would be judged by the limits that have come by chance, or not at all."""
+    lines = output_of("spending_limits", capsys)
+
+    assert sorted(lines) == ["block eve", "watch ada", "watch bob", "watch eve"]
+
+
+def test_windows(capsys: pytest.CaptureFixture[str]) -> None:
+    """The windows of Flink's paper would show other records than it says."""
+    assert sorted(output_of("windows", capsys)) == sorted(
+        [
+            "sliding: 100",
+            "sliding: 100 101 104",
+            "sliding: 100 101 104 107",
+            "sliding: 101 104 107",
+            "sliding: 107",
+            "sliding: 108",
+            "sliding: 108 115",
+            "sliding: 108 115",
+            "sliding: 115",
+            "session: 100 101 104 107",
+            "session: 108 115",
+            "delta: 100 101 104 107",
+            "delta: 108 115",
+            "punctuation: 100 101 104 107 0",
+            "punctuation: 108 115 0",
+            "landmark: 100 101 104",
+            "landmark: 100 101 104 107 108 115",
+            f"the last 100 of 1000: {sum(range(901, 1001))}",
+            f"the last 100 of 1000: {sum(range(1901, 2001))}",
+        ]
+    )
+
+
+def test_payments_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """A join by time would pair what is too far apart, or lose pairs."""
+    assert sorted(output_of("payments_in_time", capsys)) == [
+        "in time: milk, 1 euros after 2 s",
+        "in time: milk, 1 euros after 3 s",
+        "in time: salt, 1 euros after 0 s",
+        "in time: tea, 3 euros after 1 s",
+        "per minute: jam, 4 euros",
+        "per minute: milk, 2 euros",
+        "per minute: salt, 1 euros",
+        "per minute: tea, 3 euros",
+    ]
+
+
 def test_plain_python_runs_an_example_too() -> None:
     """An IDE's run button would not do."""
     run = subprocess.run(

@@ -6,17 +6,18 @@ import dataclasses
 from random import Random
 from typing import Any
 
-from penstock.simulator import Circumstances, run_program, run_seed
+from penstock.simulator import Circumstances, run_program
 from penstock.simulator.generation import generate
 
 SEEDS = 500
 
 
-def run_seeds(first: int, provoked: dict[str, Any] | None) -> None:
-    """Run seeds from `first` on. `provoked`: circumstances that make a rare fault show soon."""
+def run_seeds(first: int, provoked: dict[str, Any] | None, all_kinds: bool = False) -> None:
+    """Run seeds from `first` on. `provoked`: circumstances that make a rare fault show soon.
+
+    Without the kinds of operators that were added later, unless the fault is in one of them (`all_kinds`): the seed to
+    begin with was found without them.
+    """
     for seed in range(first, first + SEEDS):
-        if provoked is not None:
-            drawn = Circumstances.draw(Random(seed + 1))
-            run_program(generate(seed), dataclasses.replace(drawn, **provoked), seed)
-        else:
-            run_seed(seed)
+        circumstances = dataclasses.replace(Circumstances.draw(Random(seed + 1)), **(provoked or {}))
+        run_program(generate(seed, all_kinds), circumstances, seed, named=all_kinds)

@@ -26,6 +26,7 @@ from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, Element
 from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.network.set_aside import AlignmentLimits
+from penstock.runtime.operators.interval_join import JoinSide
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
 from penstock.runtime.task import checkpoints
@@ -42,6 +43,7 @@ from penstock.simulator.storage import MemoryStorage
 from penstock.state.backends.rocksdb.store_files import TableStore
 from penstock.state.backends.rocksdb.table import RocksDBTable
 from penstock.state.layers import LayeredTable
+from penstock.state.operator_state import HeapOperatorStates
 from penstock.state.tables import FrozenTable
 
 pytestmark = pytest.mark.simulation
@@ -337,7 +339,24 @@ def nothing_restored_in_at_least_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Slot, "restore", lambda self, files: restore(self, files) if self.level.exactly_once else 0)
 
 
+def rules_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Broadcast state is empty after a restart."""
+    patch.setattr(HeapOperatorStates, "restore", lambda self, lists, schemas: None)
+
+
+def partners_freed_too_early(patch: pytest.MonkeyPatch) -> None:
+    """An interval join frees records when event time reaches them."""
+    made = JoinSide.__init__
+
+    def make(self: JoinSide, *arguments: Any) -> None:
+        made(self, *arguments)
+        self.kept_ms = 0
+
+    patch.setattr(JoinSide, "__init__", make)
+
+
 FAULTS = [
+    rules_forgotten, partners_freed_too_early,
     commits_not_repeated, late_acknowledgements_dropped, no_time_limit_at_the_end, back_behind_the_stop,
     changes_lost_to_a_savepoint, open_doors, each_trigger_counts, savepoints_not_aligned,
     nothing_restored_in_at_least_once,
@@ -351,6 +370,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
+OF_KINDS_ADDED_LATER = {rules_forgotten, partners_freed_too_early}
 OFTEN = {"checkpoint_at_steps": tuple(range(0, 800, 60)), "checkpoint_timeout_ms": 3_000, "cancel_at_step": None}
 PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     back_behind_the_stop: {**OFTEN, "savepoint_at_steps": (150,), "stop_rate": 1.0, "stop_crash_rate": 1.0},
@@ -360,6 +380,7 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
         "alignment_limits": AlignmentLimits(), "driver_crash_rate": 0.0, "upload_ms_max": 0, "abort_rate": 0.0,
         "trigger_lost": 0.0, "upload_failure_rate": 0.0,
     },
+    rules_forgotten: {**OFTEN, "crash_at_steps": (150, 300), "crash_rate": 1.0, "rescale_rate": 0.0},
     only_the_first_layer: {**OFTEN, "crash_rate": 0.5, "growth_max": 1_000.0, "rescale_rate": 0.0},
     a_store_that_goes_on: {**OFTEN, "cached_entries": 0, "crash_rate": 0.5, "upload_ms_max": 1_000},
     what_is_in_memory_left_out: {**OFTEN, "cached_entries": 5, "crash_rate": 0.5},
@@ -379,6 +400,7 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
 }  # fmt: skip
 """Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
 FIRST = {
+    rules_forgotten: 119, partners_freed_too_early: 58,
     changes_lost_to_a_savepoint: 260, a_store_that_goes_on: 409, what_is_in_memory_left_out: 157,
     only_the_first_layer: 99, commits_not_repeated: 58, results_before_their_time: 58,
 }  # fmt: skip
@@ -391,4 +413,4 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     """The simulator would pass a runtime that loses records, and its result would be worthless."""
     fault(monkeypatch)
     with pytest.raises(SimulationError):
-        run_seeds(FIRST.get(fault, 0), PROVOKED.get(fault))
+        run_seeds(FIRST.get(fault, 0), PROVOKED.get(fault), fault in OF_KINDS_ADDED_LATER)

@@ -13,7 +13,7 @@ from tests.spark.jobs import BATCH, ROOT, STREAMING, collect, environment, in_bo
 from penstock.common import Duration, Time, WatermarkStrategy
 from penstock.common.watermark_strategy import WatermarkGenerator
 from penstock.connectors.files.source import FileSource, StreamFormat
-from penstock.datastream import OutputTag, ProcessFunction, RuntimeExecutionMode
+from penstock.datastream import MapFunction, OutputTag, ProcessFunction, RuntimeExecutionMode
 from penstock.datastream.functions import AggregateFunction, KeyedProcessFunction, ProcessWindowFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
@@ -29,6 +29,8 @@ LATE = {
 RECORDS = {"dns": 53_615, "ssl": 49_474}
 PAIRS = {"dns": 825, "ssl": 1_124}
 KEYS = {"dns": 77, "ssl": 115}
+LOOKED_UP = {5: 4_734, 30: 4_913, 60: 5_061}
+"""TLS records with a DNS record of their client and name at most so many seconds before."""
 MICROSECOND = dt.timedelta(microseconds=1)
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -194,3 +196,49 @@ def test_channels_and_robots(mode: RuntimeExecutionMode) -> None:
     assert last["anonymous", True] == 3_799
     if mode is BATCH:
         assert len(last) == 55
+
+
+class Numbered(MapFunction):
+    """Each record with its number, to tell equal ones apart."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def map(self, value: Any) -> Any:
+        self.count += 1
+        return self.count, value
+
+
+@in_both_modes
+def test_names_that_were_looked_up_before_they_were_used(mode: RuntimeExecutionMode) -> None:
+    """An interval join would lose pairs of real, disordered streams, or find some that are none."""
+    env = environment(mode, 2)
+    strategy = WatermarkStrategy.for_generator(lambda: Behind(15 * 60 * 1_000_000))
+    looked_up = (
+        env.from_source(source(ZEEK["dns"]), WatermarkStrategy.no_watermarks(), "dns")
+        .map(lambda record: (record["id.orig_h"], record.get("query"), micros(record["ts"])))
+        .assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(lambda record, _: record[2]))
+        .key_by(lambda record: record[:2])
+    )
+    used = (
+        env.from_source(source(ZEEK["ssl"]), WatermarkStrategy.no_watermarks(), "ssl")
+        .set_parallelism(1)
+        .filter(lambda record: record.get("server_name"))
+        .set_parallelism(1)
+        .map(Numbered())
+        .set_parallelism(1)
+        .map(lambda pair: (pair[1]["id.orig_h"], pair[1]["server_name"], micros(pair[1]["ts"]), pair[0]))
+        .set_parallelism(1)
+        .assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(lambda record, _: record[2]))
+        .set_parallelism(1)
+        .key_by(lambda record: record[:2])
+    )
+    joins = [
+        used.interval_join(looked_up)
+        .between(-seconds * 1_000_000, 0)
+        .process(lambda one, other, ctx, seconds=seconds: [(seconds, one[3])])
+        for seconds in LOOKED_UP
+    ]
+    found = Counter(seconds for seconds, _ in set(collect(joins[0].union(*joins[1:]))))
+
+    assert found == LOOKED_UP

@@ -12,7 +12,11 @@ SOURCE = Path(__file__).parents[2] / "src"
 ALLOWED: list[set[str]] = [
     # The classes of the fluent API name each other: a DataStream's key_by gives a KeyedStream, which is a DataStream.
     {
+        "penstock.datastream.broadcast_streams",
+        "penstock.datastream.connected_streams",
         "penstock.datastream.data_stream",
+        "penstock.datastream.interval_join",
+        "penstock.datastream.joined_streams",
         "penstock.datastream.keyed_stream",
         "penstock.datastream.stream_execution_environment",
         "penstock.datastream.windowed_stream",

@@ -7,7 +7,6 @@ Watermarks" and "Builtin Watermark Generators".
 from __future__ import annotations
 
 import inspect
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +15,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.time import TimeLength, to_milliseconds
-
-_log = logging.getLogger(__name__)
 
 
 class TimestampAssigner(ABC):
@@ -216,9 +213,6 @@ class WatermarkStrategy:
         """
         drift_ms = _positive_ms("the drift allowed", max_allowed_watermark_drift)
         interval_ms = 1000 if update_interval is None else _positive_ms("the update interval", update_interval)
-        _log.warning(
-            "watermark alignment does not exist yet: the sources of '%s' do not wait for each other", watermark_group
-        )
         return replace(self, alignment=WatermarkAlignment(watermark_group, drift_ms, interval_ms))
 
     def create_generator(self) -> WatermarkGenerator:

@@ -21,6 +21,28 @@ def as_function(func: Any, method: str, interface: type) -> UserFunction:
     raise TypeError(f"expected a callable or a {interface.__name__}, got {func!r}")
 
 
+def as_two_functions(func: Any, methods: tuple[str, str], interface: type) -> tuple[UserFunction, UserFunction]:
+    """Wrap the two methods of an object, one for each of two connected streams.
+
+    Raises TypeError if it is a class or lacks one of them.
+    """
+    if isinstance(func, type) and issubclass(func, interface):
+        raise TypeError(f"expected an instance, got the class {func.__name__}: create one with {func.__name__}()")
+    missing = [method for method in methods if not callable(getattr(func, method, None))]
+    if isinstance(func, type) or missing:
+        lacks = f", which lacks {' and '.join(missing)}" if missing else ""
+        raise TypeError(f"expected a {interface.__name__}, got {func!r}{lacks}")
+    return UserFunction.of_object(func, methods[0]), UserFunction.of_object(func, methods[1])
+
+
+def common_output_type(
+    func: Any, methods: tuple[str, str], declared: TypeInformation | None, elements: bool = False
+) -> TypeInformation | None:
+    """Return the declared type, else the type from the hints of both methods if it is the same."""
+    first, second = (output_type_of(func, method, declared, elements) for method in methods)
+    return first if first == second else None
+
+
 def output_type_of(
     func: Any, method: str, declared: TypeInformation | None, elements: bool = False
 ) -> TypeInformation | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.sink import Sink
+from penstock.api.state.descriptors import MapStateDescriptor
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation, Types
@@ -39,13 +40,17 @@ from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator
 from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
+    from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.collected import CloseableIterator
+    from penstock.datastream.connected_streams import ConnectedStreams
+    from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.datastream.windowed_stream import AllWindowedStream
     from penstock.runtime.operators.operator import Operator
 
 T = TypeVar("T")
+U = TypeVar("U")
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 K = TypeVar("K")
@@ -194,9 +199,14 @@ class DataStream(OperatorSettings, Generic[T]):
         return self._operator("Projection", MapOperator("Projection", function), None)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
-        """Assign timestamps and generate watermarks from here on, replacing those from upstream."""
+        """Assign timestamps and generate watermarks from here on, replacing those from upstream.
+
+        Raises ValueError for a strategy with watermark alignment: only a source can wait for others.
+        """
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError(f"expected a WatermarkStrategy, got {watermark_strategy!r}")
+        if watermark_strategy.alignment is not None:
+            raise ValueError("watermark alignment lets sources wait for each other: pass the strategy to from_source")
         interval_ms = self.environment.get_config().get_auto_watermark_interval()
         operator = TimestampsAndWatermarksOperator("Timestamps/Watermarks", watermark_strategy, interval_ms)
         return self._operator(operator.name, operator, self._transformation.output_type)
@@ -224,6 +234,37 @@ class DataStream(OperatorSettings, Generic[T]):
                 raise TypeError(f"union takes streams, got {stream!r}")
         inputs = [self._transformation, *(stream._transformation for stream in streams)]
         return DataStream(self.environment, UnionTransformation(self.environment.next_id(), inputs))
+
+    @overload
+    def connect(self, ds: BroadcastStream[U]) -> BroadcastConnectedStream[T, U]: ...
+    @overload
+    def connect(self, ds: DataStream[U]) -> ConnectedStreams[T, U]: ...
+    def connect(self, ds: Any) -> ConnectedStreams[T, Any] | BroadcastConnectedStream[T, Any]:
+        """Let one function read this stream and `ds`, which may be of another type, with shared state.
+
+        With a BroadcastStream (`broadcast` with descriptors) the function has broadcast state. Raises TypeError if `ds`
+        is no stream.
+        """
+        from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+        from penstock.datastream.connected_streams import ConnectedStreams
+
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds)
+        if isinstance(ds, DataStream):
+            return ConnectedStreams(self, ds)
+        raise TypeError(f"connect takes a stream, got {ds!r}")
+
+    def join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U]:
+        """Join with another stream by key and window: `join(other).where(f).equal_to(g).window(w).apply(function)`."""
+        from penstock.datastream.joined_streams import JoinedStreams
+
+        return JoinedStreams(self, other_stream)
+
+    def co_group(self, other_stream: DataStream[U]) -> CoGroupedStreams[T, U]:
+        """Group with another stream by key and window: as `join`, but the function gets all records at once."""
+        from penstock.datastream.joined_streams import CoGroupedStreams
+
+        return CoGroupedStreams(self, other_stream)
 
     # Partitioning.
 
@@ -256,9 +297,32 @@ class DataStream(OperatorSettings, Generic[T]):
         """Send records of subtask i to subtask i. Raises ProgramError at submission if the parallelisms differ."""
         return self._partition(ForwardPartitioner())
 
-    def broadcast(self) -> DataStream[T]:
-        """Send every record to every subtask."""
-        return self._partition(BroadcastPartitioner())
+    @overload
+    def broadcast(self) -> DataStream[T]: ...
+    @overload
+    def broadcast(
+        self, broadcast_state_descriptor: MapStateDescriptor, *other_broadcast_state_descriptors: MapStateDescriptor
+    ) -> BroadcastStream[T]: ...
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream[T] | BroadcastStream[T]:
+        """Send every record to every subtask.
+
+        With descriptors, return a BroadcastStream: the function that another stream connects to it with has these
+        states. Raises TypeError if one is no MapStateDescriptor, ValueError if two have one name.
+        """
+        partitioned = self._partition(BroadcastPartitioner())
+        if broadcast_state_descriptor is None:
+            return partitioned
+        from penstock.datastream.broadcast_streams import BroadcastStream
+
+        descriptors = (broadcast_state_descriptor, *other_broadcast_state_descriptors)
+        for descriptor in descriptors:
+            if not isinstance(descriptor, MapStateDescriptor):
+                raise TypeError(f"broadcast takes descriptors of map state, got {descriptor!r}")
+        return BroadcastStream(partitioned, descriptors)
 
     def global_(self) -> DataStream[T]:
         """Send all records to the first subtask."""

@@ -25,11 +25,13 @@ from penstock.runtime.operators.reduce import ReduceOperator
 from penstock.runtime.operators.rolling import BestReduce, SumReduce
 
 if TYPE_CHECKING:
+    from penstock.datastream.interval_join import IntervalJoin
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.datastream.windowed_stream import WindowedStream
 
 T = TypeVar("T")
 K = TypeVar("K")
+U = TypeVar("U")
 K2 = TypeVar("K2")
 R = TypeVar("R")
 
@@ -128,6 +130,15 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         if slide:
             return self.window(CountSlidingWindowAssigner.of(size, slide))
         return self.window(CountTumblingWindowAssigner.of(size))
+
+    def interval_join(self, other_stream: KeyedStream[U, K]) -> IntervalJoin[T, U]:
+        """Join with the records of another stream that have the same key and an event time near that of this one's.
+
+        Continue with `between`. Raises TypeError if `other_stream` has no key. Source: Flink docs, "Joining".
+        """
+        from penstock.datastream.interval_join import IntervalJoin
+
+        return IntervalJoin(self, other_stream)
 
     def key_by(
         self, key_selector: KeySelector[T, K2] | Callable[[T], K2], key_type: TypeInformation | None = None

@@ -1,4 +1,4 @@
-"""Windows, assigners and triggers, at PyFlink's module path. Source: Flink docs, "Windows"."""
+"""Windows, assigners, triggers and evictors, at PyFlink's module path. Source: Flink docs, "Windows"."""
 
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
 from penstock.api.windows.assigners import (
@@ -9,6 +9,10 @@ from penstock.api.windows.assigners import (
     TumblingProcessingTimeWindows,
 )
 from penstock.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from penstock.api.windows.delta_function import DeltaFunction
+from penstock.api.windows.delta_trigger import DeltaTrigger
+from penstock.api.windows.evictor import Evictor, TimestampedValue
+from penstock.api.windows.evictors import CountEvictor, DeltaEvictor, TimeEvictor
 from penstock.api.windows.serializers import (
     CountWindowSerializer,
     GlobalWindowSerializer,
@@ -37,15 +41,20 @@ from penstock.common.door import publish
 __all__ = [
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
+    "CountEvictor",
     "CountSlidingWindowAssigner",
     "CountTrigger",
     "CountTumblingWindowAssigner",
     "CountWindow",
     "CountWindowSerializer",
+    "DeltaEvictor",
+    "DeltaFunction",
+    "DeltaTrigger",
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",
     "EventTimeSessionWindows",
     "EventTimeTrigger",
+    "Evictor",
     "GlobalWindow",
     "GlobalWindowSerializer",
     "GlobalWindows",
@@ -57,8 +66,10 @@ __all__ = [
     "SessionWindowTimeGapExtractor",
     "SlidingEventTimeWindows",
     "SlidingProcessingTimeWindows",
+    "TimeEvictor",
     "TimeWindow",
     "TimeWindowSerializer",
+    "TimestampedValue",
     "Trigger",
     "TriggerResult",
     "TumblingEventTimeWindows",

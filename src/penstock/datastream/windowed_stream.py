@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
+from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
@@ -56,6 +57,7 @@ class _Windows(Generic[T]):
         self._trigger = window_assigner.get_default_trigger(keyed_stream.get_execution_environment())
         self._allowed_lateness_ms = 0
         self._late_tag: OutputTag[Any] | None = None
+        self._evictor: Evictor[Any, Any] | None = None
         self._check_trigger(self._trigger)
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
@@ -74,6 +76,16 @@ class _Windows(Generic[T]):
         _require_instance(trigger, Trigger, "CountTrigger.of(10)")
         self._check_trigger(trigger)
         self._trigger = trigger
+        return self
+
+    def evictor(self, evictor: Evictor[Any, Any]) -> Self:
+        """Let `evictor` remove records when the window fires, before or after its function is called.
+
+        State then holds every record of a window with its timestamp, with `reduce` and `aggregate`, too, which start
+        anew at each firing. Raises TypeError if it is not an Evictor. Source: Flink docs, "Windows", Evictors.
+        """
+        _require_instance(evictor, Evictor, "CountEvictor.of(100)")
+        self._evictor = evictor
         return self
 
     def allowed_lateness(self, time_ms: TimeLength) -> Self:
@@ -167,12 +179,16 @@ class _Windows(Generic[T]):
     def _applied(self, window_function: Any, output_type: TypeInformation | None) -> DataStream[Any]:
         function = as_function(window_function, "apply", self._apply_interface)
         declared = output_type_of(window_function, "apply", output_type, elements=True)
-        return self._result(self._all_records(), type(self)._apply(function), function.method, declared)
+        return self.evaluated(type(self)._apply(function), declared)
 
     def _processed(self, process_window_function: Any, output_type: TypeInformation | None) -> DataStream[Any]:
         function = as_function(process_window_function, "process", self._process_interface)
         declared = output_type_of(process_window_function, "process", output_type, elements=True)
-        return self._result(self._all_records(), type(self)._process(function), function.method, declared)
+        return self.evaluated(type(self)._process(function), declared)
+
+    def evaluated(self, evaluation: Evaluation, output_type: TypeInformation | None) -> DataStream[Any]:
+        """Evaluate all records of a window when it fires."""
+        return self._result(self._all_records(), evaluation, evaluation.method, output_type)
 
     def _all_records(self) -> AllRecords:
         return AllRecords(self._keyed_stream._transformation.output_type)
@@ -219,12 +235,14 @@ class _Windows(Generic[T]):
             evaluation,
             self._allowed_lateness_ms,
             self._late_tag,
+            self._evictor,
         )
         functions = (
             function if evaluation.passes_on or function == evaluation.method else f"{function}, {evaluation.method}"
         )
         result = self._keyed_stream._keyed_operator(name, operator, output_type)
-        return result.set_description(f"{self._kind}({self._assigner!r}, {self._trigger!r}, {functions})")
+        evictor = f", {self._evictor!r}" if self._evictor is not None else ""
+        return result.set_description(f"{self._kind}({self._assigner!r}, {self._trigger!r}{evictor}, {functions})")
 
 
 class WindowedStream(_Windows[T], Generic[T, K]):

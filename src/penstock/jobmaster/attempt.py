@@ -78,6 +78,11 @@ class Attempt:
         return self.status in (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)
 
     @property
+    def tasks(self) -> list[SubtaskId]:
+        """All its tasks."""
+        return sorted(self._slot_of)
+
+    @property
     def sinks(self) -> frozenset[int]:
         """The ids of its sinks."""
         return frozenset(sink for vertex in self.vertices for sink in vertex.sinks)

@@ -192,10 +192,10 @@ class Failover:
         is_settled = all(region.is_ended for region in self._job.regions.down)
         return self.restart_at_ms is not None and is_settled and self._job.coordinator.storage_is_idle
 
-    def restart_if_due(self, graph: JobGraph) -> bool:
-        """Restart the regions that wait, if their time has come. `graph`: that of their next attempts."""
+    def restart_if_due(self, graph: JobGraph) -> list[Region]:
+        """Restart the regions that wait, if their time has come; returns them. `graph`: that of their next attempts."""
         if self.restart_at_ms is None or self._job.now_ms < self.restart_at_ms or not self.may_restart:
-            return False
+            return []
         self.restarts += 1
         self.restart_at_ms = None
         regions = self._job.regions
@@ -208,4 +208,4 @@ class Failover:
         for region in restarted:
             # What fails here, a split enumerator or the assignment of state, fails the attempt before it is deployed.
             self._job.guarded(partial(region.begin, self._recovery, graph, self._job.now_ms), region)
-        return True
+        return restarted

@@ -57,11 +57,12 @@ from penstock.jobmaster.regions import Regions
 from penstock.jobmaster.reports import SlotReports
 from penstock.jobmaster.restarts import RestartDecision, RestartStrategy
 from penstock.jobmaster.settings import JobSettings
+from penstock.jobmaster.watermark_groups import WatermarkGroups
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import Heartbeat
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SlotId
-from penstock.runtime.task.events import Result
+from penstock.runtime.task.events import ControlEvent, Result
 from penstock.runtime.task.journal import Journal
 
 _RETAINED = {
@@ -109,7 +110,10 @@ class JobMaster:
             self.coordinator.start_from(origin)
         self._recovery = Recovery(self.coordinator, origin, settings.allow_non_restored_state)
         self._ending = JobEnding(self, self._emit)
-        self._reports = SlotReports(self, self._emit, held_back, self._region_runs, self._ending.data_ended)
+        self._watermarks = WatermarkGroups(graph, self._send_to_task)
+        self._reports = SlotReports(
+            self, self._emit, held_back, self._region_runs, self._ending.data_ended, self._watermarks
+        )
         self._failover = Failover(self, self._ending, self._recovery, self._restarts, settings, self._emit)
         self._is_cancelled = False
         self._end: JobEnd | None = None
@@ -149,6 +153,7 @@ class JobMaster:
         # Until all that are down have ended no time helps: that they are gone, or the storage's answer, is an event.
         if self._failover.may_restart:
             times.append(self._failover.restart_at_ms)
+        times.append(self._watermarks.wake_at_ms())
         if self.regions.all_running:
             times.append(self.coordinator.wake_at_ms(checkpoints and self._ending.takes_checkpoints))
         return min((at_ms for at_ms in times if at_ms is not None), default=None)
@@ -304,7 +309,9 @@ class JobMaster:
         end = self._failover.end_attempts(self._is_cancelled)
         if end is not None:
             self._end_with(*end)
-        if self._failover.restart_if_due(self.graph):
+        restarted = self._failover.restart_if_due(self.graph)
+        if restarted:
+            self._watermarks.restarted([task for region in restarted for task in region.attempt.tasks])
             self._go_on()
         if self._results_closed and self.coordinator.storage_is_idle and not self.finished:
             self.finished = True
@@ -313,6 +320,7 @@ class JobMaster:
 
     def _watch(self) -> None:
         """Time may have passed: do what is due, and look whether a deadline has passed."""
+        self._watermarks.tick(self.now_ms)
         for region in self.regions:
             if region.status is JobStatus.RUNNING:
                 self.guarded(region.attempt.enumerators.discover_due, region)
@@ -378,9 +386,12 @@ class JobMaster:
 
     def _of_coordinator(self, effect: CheckpointEffect) -> None:
         if isinstance(effect, SendToTask):
-            self.regions.of_vertex(effect.vertex).attempt.send(effect.vertex, effect.subtask, effect.event)
+            self._send_to_task(effect.vertex, effect.subtask, effect.event)
         else:
             self._emit(effect)
+
+    def _send_to_task(self, vertex: int, subtask: int, event: ControlEvent) -> None:
+        self.regions.of_vertex(vertex).attempt.send(vertex, subtask, event)
 
     def _emit(self, effect: JobEffect) -> None:
         self._effects.append(effect)

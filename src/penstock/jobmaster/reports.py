@@ -11,10 +11,20 @@ from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import Deliver, JobEffect
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.results.held_back import HeldBack
+from penstock.jobmaster.watermark_groups import WatermarkGroups
 from penstock.rpc.failures import revive
 from penstock.rpc.messages import FromSlot, Heartbeat, Register, SlotFailed
 from penstock.runtime.ids import SlotId, SubtaskId
-from penstock.runtime.task.events import Acknowledge, DataEnded, Decline, Finished, RequestSplit, Result
+from penstock.runtime.task.events import (
+    Acknowledge,
+    DataEnded,
+    Decline,
+    Effect,
+    Finished,
+    ReportWatermark,
+    RequestSplit,
+    Result,
+)
 
 
 class SlotReports:
@@ -30,12 +40,14 @@ class SlotReports:
         held_back: frozenset[int],
         region_runs: Callable[[], None],
         data_ended: Callable[[], None],
+        watermarks: WatermarkGroups,
     ) -> None:
         self._job = job
         self._emit = emit
         self._held_back = held_back
         self._region_runs = region_runs
         self._of_data_ended = data_ended
+        self._watermarks = watermarks
 
     def take(self, region: Region, message: FromSlot) -> None:
         """A slot of the present attempt of a region reported."""
@@ -62,6 +74,9 @@ class SlotReports:
     def _split_requested(self, region: Region, slot: SlotId, report: RequestSplit) -> None:
         self._job.guarded(lambda: region.attempt.split_requested(report.vertex, report.subtask), region)
 
+    def _watermark_reported(self, region: Region, slot: SlotId, report: ReportWatermark) -> None:
+        self._watermarks.reported(_task(report), report.group, report.watermark, self._job.now_ms)
+
     def _result(self, region: Region, slot: SlotId, report: Result) -> None:
         attempt = region.attempt
         # Without periodic checkpoints nothing would release them before the end.
@@ -71,6 +86,7 @@ class SlotReports:
             self._emit(Deliver(attempt.id, report.sink_id, report.subtask, report.values))
 
     def _data_ended(self, region: Region, slot: SlotId, report: DataEnded) -> None:
+        self._watermarks.ended(_task(report), self._job.now_ms)
         region.attempt.data_ended(_task(report))
         self._of_data_ended()
 
@@ -92,7 +108,7 @@ class SlotReports:
         coordinator.declined(_task(report), report.checkpoint_id, report.reason, report.detail, now_ms)
 
 
-def _task(report: DataEnded | Finished | Acknowledge | Decline) -> SubtaskId:
+def _task(report: Effect) -> SubtaskId:
     return SubtaskId(report.vertex, report.subtask)
 
 
@@ -101,6 +117,7 @@ _HANDLERS: dict[type, Callable[[SlotReports, Region, SlotId, Any], None]] = {
     Heartbeat: SlotReports._heartbeat,
     SlotFailed: SlotReports._slot_failed,
     RequestSplit: SlotReports._split_requested,
+    ReportWatermark: SlotReports._watermark_reported,
     Result: SlotReports._result,
     DataEnded: SlotReports._data_ended,
     Finished: SlotReports._task_finished,

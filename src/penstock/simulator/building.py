@@ -10,13 +10,10 @@ from penstock.client.plan_executor import PlanExecutor
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.time import Time
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.datastream.data_stream import DataStream
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.plan.job_graph import JobGraph
-from penstock.plan.transformations import OperatorTransformation
 from penstock.simulator import functions
-from penstock.simulator.connected import ConnectOperator
 from penstock.simulator.functions import key_of
 from penstock.simulator.programs import Node, Program
 from penstock.simulator.sinks import RecordingSink
@@ -77,6 +74,10 @@ def strategy_of(settings: dict[str, Any]) -> WatermarkStrategy:
         strategy = strategy.with_timestamp_assigner(_same_timestamp)
     if settings.get("idle_ms"):
         strategy = strategy.with_idleness(Time.milliseconds(settings["idle_ms"]))
+    if settings.get("align"):
+        drift_ms, interval_ms = settings["align"]
+        drift, interval = Time.milliseconds(drift_ms), Time.milliseconds(interval_ms)
+        strategy = strategy.with_watermark_alignment("sources", drift, interval)
     return strategy
 
 
@@ -128,6 +129,8 @@ def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
         assigner = EventTimeSessionWindows.with_gap(size)
     windowed = inputs[0].window(assigner).side_output_late_data(functions.LATE)
     windowed = windowed.allowed_lateness(settings.get("lateness_ms", 0))
+    if "evicts" in settings:
+        windowed = windowed.evictor(functions.Evicting(settings["evicts"]))
     how = settings["how"]
     if how == "reduce":
         return windowed.reduce(functions.Sum())
@@ -136,16 +139,16 @@ def _window(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any
     return windowed.aggregate(functions.WindowSum())
 
 
+def _window_join(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+    first, second = inputs
+    streams = first.join(second) if node.settings["how"] == "join" else first.co_group(second)
+    assigner = TumblingEventTimeWindows.of(Time.milliseconds(node.settings["size_ms"]))
+    windowed = streams.where(key_of).equal_to(key_of).window(assigner)
+    return windowed.apply(functions.paired if node.settings["how"] == "join" else functions.co_grouped)
+
+
 def _late(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     return inputs[0].get_side_output(functions.LATE)
-
-
-def _connect(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
-    operator = ConnectOperator("connect", len(inputs))
-    transformations = [stream._transformation for stream in inputs]
-    return DataStream(
-        environment, OperatorTransformation(environment.next_id(), operator.name, transformations, operator)
-    )
 
 
 _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] = {
@@ -162,7 +165,18 @@ _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] 
     "late": _late,
     "assign": lambda _, node, inputs: inputs[0].assign_timestamps_and_watermarks(strategy_of(node.settings)),
     "union": lambda _, node, inputs: inputs[0].union(*inputs[1:]),
-    "connect": _connect,
+    "connect": lambda _, node, inputs: inputs[0].connect(inputs[1]).map(functions.CoAdd(node.settings["amounts"])),
+    "co_echo": lambda _, node, inputs: (
+        inputs[0].connect(inputs[1]).process(functions.CoEcho(node.settings["copies"], node.settings["amounts"]))
+    ),
+    "interval_join": lambda _, node, inputs: (
+        inputs[0]
+        .interval_join(inputs[1])
+        .between(node.settings["lower_ms"], node.settings["upper_ms"])
+        .process(functions.Pair())
+    ),
+    "window_join": _window_join,
+    "rules": lambda _, node, inputs: inputs[0].connect(inputs[1].broadcast(functions.RULES)).process(functions.Ruled()),
     "partition": _partition,
     "key_by": lambda _, node, inputs: inputs[0].key_by(key_of),
     "reduce": _reduce,

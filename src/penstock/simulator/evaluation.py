@@ -89,6 +89,11 @@ def evaluate(program: Program) -> Expected:
         elif node.kind == "late":
             exact = program.exact_time or program.batched
             streams[node.id] = [Part([], exact=exact, parallelism=program.node(node.inputs[0]).parallelism)]
+        elif node.kind in _OF_TWO:
+            first, second = (_merged(stream, node.parallelism) for stream in inputs)
+            streams[node.id] = [_OF_TWO[node.kind](node, first, second)]
+            if node.kind in _BY_TIME and not (program.exact_time or program.batched):
+                streams[node.id] = [Part([], exact=False, parallelism=node.parallelism, again=Again.UNKNOWN)]
         else:
             parts = [part for stream in inputs for part in stream]
             streams[node.id] = [_operator(program, node, _merged(parts, node.parallelism))]
@@ -165,9 +170,9 @@ def _operator(program: Program, node: Node, input: Part) -> Part:
     if node.kind in _EACH:
         records = [(after, time) for record, time in input.records for after in _EACH[node.kind](node, record)]
         order = None if node.kind == "plain" or (node.kind == "rekey" and input.order == SPLIT_AND_KEY) else input.order
-        same_count = node.kind in ("map", "lambda", "rekey", "plain", "raise", "assign", "connect", "collect", "write")
+        same_count = node.kind in ("map", "lambda", "rekey", "plain", "raise", "assign", "collect", "write")
         part = _part(records, node.parallelism, input, order)
-        finals = input.finals if node.kind in ("lambda", "connect", "collect", "write") else None
+        finals = input.finals if node.kind in ("lambda", "collect", "write") else None
         count = input.count if same_count else part.count if input.exact else None
         return dataclasses.replace(part, count=count, finals=finals, again=_again(node, input.again))
     if node.kind == "reduce":
@@ -208,7 +213,6 @@ _EACH: dict[str, Callable[[Node, Record], Iterable[Record]]] = {
     "map": lambda node, record: [(*record[:3], record[3] + node.settings["amount"])],
     "lambda": lambda node, record: [record],
     "assign": lambda node, record: [record],
-    "connect": lambda node, record: [record],
     "collect": lambda node, record: [record],
     "write": lambda node, record: [record],
     "raise": lambda node, record: [record],
@@ -220,6 +224,79 @@ _EACH: dict[str, Callable[[Node, Record], Iterable[Record]]] = {
     "echo": lambda node, record: [
         (record[0], (*record[1], copy), record[2], record[3]) for copy in range(node.settings["copies"])
     ],
+}
+
+
+# Operators of two streams.
+
+
+def _connect(node: Node, first: Part, second: Part) -> Part:
+    """Each record with the constant of its stream added, as often as the settings say."""
+    parts = []
+    for part, amount in zip((first, second), node.settings["amounts"], strict=True):
+        copies = range(node.settings["copies"]) if node.kind == "co_echo" else None
+        records = [
+            ((origin, path if copy is None else (*path, copy), key, number + amount), time)
+            for (origin, path, key, number), time in part.records
+            for copy in (copies if copies is not None else (None,))
+        ]
+        count = None if part.count is None else part.count * (1 if copies is None else len(copies))
+        parts.append(dataclasses.replace(part, records=records, count=count, finals=None))
+    return _merged(parts, node.parallelism)
+
+
+def _rules(node: Node, first: Part, second: Part) -> Part:
+    again = max(first.again, second.again, Again.GREATER)
+    if not (first.exact and second.exact):
+        return Part([], exact=False, parallelism=node.parallelism, again=again)
+    rules = [number for _, _, _, number in {record for record, _ in second.records}]
+    records: list[Timed] = [
+        (functions.ruled(key, [record[3] for record, _ in of_key], rules), MAX_TIMESTAMP)
+        for key, of_key in _by_key(first.records).items()
+    ]
+    return Part(records, count=len(records), parallelism=node.parallelism, again=again)
+
+
+def _interval_join(node: Node, first: Part, second: Part) -> Part:
+    again = max(first.again, second.again)
+    if not (first.exact and second.exact):
+        return Part([], exact=False, parallelism=node.parallelism, again=again)
+    lower, upper = node.settings["lower_ms"], node.settings["upper_ms"]
+    rights = _by_key(second.records)
+    records: list[Timed] = [
+        (functions.paired(left, right), max(left_time, right_time))
+        for left, left_time in first.records
+        for right, right_time in rights.get(left[2], ())
+        if left_time is not None and right_time is not None and lower <= right_time - left_time <= upper
+    ]
+    return Part(records, count=len(records), parallelism=node.parallelism, again=again)
+
+
+def _window_join(node: Node, first: Part, second: Part) -> Part:
+    join, size = node.settings["how"] == "join", node.settings["size_ms"]
+    again = max(first.again, second.again, Again.REPEATED if join else Again.GREATER)
+    if not (first.exact and second.exact):
+        return Part([], exact=False, parallelism=node.parallelism, again=again)
+    windows: dict[tuple[int, int], tuple[list[Record], list[Record]]] = defaultdict(lambda: ([], []))
+    for index, part in enumerate((first, second)):
+        for record, time in part.records:
+            assert time is not None
+            windows[record[2], time // size][index].append(record)
+    records: list[Timed] = []
+    for (_, number), (ones, others) in windows.items():
+        pairs = [functions.paired(one, other) for one in ones for other in others]
+        results = pairs if join else functions.co_grouped(ones, others)
+        records.extend((result, (number + 1) * size - 1) for result in results)
+    return Part(records, count=len(records), parallelism=node.parallelism, again=again)
+
+
+_BY_TIME = {"interval_join", "window_join"}
+_OF_TWO: dict[str, Callable[[Node, Part, Part], Part]] = {
+    "connect": _connect,
+    "co_echo": _connect,
+    "rules": _rules,
+    "interval_join": _interval_join,
+    "window_join": _window_join,
 }
 
 
@@ -301,7 +378,8 @@ def _windows(node: Node, records: list[Timed]) -> Iterable[Timed]:
                 while start > time - size:
                     contents[start, start + size].append(record[3])
                     start -= slide
-        for (start, end), numbers in contents.items():
+        for (start, end), of_window in contents.items():
+            numbers = [number for number in of_window if number % 3] if settings.get("evicts") else of_window
             if settings["how"] == "reduce":
                 # A single record is emitted unreduced.
                 yield ("", (), key, sum(numbers)), end - 1

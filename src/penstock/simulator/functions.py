@@ -7,25 +7,32 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from penstock.api.output_tag import OutputTag
-from penstock.api.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from penstock.datastream.functions import (
     AggregateFunction,
+    CoMapFunction,
     FilterFunction,
     FlatMapFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     MapFunction,
     ProcessFunction,
+    ProcessJoinFunction,
     ProcessWindowFunction,
     ReduceFunction,
 )
+from penstock.datastream.window import Evictor, TimestampedValue
 from penstock.simulator.lifecycles import Followed
 from penstock.simulator.programs import Record
 
 COUNT_WEIGHT = 1_000_003
 SIDE: OutputTag[Record] = OutputTag("side")
 LATE: OutputTag[Record] = OutputTag("late")
+RULES = MapStateDescriptor("rules")
+NUMBERS = ListStateDescriptor("numbers")
 
 
 def key_of(record: Record) -> int:
@@ -175,7 +182,7 @@ class Gather(Followed, KeyedProcessFunction[int, Record, Record]):
 
     def open(self, runtime_context: Any) -> None:
         super().open(runtime_context)
-        self.numbers = runtime_context.get_list_state(ListStateDescriptor("numbers"))
+        self.numbers = runtime_context.get_list_state(NUMBERS)
 
     def process_element(self, value: Record, ctx: Any) -> None:
         self.check_open()
@@ -189,6 +196,108 @@ class Gather(Followed, KeyedProcessFunction[int, Record, Record]):
             numbers = list(self.numbers.get())
             self.numbers.clear()
             yield total("all", ctx.get_current_key(), numbers)
+
+
+class CoAdd(Followed, CoMapFunction[Record, Record, Record]):
+    """Adds another constant to the numbers of each stream."""
+
+    def __init__(self, amounts: tuple[int, int]) -> None:
+        self.amounts = amounts
+
+    def map1(self, value: Record) -> Record:
+        return self._added(value, 0)
+
+    def map2(self, value: Record) -> Record:
+        return self._added(value, 1)
+
+    def _added(self, value: Record, index: int) -> Record:
+        self.check_open()
+        origin, path, key, number = value
+        return origin, path, key, number + self.amounts[index]
+
+
+class CoEcho(Followed, KeyedCoProcessFunction[int, Record, Record, Record]):
+    """Emits each record several times, with another constant added for each stream; a state counts those of both."""
+
+    def __init__(self, copies: int, amounts: tuple[int, int]) -> None:
+        self.copies = copies
+        self.amounts = amounts
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
+
+    def process_element1(self, value: Record, ctx: Any) -> Iterator[Record]:
+        return self._echo(value, ctx, 0)
+
+    def process_element2(self, value: Record, ctx: Any) -> Iterator[Record]:
+        return self._echo(value, ctx, 1)
+
+    def _echo(self, value: Record, ctx: Any, index: int) -> Iterator[Record]:
+        self.check_open()
+        self.seen.update((self.seen.value() or 0) + 1)
+        origin, path, key, number = value
+        for copy in range(self.copies):
+            assert ctx.get_current_key() == key, "the key changed during a paused generator"
+            yield origin, (*path, copy), key, number + self.amounts[index]
+
+
+class Ruled(Followed, KeyedBroadcastProcessFunction[int, Record, Record, Record]):
+    """Emits the numbers of a key and those of all that was broadcast as one record, at the end of event time.
+
+    What was broadcast is kept as a set: a record that comes twice is there once.
+    """
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self.numbers = runtime_context.get_list_state(NUMBERS)
+
+    def process_element(self, value: Record, ctx: Any) -> None:
+        self.check_open()
+        self.numbers.add((value[2], value[3]))
+        ctx.timer_service().register_event_time_timer(MAX_TIMESTAMP)
+
+    def process_broadcast_element(self, value: Record, ctx: Any) -> None:
+        self.check_open()
+        ctx.get_broadcast_state(RULES).put(value, value[3])
+        if value[3] % 4 == 0:
+            ctx.apply_to_keyed_state(NUMBERS, self._check)
+
+    def _check(self, key: int, numbers: Any) -> None:
+        keys = {own for own, _ in numbers.get()}
+        assert keys == {key}, f"state of key {key} holds records of {keys}"
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Record]:
+        self.check_open()
+        numbers = [number for _, number in self.numbers.get()]
+        self.numbers.clear()
+        yield ruled(ctx.get_current_key(), numbers, ctx.get_broadcast_state(RULES).values())
+
+
+class Pair(Followed, ProcessJoinFunction[Record, Record, Record]):
+    """Emits a pair of records as one."""
+
+    def process_element(self, left: Record, right: Record, ctx: Any) -> Iterator[Record]:
+        self.check_open()
+        yield paired(left, right)
+
+
+def paired(left: Record, right: Record) -> Record:
+    """Return the output of Pair: its number grows with either number."""
+    assert left[2] == right[2], "records of two keys were paired"
+    return ("pair", (), left[2], COUNT_WEIGHT * left[3] + right[3])
+
+
+def co_grouped(first: Iterable[Record], second: Iterable[Record]) -> list[Record]:
+    """Return the records of two streams as one: its number grows with each of theirs."""
+    first, second = list(first), list(second)
+    (key,) = {record[2] for record in (*first, *second)}
+    return [total("co-group", key, [*(7 * record[3] for record in first), *(record[3] for record in second)])]
+
+
+def ruled(key: int, numbers: Iterable[int], rules: Iterable[int]) -> Record:
+    """Return the output of Ruled for a key."""
+    return total("ruled", key, [*numbers, *rules])
 
 
 def first_alarm(timestamp: int, delay_ms: int) -> int:
@@ -252,6 +361,21 @@ class WindowSum(Followed, AggregateFunction[Record, tuple[int, int], Record]):
 
     def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
         return acc_a[0] or acc_b[0], acc_a[1] + acc_b[1]
+
+
+class Evicting(Evictor[Record, Any]):
+    """Evicts numbers divisible by 3 before the function is called, or nothing."""
+
+    def __init__(self, evicts: bool) -> None:
+        self.evicts = evicts
+
+    def evict_before(self, elements: list[TimestampedValue[Record]], size: int, window: Any, ctx: Any) -> None:
+        assert all(window.start <= element.get_timestamp() < window.end for element in elements)
+        if self.evicts:
+            elements[:] = [element for element in elements if element.value[3] % 3]
+
+    def evict_after(self, elements: list[TimestampedValue[Record]], size: int, window: Any, ctx: Any) -> None:
+        assert size == len(elements)
 
 
 class Punctuated(WatermarkGenerator):

@@ -18,6 +18,7 @@ _KINDS = {
     "echo": 3, "gather": 3, "alarms": 4, "window": 5, "assign": 2,
 }  # fmt: skip
 _PARTITIONS = ["rebalance", "rescale", "shuffle", "forward", "broadcast", "global_", "custom"]
+_ADDED_LATER = {"connect": 2, "co_echo": 2, "rules": 3, "evict": 2, "interval_join": 3, "window_join": 2}
 _AT_MOST = {"flat_map": 2, "broadcast": 1, "echo": 2, "alarms": 2}
 
 
@@ -36,19 +37,20 @@ class _Stream:
     used: bool = False
 
 
-def generate(seed: int) -> Program:
-    """Generate the program of a seed."""
-    return generate_from(Random(seed))
+def generate(seed: int, all_kinds: bool = True) -> Program:
+    """Generate the program of a seed. `all_kinds` False: without the kinds of operators that were added later."""
+    return _Generator(Random(seed), all_kinds).program()
 
 
 def generate_from(random: Random) -> Program:
     """Generate a program from the choices of `random`. With Hypothesis' random, a failing program shrinks."""
-    return _Generator(random).program()
+    return _Generator(random, True).program()
 
 
 class _Generator:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, all_kinds: bool) -> None:
         self._random = random
+        self._all_kinds = all_kinds
         self._nodes: list[Node] = []
         self._streams: list[_Stream] = []
         self._counts: dict[str, int] = {}
@@ -76,8 +78,8 @@ class _Generator:
             if not stream.used or random.random() < 0.1:
                 self._add(random.choice(["collect", "write"]), stream)
         past = any(node.settings.get("past") for node in self._nodes)
-        return Program(
-            tuple(self._nodes),
+        program = Program(
+            (),
             batched=self._batched,
             chaining=random.random() < 0.85,
             max_parallelism=random.choice([None, None, self._parallelism_max, 4, 7, 13]),
@@ -85,6 +87,20 @@ class _Generator:
             watermark_interval_ms=random.choice([1, 20, 200]),
             exact_time=self._exact_time and not past,
         )
+        # Last, so that seeds which have found faults before there were these kinds find them again without them.
+        if self._all_kinds and random.random() < 0.4:
+            for _ in range(random.choice([1, 1, 2])):
+                self._added_later()
+        if self._all_kinds and random.random() < 0.3:
+            self._align()
+        return dataclasses.replace(program, nodes=tuple(self._nodes))
+
+    def _align(self) -> None:
+        """Let sources with watermarks wait for each other."""
+        drift_ms, interval_ms = self._random.choice([1, 20, 500]), self._random.choice([1, 50, 1_000])
+        for node in self._nodes:
+            if node.kind == "source" and node.settings["watermarks"] != "none":
+                node.settings["align"] = (drift_ms, interval_ms)
 
     def _parallelism(self) -> int:
         return self._random.randint(1, self._parallelism_max)
@@ -172,9 +188,16 @@ class _Generator:
             self._add(kind, stream, sane=stream.sane, **settings)
 
     def _add(
-        self, kind: str, stream: _Stream, *, sane: bool = False, timed: bool | None = None, **settings: Any
+        self,
+        kind: str,
+        stream: _Stream,
+        *,
+        sane: bool = False,
+        timed: bool | None = None,
+        second: _Stream | None = None,
+        **settings: Any,
     ) -> _Stream:
-        """Add an operator to a stream."""
+        """Add an operator to a stream, or to two."""
         random, id = self._random, len(self._nodes)
         parallelism = stream.forced or self._parallelism()
         if stream.forced is None and random.random() < 0.5 and len(stream.producers) == 1:
@@ -182,8 +205,10 @@ class _Generator:
         chaining = random.choices([None, "never", "head"], [8, 1, 1])[0]
         if chaining is not None:
             settings["chaining"] = chaining
-        stream.used = True
-        self._nodes.append(Node(id, kind, (stream.node,), parallelism, settings))
+        inputs = (stream.node,) if second is None else (stream.node, second.node)
+        for input in (stream, second or stream):
+            input.used = True
+        self._nodes.append(Node(id, kind, inputs, parallelism, settings))
         after = _Stream(id, frozenset([parallelism]), stream.timed if timed is None else timed, sane)
         if kind not in ("collect", "write"):
             self._streams.append(after)
@@ -220,6 +245,43 @@ class _Generator:
         timed, sane = all(s.timed for s in streams), all(s.sane for s in streams)
         after = _Stream(len(self._nodes), producers, timed, sane, forced.pop() if forced else None)
         self._rewire("union", streams, after)
+
+    def _added_later(self) -> None:
+        """Add an operator of a kind that was added later, perhaps an operator after it, and a sink."""
+        random = self._random
+        kind = random.choices(list(_ADDED_LATER), list(_ADDED_LATER.values()))[0]
+        if kind == "evict":
+            self._evict()
+            return
+        first, second = random.choice(self._streams), random.choice(self._streams)
+        amounts = random.randint(0, 5), random.randint(0, 5)
+        sane, timed = first.sane and second.sane, first.timed and second.timed
+        if kind == "connect":
+            forced = {stream.forced for stream in (first, second)} - {None}
+            if len(forced) > 1:
+                return
+            union = dataclasses.replace(first, forced=forced.pop() if forced else None)
+            after = self._add(kind, union, sane=sane, timed=timed, second=second, amounts=amounts)
+        elif kind == "co_echo":
+            copies = random.randint(0, 4)
+            first, second = self._key_by(first), self._key_by(second)
+            after = self._add(kind, first, sane=sane, timed=timed, second=second, amounts=amounts, copies=copies)
+        elif kind == "interval_join":
+            if not sane:
+                return
+            bounds: dict[str, Any] = {"lower_ms": -random.choice([0, 3, 50]), "upper_ms": random.choice([0, 1, 50])}
+            first, second = self._key_by(first), self._key_by(second)
+            after = self._add(kind, first, sane=True, second=second, **bounds)
+        elif kind == "window_join":
+            if not sane or {first.forced, second.forced} != {None}:
+                return
+            size_ms, how = random.choice([5, 60, 500]), random.choice(["join", "co_group"])
+            after = self._add(kind, first, sane=True, second=second, size_ms=size_ms, how=how)
+        else:
+            after = self._add(kind, self._key_by(first), timed=True, second=second)
+        if random.random() < 0.5:
+            after = self._add(random.choice(["lambda", "plain"]), after)
+        self._add(random.choice(["collect", "write"]), after)
 
     def _partition(self, stream: _Stream) -> None:
         how = self._random.choice(_PARTITIONS)
@@ -280,6 +342,23 @@ class _Generator:
             self._rewire("late", [after], late)
             self._add("collect", late)
             self._add("collect", after)
+
+    def _evict(self) -> None:
+        sane = [stream for stream in self._streams if stream.sane]
+        if not sane:
+            return
+        random = self._random
+        keyed = self._key_by(random.choice(sane))
+        size_ms = random.choice([1, 60, 500])
+        settings: dict[str, Any] = {
+            "windows": random.choice(["tumbling", "sliding", "session"]),
+            "size_ms": size_ms,
+            "slide_ms": max(1, size_ms // random.choice([1, 3])),
+            "lateness_ms": random.choice([0, 20]) if self._exact_time else 0,
+            "how": "process",
+            "evicts": random.choice([True, False]),
+        }
+        self._add("collect", self._add("window", keyed, sane=True, **settings))
 
     def _key_by(self, stream: _Stream) -> _Stream:
         keyed = _Stream(len(self._nodes), stream.producers, stream.timed, stream.sane)

@@ -55,7 +55,8 @@ class LayeredTable(Table):
             value = layer.get(entry_key, _ABSENT)
             if value is not _ABSENT:
                 return own_copy(value)
-        return own_copy(self._base.get(entry_key))
+        value = self._base.get(entry_key)
+        return None if value is None else own_copy(value)
 
     def get(self, entry_key: Any) -> Any:
         """The value, or None."""
@@ -85,7 +86,7 @@ class LayeredTable(Table):
     def discard(self, entry_key: Any) -> None:
         """Remove an entry, unread."""
         # A tombstone only if an older layer has the entry; else it would be written to snapshots for nothing.
-        if entry_key in self._base or any(entry_key in layer for layer in self._frozen):
+        if entry_key in self._base or (self._frozen and any(entry_key in layer for layer in self._frozen)):
             self.current[entry_key] = None
         else:
             self.current.pop(entry_key, None)

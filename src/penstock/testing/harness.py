@@ -52,9 +52,11 @@ class OperatorHarness:
     the harness, or use it in a `with` statement.
     """
 
+    _input_count = 1
+
     def __init__(
         self,
-        program: Callable[[DataStream[Any]], DataStream[Any]],
+        program: Callable[..., DataStream[Any]],
         *,
         now_ms: int = 0,
         subtask: int = 0,
@@ -62,7 +64,7 @@ class OperatorHarness:
         max_parallelism: int = 128,
         job_parameters: dict[str, str] | None = None,
     ) -> None:
-        transformation = _operator_of(program)
+        transformation = _operator_of(program, self._input_count)
         self.operator: Operator = transformation.operator
         self.operator.name = transformation.name
         self.now_ms = now_ms
@@ -230,6 +232,57 @@ class KeyedOneInputHarness(OperatorHarness):
         super().__init__(lambda stream: getattr(stream.key_by(key_selector), method)(function), **settings)
 
 
+class TwoInputHarness(OperatorHarness):
+    """Runs the single operator that `program` makes of two streams, as one subtask.
+
+    `program` is written as in a job: `TwoInputHarness(lambda first, second: first.connect(second).process(function))`.
+    Either may be broadcast. Records come by `push1` and `push2`; `watermark` is that of both streams. All else is as in
+    OperatorHarness.
+    """
+
+    _input_count = 2
+
+    def push(self, value: Any, timestamp: int | None = None) -> None:
+        """Raise TypeError: which of the streams is meant?"""
+        raise TypeError("this operator has two inputs: use push1 or push2")
+
+    def push1(self, value: Any, timestamp: int | None = None) -> None:
+        """Process a record of the first stream, with event time `timestamp` (ms) or without."""
+        self._push(0, value, timestamp)
+
+    def push2(self, value: Any, timestamp: int | None = None) -> None:
+        """Process a record of the second stream, with event time `timestamp` (ms) or without."""
+        self._push(1, value, timestamp)
+
+    def watermark1(self, timestamp: int) -> None:
+        """Advance event time of the first stream to `timestamp` (ms); that of the operator is the lower of the two."""
+        self._do(lambda: self.operator.inputs()[0].watermark(timestamp))
+
+    def watermark2(self, timestamp: int) -> None:
+        """Advance event time of the second stream to `timestamp` (ms)."""
+        self._do(lambda: self.operator.inputs()[1].watermark(timestamp))
+
+    def watermark(self, timestamp: int) -> None:
+        """Advance event time of both streams to `timestamp` (ms)."""
+        self.watermark1(timestamp)
+        self.watermark2(timestamp)
+
+    def _push(self, index: int, value: Any, timestamp: int | None) -> None:
+        input = self.operator.inputs()[index]
+        self._do(lambda: input.process([value], None if timestamp is None else [timestamp]))
+
+
+class KeyedTwoInputHarness(TwoInputHarness):
+    """Runs a KeyedCoProcessFunction, CoMapFunction or CoFlatMapFunction on two streams with keys."""
+
+    def __init__(self, function: Any, key_selector1: Any, key_selector2: Any, **settings: Any) -> None:
+        method = _two_streams_method(function)
+        super().__init__(
+            lambda first, second: getattr(first.connect(second).key_by(key_selector1, key_selector2), method)(function),
+            **settings,
+        )
+
+
 class _Recorder:
     """Records the operator's output."""
 
@@ -269,18 +322,30 @@ def _stream_method(function: Any) -> str:
     )
 
 
-def _operator_of(program: Callable[[DataStream[Any]], DataStream[Any]]) -> OperatorTransformation:
-    input_stream: DataStream[Row] = StreamExecutionEnvironment().from_collection([])
-    result = program(input_stream)
+def _two_streams_method(function: Any) -> str:
+    for name, method in (("process_element1", "process"), ("map1", "map"), ("flat_map1", "flat_map")):
+        if callable(getattr(function, name, None)):
+            return method
+    raise TypeError(f"expected a KeyedCoProcessFunction, CoMapFunction or CoFlatMapFunction, got {function!r}")
+
+
+def _operator_of(program: Callable[..., DataStream[Any]], input_count: int) -> OperatorTransformation:
+    environment = StreamExecutionEnvironment()
+    inputs: list[DataStream[Row]] = [environment.from_collection([]) for _ in range(input_count)]
+    result = program(*inputs)
     last: Transformation | None = getattr(result, "_transformation", None)
     if not isinstance(last, OperatorTransformation):
         raise ValueError(f"the program must return the stream after its operator, it returned {result!r}")
-    before = last.inputs
-    while len(before) == 1 and isinstance(before[0], PartitionTransformation):
-        before = before[0].inputs
-    if len(before) != 1 or not isinstance(before[0], SourceTransformation):
+    before = [_unpartitioned(input) for input in last.inputs]
+    if len(before) != input_count or not all(isinstance(input, SourceTransformation) for input in before):
         names = ", ".join(repr(input.name) for input in before)
         raise ValueError(
             f"the program must be one operator; before '{last.name}' it has {names}. Test these separately"
         )
     return last
+
+
+def _unpartitioned(input: Transformation) -> Transformation:
+    while isinstance(input, PartitionTransformation):
+        (input,) = input.inputs
+    return input

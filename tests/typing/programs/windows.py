@@ -14,7 +14,15 @@ from penstock.datastream import (
     StreamExecutionEnvironment,
     WindowFunction,
 )
-from penstock.datastream.window import CountTrigger, TimeWindow, TumblingEventTimeWindows
+from penstock.datastream.window import (
+    CountEvictor,
+    CountTrigger,
+    DeltaTrigger,
+    Evictor,
+    TimestampedValue,
+    TimeWindow,
+    TumblingEventTimeWindows,
+)
 
 Reading = tuple[str, float]
 
@@ -60,6 +68,28 @@ class CountAll(ProcessAllWindowFunction[Reading, int, TimeWindow]):
         yield len([*elements])
 
 
+class Cold(Evictor[Reading, TimeWindow]):
+    def evict_before(
+        self,
+        elements: list[TimestampedValue[Reading]],
+        size: int,
+        window: TimeWindow,
+        evictor_context: Evictor.EvictorContext,
+    ) -> None:
+        assert_type(elements[0].get_value(), tuple[str, float])
+        elements[:] = [element for element in elements if element.value[1] > 0]
+        elements.append(("hall", 3.0))  # E: Argument 1 to "append" of "list"
+
+    def evict_after(
+        self,
+        elements: list[TimestampedValue[Reading]],
+        size: int,
+        window: TimeWindow,
+        evictor_context: Evictor.EvictorContext,
+    ) -> None:
+        assert_type(evictor_context.get_current_watermark(), int)
+
+
 env = StreamExecutionEnvironment.get_execution_environment()
 readings = env.from_collection([("hall", 20.5), ("roof", 3.0)])
 minute = TumblingEventTimeWindows.of(Time.minutes(1))
@@ -78,6 +108,12 @@ assert_type(windows.side_output_late_data(late).process(Count()).get_side_output
 assert_type(readings.window_all(minute).process(CountAll()), DataStream[int])
 assert_type(readings.window_all(minute).aggregate(Mean()), DataStream[float])
 
+assert_type(windows.evictor(CountEvictor.of(3)).evictor(Cold()).process(Count()), DataStream[str])
+assert_type(
+    windows.trigger(DeltaTrigger.of(3, lambda old, new: new[1] - old[1])).reduce(Highest()), DataStream[Reading]
+)
+
+windows.evictor("last")  # E: Argument 1 to "evictor"
 windows.aggregate(Highest())  # E: "aggregate" of
 windows.process(CountAll())  # E: Argument 1 to "process" of "WindowedStream" has incompatible type "CountAll"
 windows.trigger("each")  # E: Argument 1 to "trigger"

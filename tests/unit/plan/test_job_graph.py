@@ -7,11 +7,9 @@ import pytest
 from penstock.api.output_tag import OutputTag
 from penstock.common import WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
-from penstock.datastream import DataStream, StreamExecutionEnvironment
+from penstock.datastream import CoMapFunction, StreamExecutionEnvironment
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
-from penstock.plan.transformations import OperatorTransformation
-from penstock.runtime.operators.operator import Operator
 
 PRINT = "Print to Std. Out"
 
@@ -191,17 +189,19 @@ def test_only_uids_of_users_are_shown(env) -> None:
     assert [node.uid for node in spec.nodes] == ["", "mine", ""]
 
 
-class Both(Operator):
-    """An operator with two inputs, as connected streams will have."""
+class Both(CoMapFunction):
+    """Reads two streams."""
 
-    def process(self, values, timestamps):
-        return self.output.emit(values, timestamps)
+    def map1(self, value):
+        return value
+
+    def map2(self, value):
+        return value
 
 
 def connected(env, first, second) -> None:
-    """Reads `first` and `second` as its two inputs, and prints."""
-    both = OperatorTransformation(1000, "both", [first._transformation, second._transformation], Both("both"))
-    DataStream(env, both).print()
+    """Reads `first` and `second` as the two inputs of an operator, and prints."""
+    first.connect(second).map(Both()).name("both").print()
 
 
 def test_edges_name_the_input_that_they_lead_to(env) -> None:

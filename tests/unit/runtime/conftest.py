@@ -9,17 +9,28 @@ import pytest
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
+from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.key_groups import KeyGroups
 
 
 class Rig:
     """An operator, set up and open. `patient` False: it has to pause after each chunk of `chunk_records`.
 
+    `restored` is its operator state, by name.
+
     `log` is what came out: (value, timestamp) pairs, ("watermark", ms), ("status", active), ("side", tag, value, ms).
     """
 
     def __init__(
-        self, operator: Any, *, patient: bool = True, chunk_records: int = 1024, batched: bool = False, uid: str = ""
+        self,
+        operator: Any,
+        *,
+        patient: bool = True,
+        chunk_records: int = 1024,
+        batched: bool = False,
+        uid: str = "",
+        restored: dict[str, list[Any]] | None = None,
+        stores: Stores | None = None,
     ) -> None:
         self.operator = operator
         self.now_ms = 0
@@ -46,8 +57,11 @@ class Rig:
             KeyGroups(128),
             deliver_result=lambda sink, values: self.results.append((sink, values)),
             unblocked_ms=lambda: self.now_ms - self.blocked_ms,
+            stores=stores,
         )
         operator.setup(self.context, self)
+        if restored is not None:
+            operator.restore_lists({name: [*items] for name, items in restored.items()}, {})
         operator.open()
 
     # The operator's output.

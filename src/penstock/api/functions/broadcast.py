@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from penstock.api.functions.function import Function
-from penstock.api.state.descriptors import MapStateDescriptor
+from penstock.api.state.descriptors import MapStateDescriptor, StateDescriptor
 from penstock.api.state.state import BroadcastState, ReadOnlyBroadcastState
 from penstock.api.timers import TimeDomain, TimerService
 
@@ -15,6 +15,15 @@ IN1 = TypeVar("IN1")
 IN2 = TypeVar("IN2")
 OUT = TypeVar("OUT")
 KEY = TypeVar("KEY")
+S = TypeVar("S")
+
+
+class KeyedStateFunction(ABC, Generic[KEY, S]):
+    """Is applied to a state of each key by `apply_to_keyed_state`. A plain callable does as well."""
+
+    @abstractmethod
+    def process(self, key: KEY, state: S) -> None:
+        """Read or change `state`, which is that of `key`."""
 
 
 class _BaseContext(ABC):
@@ -39,6 +48,22 @@ class _WritingContext(_BaseContext):
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         """Return a broadcast state for reading and writing."""
+
+
+class _KeyedWritingContext(_WritingContext):
+    """Context of the broadcast input if the other one is keyed."""
+
+    @abstractmethod
+    def apply_to_keyed_state(
+        self,
+        state_descriptor: StateDescriptor,
+        function: KeyedStateFunction[Any, Any] | Callable[[Any, Any], object],
+    ) -> None:
+        """Call `function(key, state)` for each key of this subtask that has a state of that name, in no certain order.
+
+        Takes time in proportion to the number of keys, during which the subtask does nothing else. Source: Flink docs,
+        "The Broadcast State Pattern", applyToKeyedState.
+        """
 
 
 class _ReadOnlyContext(_BaseContext):
@@ -90,8 +115,12 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
-    """A BroadcastProcessFunction of a keyed stream, with keyed state and timers."""
+    """A BroadcastProcessFunction of a keyed stream, with keyed state and timers.
 
+    A broadcast record has no key: state and timers of a key can't be used in `process_broadcast_element`.
+    """
+
+    Context: TypeAlias = _KeyedWritingContext
     ReadOnlyContext: TypeAlias = _KeyedReadOnlyContext
     OnTimerContext: TypeAlias = _OnTimerContext
 
@@ -100,7 +129,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
         """Return the results for a record of the keyed stream."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: IN2, ctx: _WritingContext) -> Iterable[OUT] | None:
+    def process_broadcast_element(self, value: IN2, ctx: _KeyedWritingContext) -> Iterable[OUT] | None:
         """Return the results for a broadcast record. Each subtask receives it and must update its state identically."""
 
     def on_timer(self, timestamp: int, ctx: _OnTimerContext) -> Iterable[OUT] | None:

@@ -23,7 +23,7 @@ def positive_count(what: str, count: Any) -> int:
     return count
 
 
-class _Silent(Trigger[T, W]):
+class Silent(Trigger[T, W]):
     """Does nothing, ever: triggers override what they act on."""
 
     def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerContext) -> TriggerResult:
@@ -45,7 +45,7 @@ class _Silent(Trigger[T, W]):
         """Nothing to clear."""
 
 
-class EventTimeTrigger(_Silent[T, TimeWindow]):
+class EventTimeTrigger(Silent[T, TimeWindow]):
     """Fires when the watermark passes the end of the window, and for each late record after that."""
 
     @staticmethod
@@ -78,7 +78,7 @@ class EventTimeTrigger(_Silent[T, TimeWindow]):
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
-class ProcessingTimeTrigger(_Silent[T, TimeWindow]):
+class ProcessingTimeTrigger(Silent[T, TimeWindow]):
     """Fires when the clock passes the end of the window."""
 
     @staticmethod
@@ -109,7 +109,7 @@ class ProcessingTimeTrigger(_Silent[T, TimeWindow]):
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-class _Continuous(_Silent[T, TimeWindow]):
+class _Continuous(Silent[T, TimeWindow]):
     def __init__(self, interval: TimeLength) -> None:
         self.interval = to_milliseconds(interval)
         if self.interval <= 0:
@@ -219,7 +219,7 @@ class ContinuousProcessingTimeTrigger(_Continuous[T]):
             state.clear()
 
 
-class CountTrigger(_Silent[T, W]):
+class CountTrigger(Silent[T, W]):
     """Fires when a number of records have been added to the window since it last fired."""
 
     def __init__(self, window_size: int) -> None:
@@ -305,5 +305,5 @@ def _purging(result: TriggerResult) -> TriggerResult:
     return TriggerResult.FIRE_AND_PURGE if result.is_fire() else result
 
 
-class NeverTrigger(_Silent[T, W]):
+class NeverTrigger(Silent[T, W]):
     """Never fires: the default trigger of the global window."""

@@ -30,9 +30,18 @@ class UserFunction:
         """The callable for a record."""
         return self.instance if self.is_plain else getattr(self.instance, self._method)  # type: ignore[no-any-return]
 
+    @classmethod
+    def of_object(cls, instance: Any, method: str) -> UserFunction:
+        """A method of an object, even if the object can be called itself."""
+        function = cls(instance, method)
+        function.is_plain = False
+        function.method = function.named(method)
+        return function
+
     def named(self, method: str) -> str:
         """How errors name another method of the same object."""
-        return f"{type(self.instance).__name__}.{method}"
+        # An adapter stands for the object that the user knows.
+        return f"{type(getattr(self.instance, 'stands_for', self.instance)).__name__}.{method}"
 
     def open(self, context: OperatorContext, state: KeyedStateStore | None = None) -> None:
         """Call the user's `open`, if there is one."""

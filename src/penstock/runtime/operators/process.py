@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.copies import ATOMS
 from penstock.common.errors import ProgramError
@@ -17,6 +19,7 @@ from penstock.runtime.operators.keyed import KeyedOperator, KeyedTimerService
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.operators.stateless import FunctionOperator
+from penstock.state.backends.key_context import NO_KEY
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
@@ -59,6 +62,8 @@ class KeyedProcessOperator(KeyedOperator):
     _rest: Iterator[Any]
     _work: Iterator[Any]
     _timestamps: Timestamps
+    _called: UserFunction
+    _given: Any
     _results: Iterator[Any] | None = None
 
     def __init__(self, name: str, key_selector: Callable[[Any], Any], function: UserFunction) -> None:
@@ -79,8 +84,12 @@ class KeyedProcessOperator(KeyedOperator):
         self.function.close(self.context)
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
-        self._values, self._timestamps = values, timestamps
-        self._keys = self.keys_of(values)
+        return self.take(values, timestamps, self.keys_of(values), self.function, self._ctx)
+
+    def take(self, values: Values, timestamps: Timestamps, keys: list[Any], function: UserFunction, ctx: Any) -> bool:
+        """Call `function` with each value and `ctx`: operators with several inputs have one of both for each."""
+        self._values, self._timestamps, self._keys = values, timestamps, keys
+        self._called, self._given = function, ctx
         self._rest = iter(values)
         # The value is taken last: when the function fails, `_rest` shows which one it was.
         self._work = zip(self._keys, self._rest) if timestamps is None else zip(self._keys, timestamps, self._rest)  # noqa: B905
@@ -122,7 +131,7 @@ class KeyedProcessOperator(KeyedOperator):
                 return False
 
     def _gather(self, outputs: Values, times: list[int], limit: int) -> bool:
-        backend, ctx, call, append = self.backend, self._ctx, self.function.call, outputs.append
+        backend, ctx, call, append = self.backend, self._given, self._called.call, outputs.append
         own, atoms = self.own, ATOMS
         ctx.current_timestamp = None
         results = self._results
@@ -162,14 +171,14 @@ class KeyedProcessOperator(KeyedOperator):
         return False
 
     def _gather_timed(self, outputs: Values, times: list[int], limit: int) -> bool:
-        backend, ctx, call = self.backend, self._ctx, self.function.call
+        backend, ctx, call = self.backend, self._given, self._called.call
         append, append_time, own, atoms = outputs.append, times.append, self.own, ATOMS
         results = self._results
         if results is not None:
             timestamp = ctx.current_timestamp
             for result in results:
                 append(own(result))
-                append_time(timestamp)  # type: ignore[arg-type]
+                append_time(timestamp)
                 if len(outputs) >= limit:
                     return True
             self._results = None
@@ -204,8 +213,9 @@ class KeyedProcessOperator(KeyedOperator):
     def _failed(self, error: Exception) -> Exception:
         position = positions_taken(self._values, self._rest)
         timestamp = self._timestamps[position] if self._timestamps else None
+        key = self._keys[position]
         return self.context.user_error(
-            error, self.function.method, self._values[position], self._keys[position], timestamp
+            error, self._called.method, self._values[position], UNSET if key is NO_KEY else key, timestamp
         )
 
 
@@ -263,10 +273,15 @@ class ProcessOperator(FunctionOperator):
         self._ctx = PlainContext(TimesOnly(context))
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
+        return self.take(values, timestamps, self.function, self._ctx)
+
+    def take(self, values: Values, timestamps: Timestamps, function: UserFunction, ctx: Any) -> bool:
+        """Call `function` with each value and `ctx`: operators with several inputs have one of both for each."""
         self._values, self._timestamps = values, timestamps
+        self._called, self._given = function, ctx
         self._rest = iter(values)
         self._times = iter(timestamps) if timestamps is not None else None
-        self._ctx.current_timestamp = None
+        ctx.current_timestamp = None
         self._results: Iterator[Any] | None = None
         return self.resume()
 
@@ -279,7 +294,7 @@ class ProcessOperator(FunctionOperator):
             try:
                 more = self._gather(outputs, times, budget.chunk_records)
             except Exception as error:
-                raise self.failed(error, self.function.method, self._values, self._rest, self._timestamps) from error
+                raise self.failed(error, self._called.method, self._values, self._rest, self._timestamps) from error
             go_on = not outputs or emit_tagged(output, outputs, times)
             if not more:
                 return go_on
@@ -288,13 +303,13 @@ class ProcessOperator(FunctionOperator):
                 return False
 
     def _gather(self, outputs: Values, times: Timestamps, limit: int) -> bool:
-        ctx, call = self._ctx, self.function.call
+        ctx, call = self._given, self._called.call
         while True:
             if self._results is not None:
                 for result in self._results:
                     outputs.append(self.own(result))
                     if times is not None:
-                        times.append(ctx.current_timestamp)  # type: ignore[arg-type]
+                        times.append(ctx.current_timestamp)
                     if len(outputs) >= limit:
                         return True
                 self._results = None
@@ -314,6 +329,7 @@ class InKeyContext:
 
     def __init__(self, function: UserFunction, kind: str) -> None:
         self.function = function
+        self.stands_for = function.instance
         self.kind = kind
 
     def __getattr__(self, name: str) -> Any:

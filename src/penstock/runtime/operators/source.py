@@ -11,6 +11,7 @@ from penstock.common.errors import SourceError
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
 from penstock.runtime.operators.operator import Input, Timestamps, Values
+from penstock.runtime.time.alignment_gate import AlignmentGate
 from penstock.runtime.time.combined_watermark import CombinedWatermark
 from penstock.runtime.time.event_time import EventTime
 from penstock.state.handles import Redistribution
@@ -34,12 +35,14 @@ class SourceOperator(EventTimeOrigin):
     def __init__(self, name: str, source: Source[Any], strategy: WatermarkStrategy, interval_ms: int) -> None:
         super().__init__(name)
         self.source = source
-        self._strategy = strategy
+        self.strategy = strategy
         self._interval_ms = interval_ms
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._times: dict[str, EventTime] = {_NO_SPLIT: EventTime(self._strategy, context.unblocked_ms)}
+        alignment = None if context.info.batched else self.strategy.alignment
+        self._gate = alignment and AlignmentGate(alignment, context.now_ms, context.report_watermark)
+        self._times: dict[str, EventTime] = {_NO_SPLIT: EventTime(self.strategy, self._unblocked_ms)}
         self._combined = CombinedWatermark([_NO_SPLIT])
         self._split: str | None = None
         self._split_finished = False
@@ -111,12 +114,22 @@ class SourceOperator(EventTimeOrigin):
             self.reader.no_more_splits()
         self.poll_at_ms = self.context.now_ms()
 
+    def align(self, max_watermark: int) -> None:
+        """Sources of the alignment group may emit up to this event time (ms)."""
+        if self._gate is not None:
+            self._gate.move(max_watermark)
+            self.poll_at_ms = self.context.now_ms()
+
     def inputs(self) -> Sequence[Input]:
         return ()
 
     def poll(self, records_max: int) -> bool:
         """Read one chunk and emit it. False: stop for now; `ended` and `poll_at_ms` say how to go on."""
         self.polled_records = 0
+        if self._gate is not None and self._gate.is_closed(self._combined.current):
+            # Until `align` opens it.
+            self.poll_at_ms = None
+            return False
         with self._errors_named("reader.poll"):
             result = self.reader.poll(self._poll_max(records_max))
         if isinstance(result, Nothing):
@@ -176,9 +189,14 @@ class SourceOperator(EventTimeOrigin):
     def wake_at_ms(self) -> int | None:
         # An interval of 0 means that no watermark is generated for the passing of time alone.
         quiet = self.context.info.batched or self._time_ended or not self._interval_ms
-        return None if quiet else self._next_ms
+        if self._gate is None:
+            return None if quiet else self._next_ms
+        return self._gate.report_at_ms if quiet else min(self._next_ms, self._gate.report_at_ms)
 
     def processing_time(self, now_ms: int) -> bool:
+        if self._gate is not None and now_ms >= self._gate.report_at_ms:
+            # One that has ended holds nobody back.
+            self._gate.report(self._combined.current, self._combined.active and not self.ended)
         if now_ms < self._next_ms:
             return True
         self._next_ms = now_ms + self._interval_ms
@@ -197,8 +215,13 @@ class SourceOperator(EventTimeOrigin):
         if advanced:
             self.announce_watermark(combined.current)
 
+    def _unblocked_ms(self) -> int:
+        """The clock of idle timeouts: it stands still while the source may not emit."""
+        unblocked_ms = self.context.unblocked_ms()
+        return unblocked_ms if self._gate is None else unblocked_ms - self._gate.waited_ms
+
     def _add(self, split: str) -> EventTime:
-        times = self._times[split] = EventTime(self._strategy, self.context.unblocked_ms)
+        times = self._times[split] = EventTime(self.strategy, self._unblocked_ms)
         self._combined.add(split)
         return times
 

@@ -77,6 +77,7 @@ class OperatorContext:
         deliver_result: Callable[[int, list[Any]], None] | None = None,
         stores: Stores | None = None,
         unblocked_ms: Callable[[], int] | None = None,
+        report_watermark: Callable[[str, int], None] = lambda group, watermark: None,
     ) -> None:
         self.unblocked_ms = unblocked_ms or now_ms
         """A clock in milliseconds that stands still while the task can't emit; only differences have a meaning."""
@@ -90,6 +91,8 @@ class OperatorContext:
         self.counters = counters
         self.key_groups = key_groups
         self.request_split = request_split
+        self.report_watermark = report_watermark
+        """Tells the job master how far a source of an alignment group is: (group, ms)."""
         self.deliver_result = deliver_result
         self.operator_states = HeapOperatorStates()
         self.functions: list[CheckpointedFunction] = []

@@ -42,6 +42,12 @@ class TriggerCheckpoint(Event, frozen=True, gc=False):
     options: CheckpointOptions = CheckpointOptions()
 
 
+class AlignWatermarks(Event, frozen=True, gc=False):
+    """To sources of an alignment group: emit up to this event time (ms), and then wait."""
+
+    max_watermark: int
+
+
 class Drain(Event, frozen=True, gc=False):
     """To sources: read no more, as if the data had ended here. Event time goes to its end."""
 
@@ -82,7 +88,15 @@ class Cancel(Event, frozen=True, gc=False):
 
 
 ControlEvent = (
-    AssignSplits | NoMoreSplits | TriggerCheckpoint | Drain | CheckpointComplete | AbortCheckpoint | Close | Cancel
+    AssignSplits
+    | NoMoreSplits
+    | AlignWatermarks
+    | TriggerCheckpoint
+    | Drain
+    | CheckpointComplete
+    | AbortCheckpoint
+    | Close
+    | Cancel
 )
 """What a job master sends to a task."""
 
@@ -96,6 +110,13 @@ class Effect(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 class RequestSplit(Effect, frozen=True, gc=False):
     """The reader asks for a split."""
+
+
+class ReportWatermark(Effect, frozen=True, gc=False):
+    """A source of an alignment group has come this far (ms). One that is idle or has ended: to the end of time."""
+
+    group: str
+    watermark: int
 
 
 class Result(Effect, frozen=True, gc=False):
@@ -137,5 +158,5 @@ class Finished(Effect, frozen=True, gc=False):
     """Functions are closed; nothing more will come from this subtask."""
 
 
-ControlEffect = RequestSplit | Result | DataEnded | Acknowledge | Decline | Finished
+ControlEffect = RequestSplit | ReportWatermark | Result | DataEnded | Acknowledge | Decline | Finished
 """What a task sends to its job master."""

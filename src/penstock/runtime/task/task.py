@@ -34,6 +34,7 @@ from penstock.runtime.task.counters import TaskCounters
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
     AbortCheckpoint,
+    AlignWatermarks,
     AssignSplits,
     Cancel,
     CheckpointComplete,
@@ -45,6 +46,7 @@ from penstock.runtime.task.events import (
     Finished,
     InputEnded,
     NoMoreSplits,
+    ReportWatermark,
     RequestSplit,
     Result,
     SnapshotFailed,
@@ -102,6 +104,7 @@ class Task:
             level.reuses_objects,
             lambda: self.ask(RequestSplit(*self.id)),
             lambda sink, values: self.ask(Result(*self.id, sink, Opaque(values), self._checkpoints.last)),
+            lambda group, watermark: self.ask(ReportWatermark(*self.id, group, watermark)),
         )
         self.counters.operators = self.chain.counters
         head = self.chain.head
@@ -133,6 +136,7 @@ class Task:
             # In order with triggers: a split that is assigned after a trigger is not in its snapshot.
             AssignSplits: lambda event: work.append(partial(self._source.add_splits, event.splits.value)),
             NoMoreSplits: lambda event: work.append(self._source.no_more_splits),
+            AlignWatermarks: lambda event: self._source.align(event.max_watermark),
             InputEnded: self._input_ended,
             Drain: lambda event: work.append(self._end_early),
             TriggerCheckpoint: checkpoints.trigger,

@@ -44,6 +44,7 @@ def wired_chain(
     reuses_objects: bool,
     request_split: Callable[[], None],
     deliver_result: Callable[[int, list[Any]], None],
+    report_watermark: Callable[[str, int], None],
 ) -> Chain:
     """The operators of a subtask, set up and connected with each other and with `edges`; not opened."""
     chain = Chain(vertex.nodes)
@@ -67,6 +68,7 @@ def wired_chain(
             deliver_result,
             environment.stores,
             unblocked_ms,
+            report_watermark,
         )
         node.operator.setup(context, outlet)
         contexts.append(context)

@@ -1,4 +1,4 @@
-"""Which of the two window operators runs a window: the fast one where it can, else the general one."""
+"""Which of the window operators runs a window: that for evictors if it has one, else the fast or the general one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from penstock.api.windows.assigners import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
+from penstock.runtime.windows.evicting_window_operator import EvictingWindowOperator
 from penstock.runtime.windows.sliced_window_operator import SlicedWindowOperator
 from penstock.runtime.windows.window_operator import WindowOperator
 from penstock.runtime.windows.windowing import WindowingOperator
@@ -39,8 +41,13 @@ def window_operator(
     evaluation: Evaluation,
     allowed_lateness_ms: int = 0,
     late_tag: OutputTag[Any] | None = None,
+    evictor: Evictor[Any, Any] | None = None,
 ) -> WindowingOperator:
     """The operator for a window, unopened."""
+    if evictor is not None:
+        return EvictingWindowOperator(
+            name, key_selector, assigner, trigger, contents, evaluation, evictor, allowed_lateness_ms, late_tag
+        )
     if (
         isinstance(assigner, AlignedWindows)
         and type(assigner) in _ALIGNED

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.copies import own_copy
 from penstock.common.typeinfo import TypeInformation
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.windows.sharing import is_plain
@@ -64,6 +66,10 @@ class Contents(ABC):
     def elements(self, contents: Any) -> list[Any]:
         """The elements that the window function is called with."""
 
+    @abstractmethod
+    def elements_of(self, values: list[Any]) -> list[Any]:
+        """The elements that the window function is called with if these records are all that the window has."""
+
 
 class AllRecords(Contents):
     """All records, in the order of their arrival."""
@@ -102,6 +108,9 @@ class AllRecords(Contents):
     def elements(self, contents: list[Any]) -> list[Any]:
         # A copy: the window may fire again, and the function may change the list that it is called with.
         return contents[:]
+
+    def elements_of(self, values: list[Any]) -> list[Any]:
+        return values
 
 
 class Reduced(Contents):
@@ -149,6 +158,10 @@ class Reduced(Contents):
 
     def elements(self, contents: Any) -> list[Any]:
         return [contents]
+
+    def elements_of(self, values: list[Any]) -> list[Any]:
+        # The first one is copied: a function may change its first argument, and the window keeps its records.
+        return [functools.reduce(self.function.call, values[1:], own_copy(values[0]))] if values else []
 
 
 class Aggregated(Contents):
@@ -202,3 +215,9 @@ class Aggregated(Contents):
 
     def elements(self, contents: Any) -> list[Any]:
         return [self.instance.get_result(contents)]
+
+    def elements_of(self, values: list[Any]) -> list[Any]:
+        accumulator = self.instance.create_accumulator()
+        for value in values:
+            accumulator = self.instance.add(value, accumulator)
+        return [self.instance.get_result(accumulator)]

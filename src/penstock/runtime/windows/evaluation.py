@@ -41,7 +41,9 @@ class Evaluation:
         """The window of this key is over."""
 
 
-class _UserEvaluation(Evaluation):
+class UserEvaluation(Evaluation):
+    """Calls a user's function with the key's state. Subclasses give `evaluate`."""
+
     passes_on = False
 
     def __init__(self, function: UserFunction) -> None:
@@ -58,21 +60,21 @@ class _UserEvaluation(Evaluation):
         self.function.close(context)
 
 
-class Apply(_UserEvaluation):
+class Apply(UserEvaluation):
     """Calls `apply(key, window, inputs)`."""
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
         return self.function.call(key, window, elements)  # type: ignore[no-any-return]
 
 
-class ApplyToAll(_UserEvaluation):
+class ApplyToAll(UserEvaluation):
     """Calls `apply(window, inputs)`."""
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
         return self.function.call(window, elements)  # type: ignore[no-any-return]
 
 
-class Process(_UserEvaluation):
+class Process(UserEvaluation):
     """Calls `process(key, context, elements)`, and `clear(context)` when a window is over."""
 
     def setup(self, context: OperatorContext, backend: KeyedStateBackend, timers: Timers, merging: bool) -> None:

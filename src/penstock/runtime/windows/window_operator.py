@@ -40,6 +40,8 @@ MERGING_TABLE = "(windows) merging"
 class WindowOperator(WindowingOperator):
     """Runs any WindowAssigner with any Trigger."""
 
+    contents_table = CONTENTS_TABLE
+
     def __init__(
         self,
         name: str,
@@ -60,11 +62,11 @@ class WindowOperator(WindowingOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         metrics = OperatorMetricGroup(context.counters)
-        self._table = self.backend.layered(CONTENTS_TABLE, namespaced=True)
+        self.table = self.backend.layered(self.contents_table, namespaced=True)
         self._merging_table = self.backend.layered(MERGING_TABLE)
         runtime_context = StreamingRuntimeContext(context.info, metrics, self.backend.store())
         self._assigner_context = _AssignerContext(context, runtime_context)
-        self._trigger_context = WindowTriggerContext(self, metrics)
+        self.trigger_context = WindowTriggerContext(self, metrics)
 
     # Records.
 
@@ -108,16 +110,23 @@ class WindowOperator(WindowingOperator):
     def _put(self, key: Any, window: Any, state_window: Any, value: Any, timestamp: int) -> Iterator[None] | None:
         """Add a record to a window; the firing of the window if its trigger says so."""
         where = (key, state_window)
-        before = self._table.get(where)
+        before = self.table.get(where)
         try:
-            add, first = self.contents.add, self.contents.first
-            self._table.put(where, first(value) if before is None else add(value, before))
+            self.table.put(where, self.with_record(before, value, timestamp))
         except Exception as error:
             raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
         result: TriggerResult = self._ask_trigger("on_element", window, value, timestamp, window)
         # Before it fires: the user's function may read timers and state of the window.
         self._register_cleanup(key, window)
-        return None if result is TriggerResult.CONTINUE else self._act_on(result, key, window, state_window)
+        return None if result is TriggerResult.CONTINUE else self.act_on(result, key, window, state_window)
+
+    def with_record(self, contents: Any, value: Any, timestamp: int) -> Any:
+        """The contents with a record added; None: there were none."""
+        return self.contents.first(value) if contents is None else self.contents.add(value, contents)
+
+    def merged_contents(self, contents: Any, others: Any) -> Any:
+        """The contents of two windows that have merged."""
+        return self.contents.merge(contents, others)
 
     # Timers.
 
@@ -134,7 +143,7 @@ class WindowOperator(WindowingOperator):
                 self.backend.key = key
                 result: TriggerResult = self._ask_trigger(callback, window, timestamp, window)
                 if result is not TriggerResult.CONTINUE:
-                    yield from self._act_on(result, key, window, state_window)
+                    yield from self.act_on(result, key, window, state_window)
                 if event_time is self.event_time and timestamp == self.cleanup_time(window):
                     self._clear(key, window, state_window)
             fired += 1
@@ -171,26 +180,27 @@ class WindowOperator(WindowingOperator):
 
     def _ask_trigger(self, callback: str, window: Any, *arguments: Any) -> Any:
         self.backend.namespace = window
-        self._trigger_context.window = window
+        self.trigger_context.window = window
         try:
-            return getattr(self.trigger, callback)(*arguments, self._trigger_context)
+            return getattr(self.trigger, callback)(*arguments, self.trigger_context)
         except Exception as error:
             method = f"{type(self.trigger).__name__}.{callback}"
             raise self.context.user_error(error, method, key=self.backend.key) from error
 
-    def _act_on(self, result: TriggerResult, key: Any, window: Any, state_window: Any) -> Iterator[None]:
+    def act_on(self, result: TriggerResult, key: Any, window: Any, state_window: Any) -> Iterator[None]:
+        """Do what the trigger has said."""
         where = (key, state_window)
-        contents = self._table.get(where)
+        contents = self.table.get(where)
         if contents is None:
             return
         if result.is_fire():
             yield from self.evaluate(key, window, contents)
         if result.is_purge():
-            self._table.remove(where)
+            self.table.remove(where)
 
     def _clear(self, key: Any, window: Any, state_window: Any) -> None:
         """The window is over: remove its contents, trigger state and user state."""
-        self._table.remove((key, state_window))
+        self.table.remove((key, state_window))
         self._ask_trigger("clear", window, window)
         self.clear_evaluation(key, window)
         if self.merging:
@@ -218,20 +228,20 @@ class WindowOperator(WindowingOperator):
                 f"{self.assigner!r} merged windows into {result!r}, which is over at watermark "
                 f"{self.timers.watermark}: the end of a window must not move back when windows merge"
             )
-        key, context = self.backend.key, self._trigger_context
+        key, context = self.backend.key, self.trigger_context
         context.merged = merged
         self._ask_trigger("on_merge", result, result)
         for window in merged:
             self._ask_trigger("clear", window, window)
             self.delete_cleanup(key, window)
-        table = self._table
+        table = self.table
         for old in moved:
             contents = table.remove((key, old))
             if contents is None:
                 continue
             into = table.get((key, state_window))
             try:
-                merged_contents = contents if into is None else self.contents.merge(into, contents)
+                merged_contents = contents if into is None else self.merged_contents(into, contents)
                 table.put((key, state_window), merged_contents)
             except Exception as error:
                 raise self.context.user_error(error, f"merge of {self.contents.method}", key=key) from error

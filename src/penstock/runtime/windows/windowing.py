@@ -1,8 +1,6 @@
-"""What all window operators share: results gathered into chunks, work that can stop anywhere, late records.
+"""What all window operators share: records in, windows that fire by timers, late records.
 
-The work of a call is a generator that puts results into the operator's current chunk and yields whenever a chunk's
-worth was gathered or done; between two yields the chunk goes out, and if the step's budget is used up the rest waits
-for `resume`. Results carry the last timestamp of their window, whatever made it fire. Source: Flink docs, "Windows".
+Results carry the last timestamp of their window, whatever made it fire. Source: Flink docs, "Windows".
 """
 
 from __future__ import annotations
@@ -12,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.timers import TimeDomain
-from penstock.common.constants import MAX_TIMESTAMP
-from penstock.runtime.operators.keyed import FREED_ENTRIES, KeyedOperator
+from penstock.runtime.operators.gathering import GatheringOperator
+from penstock.runtime.operators.keyed import FREED_ENTRIES
 from penstock.runtime.operators.operator import Timestamps, Values
-from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 
@@ -24,10 +21,8 @@ if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
     from penstock.runtime.task.context import OperatorContext
 
-NOTHING: Iterator[None] = iter(())
 
-
-class WindowingOperator(KeyedOperator):
+class WindowingOperator(GatheringOperator):
     """Base of the window operators. Subclasses give `take` and `fire_until`."""
 
     keeps_values = True
@@ -52,12 +47,8 @@ class WindowingOperator(KeyedOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self.evaluation.setup(context, self.backend, self.timers, self.merging)
-        self.results: Values = []
-        self.result_times: list[int] = []
         self._late: Values = []
         self._late_times: list[int] = []
-        self._work = NOTHING
-        self._afterwards: Callable[[], bool] | None = None
 
     def open(self) -> None:
         self.contents.open(self.context)
@@ -73,18 +64,10 @@ class WindowingOperator(KeyedOperator):
         """Put the records of a chunk into their windows, and fire those that fire at once."""
         raise NotImplementedError
 
-    def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
-        """Fire what is due at or before `until`, in the order of time."""
-        raise NotImplementedError
-
     # Calls of the task.
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         return self.do(self.take(values, timestamps), self._hand_on_late)
-
-    def watermark(self, timestamp: int) -> bool:
-        self.timers.watermark = self.context.counters.watermark = timestamp
-        return self.do(self.fire_until(TimeDomain.EVENT_TIME, timestamp), lambda: self.output.watermark(timestamp))
 
     def wake_at_ms(self) -> int | None:
         # A millisecond after the last of the window: records that arrive in that millisecond still belong to it.
@@ -95,54 +78,7 @@ class WindowingOperator(KeyedOperator):
         self.backend.maintain(FREED_ENTRIES)
         return self.do(self.fire_until(TimeDomain.PROCESSING_TIME, now_ms - 1), None)
 
-    def end_key_group(self) -> bool:
-        self.ending_key_group = True
-        self.timers.watermark = MAX_TIMESTAMP
-        return self.do(self._fire_all(), self.forget_key_group)
-
-    def _fire_all(self) -> Iterator[None]:
-        # Event time twice: processing-time timers may register timers of event time.
-        yield from self.fire_until(TimeDomain.EVENT_TIME, MAX_TIMESTAMP)
-        yield from self.fire_until(TimeDomain.PROCESSING_TIME, MAX_TIMESTAMP)
-        yield from self.fire_until(TimeDomain.EVENT_TIME, MAX_TIMESTAMP)
-
-    def resume(self) -> bool:
-        self.paused = False
-        return self._go_on()
-
-    # Work that can stop.
-
-    def do(self, work: Iterator[None], afterwards: Callable[[], bool] | None) -> bool:
-        """Do `work` as far as the budget goes, then, perhaps in a later step, what comes afterwards."""
-        self._work, self._afterwards = work, afterwards
-        return self._go_on()
-
-    def _go_on(self) -> bool:
-        budget = self.context.budget
-        for _ in self._work:
-            if not (self._hand_on_results() and budget.go_on()):
-                self.paused = True
-                return False
-        self._work = NOTHING
-        if not self._hand_on_results() and self._afterwards is not None:
-            # An operator further down may have paused on the results: nothing may follow until it is done.
-            self.paused = True
-            return False
-        afterwards, self._afterwards = self._afterwards, None
-        return afterwards() if afterwards is not None else True
-
-    def _hand_on_results(self) -> bool:
-        if not self.results:
-            return True
-        results, times = self.results, self.result_times
-        self.results, self.result_times = [], []
-        return emit_tagged(self.output, results, times)
-
     # For subclasses.
-
-    def is_full(self) -> bool:
-        """Whether the current chunk is to go out."""
-        return len(self.results) >= self.context.budget.chunk_records
 
     def evaluate(self, key: Any, window: Window, contents: Any) -> Iterator[None]:
         """Gather the results of a window that fires."""
@@ -150,7 +86,7 @@ class WindowingOperator(KeyedOperator):
         backend.key, backend.namespace = key, window
         timestamp = window.max_timestamp()
         try:
-            results: Iterable[Any] | None = self.evaluation.evaluate(key, window, self.contents.elements(contents))
+            results: Iterable[Any] | None = self.evaluation.evaluate(key, window, self.elements(contents))
             for result in results if results is not None else ():
                 self.results.append(self.own(result))
                 self.result_times.append(timestamp)
@@ -159,6 +95,10 @@ class WindowingOperator(KeyedOperator):
         except Exception as error:
             method = self.contents.method if self.evaluation.passes_on else self.evaluation.method
             raise self.context.user_error(error, method, key=key, timestamp=timestamp) from error
+
+    def elements(self, contents: Any) -> list[Any]:
+        """The elements that the window function is called with."""
+        return self.contents.elements(contents)
 
     def clear_evaluation(self, key: Any, window: Window) -> None:
         """The window of `key` is over: let the user's function remove its state."""

@@ -1,0 +1,82 @@
+"""BroadcastStream: a stream that every subtask gets, with the states that it fills, and what it can be connected to.
+
+Source: Flink docs, "The Broadcast State Pattern".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock.common.typeinfo import TypeInformation
+from penstock.datastream.arguments import as_two_functions, common_output_type
+from penstock.datastream.connected_streams import two_input_stream
+from penstock.datastream.data_stream import DataStream
+from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock.datastream.keyed_stream import KeyedStream
+from penstock.datastream.state import MapStateDescriptor
+from penstock.runtime.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
+
+if TYPE_CHECKING:
+    from penstock.runtime.operators.operator import Operator
+
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+R = TypeVar("R")
+
+_METHODS = ("process_element", "process_broadcast_element")
+
+
+class BroadcastStream(Generic[T2]):
+    """A stream every record of which goes to every subtask, and its broadcast states. Created by `broadcast`."""
+
+    def __init__(self, input_stream: DataStream[T2], broadcast_state_descriptors: Sequence[MapStateDescriptor]) -> None:
+        self.input_stream = input_stream
+        self.broadcast_state_descriptors = list(broadcast_state_descriptors)
+        names = [descriptor.get_name() for descriptor in broadcast_state_descriptors]
+        if len(set(names)) < len(names):
+            raise ValueError(f"broadcast states need names of their own, got {names}")
+
+
+class BroadcastConnectedStream(Generic[T1, T2]):
+    """A stream, keyed or not, connected to a broadcast stream. Created by `connect`."""
+
+    def __init__(self, non_broadcast_stream: DataStream[T1], broadcast_stream: BroadcastStream[T2]) -> None:
+        self.non_broadcast_stream = non_broadcast_stream
+        self.broadcast_stream = broadcast_stream
+        self.broadcast_state_descriptors = broadcast_stream.broadcast_state_descriptors
+
+    def process(
+        self,
+        func: BroadcastProcessFunction[T1, T2, R] | KeyedBroadcastProcessFunction[Any, T1, T2, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
+        """Apply a function to both streams: any number of results, and side outputs with `yield tag, value`.
+
+        A keyed stream takes a KeyedBroadcastProcessFunction, any other a BroadcastProcessFunction; TypeError is raised
+        if it is the other one. In batched mode all that is broadcast is processed first. Event time is the minimum over
+        both streams: a broadcast stream without watermarks holds it back.
+        """
+        stream = self.non_broadcast_stream
+        keyed = isinstance(stream, KeyedStream)
+        interface, other = (
+            (KeyedBroadcastProcessFunction, BroadcastProcessFunction)
+            if keyed
+            else (BroadcastProcessFunction, KeyedBroadcastProcessFunction)
+        )
+        function, second = as_two_functions(func, _METHODS, interface)
+        if isinstance(func, other):
+            raise TypeError(
+                f"the stream has {'a' if keyed else 'no'} key, so process takes a {interface.__name__}; "
+                f"{type(func).__name__} is a {other.__name__}"
+            )
+        declared = common_output_type(func, _METHODS, output_type, elements=True)
+        descriptors = self.broadcast_state_descriptors
+        operator: Operator
+        if isinstance(stream, KeyedStream):
+            name = "Co-Process-Broadcast-Keyed"
+            operator = KeyedBroadcastProcessOperator(name, stream.key_selector, descriptors, function, second)
+        else:
+            name = "Co-Process-Broadcast"
+            operator = BroadcastProcessOperator(name, descriptors, function, second)
+        return two_input_stream(name, stream, self.broadcast_stream.input_stream, operator, declared)

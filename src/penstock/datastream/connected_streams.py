@@ -1,0 +1,133 @@
+"""ConnectedStreams: two streams, perhaps of different types, that one function reads. Created by `connect`.
+
+Source: Flink docs, "Operators", Connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock.common.typeinfo import TypeInformation
+from penstock.datastream.arguments import as_two_functions, common_output_type
+from penstock.datastream.data_stream import DataStream
+from penstock.datastream.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeySelector,
+)
+from penstock.datastream.keyed_stream import KeyedStream
+from penstock.plan.transformations import OperatorTransformation
+from penstock.runtime.operators.two_inputs import CoFlatMap, CoMap, CoProcessOperator, KeyedCoProcessOperator
+
+if TYPE_CHECKING:
+    from penstock.runtime.operators.operator import Operator
+
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+K = TypeVar("K")
+R = TypeVar("R")
+
+_ELEMENTS = ("process_element1", "process_element2")
+
+
+class ConnectedStreams(Generic[T1, T2]):
+    """Two connected streams. With keys on both, functions have keyed state and timers, which the streams share.
+
+    Event time is the minimum over both. No order is defined between a record of one and a record of the other.
+    """
+
+    def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2]) -> None:
+        self.stream1 = stream1
+        self.stream2 = stream2
+        check_key_types(stream1, stream2)
+
+    def key_by(
+        self,
+        key_selector1: KeySelector[T1, K] | Callable[[T1], K],
+        key_selector2: KeySelector[T2, K] | Callable[[T2], K],
+        key_type: TypeInformation | None = None,
+    ) -> ConnectedStreams[T1, T2]:
+        """Partition both streams by key: records of both with equal keys go to the same subtask.
+
+        Raises ValueError if `key_type` can't be a key (a list or map), or if the keys are declared with other types.
+        """
+        return ConnectedStreams(
+            self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
+        )
+
+    def map(self, func: CoMapFunction[T1, T2, R], output_type: TypeInformation | None = None) -> DataStream[R]:
+        """Emit one result per record: of `map1` for the first stream, of `map2` for the second."""
+        as_two_functions(func, CoMap.methods, CoMapFunction)
+        declared = common_output_type(func, CoMap.methods, output_type)
+        return self._operator("Co-Map", CoMap(func), CoMap.methods, declared)
+
+    def flat_map(self, func: CoFlatMapFunction[T1, T2, R], output_type: TypeInformation | None = None) -> DataStream[R]:
+        """Emit any number of results per record: of `flat_map1` for the first stream, of `flat_map2` for the second."""
+        as_two_functions(func, CoFlatMap.methods, CoFlatMapFunction)
+        declared = common_output_type(func, CoFlatMap.methods, output_type, elements=True)
+        return self._operator("Co-Flat Map", CoFlatMap(func), CoFlatMap.methods, declared)
+
+    def process(
+        self,
+        func: CoProcessFunction[T1, T2, R] | KeyedCoProcessFunction[Any, T1, T2, R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
+        """Apply a function to both streams: any number of results, and side outputs with `yield tag, value`.
+
+        Raises TypeError for a KeyedCoProcessFunction if one of the streams has no key.
+        """
+        if isinstance(func, KeyedCoProcessFunction) and not self._is_keyed:
+            raise TypeError(
+                f"{type(func).__name__} is a KeyedCoProcessFunction, but the streams have no keys: call key_by on "
+                "both, or connect(...).key_by(key_selector1, key_selector2)"
+            )
+        declared = common_output_type(func, _ELEMENTS, output_type, elements=True)
+        name = "Co-Keyed-Process" if self._is_keyed else "Co-Process"
+        return self._operator(name, func, _ELEMENTS, declared)
+
+    @property
+    def _is_keyed(self) -> bool:
+        return isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream)
+
+    def _operator(
+        self, name: str, func: Any, methods: tuple[str, str], output_type: TypeInformation | None
+    ) -> DataStream[Any]:
+        """Add the operator that calls `func`, a function of process; errors name `methods` of the user's object."""
+        interface = KeyedCoProcessFunction if self._is_keyed else CoProcessFunction
+        function, second = as_two_functions(func, _ELEMENTS, interface)
+        function.method, second.method = map(function.named, methods)
+        first_stream, second_stream = self.stream1, self.stream2
+        operator: Operator
+        if isinstance(first_stream, KeyedStream) and isinstance(second_stream, KeyedStream):
+            selectors = first_stream.key_selector, second_stream.key_selector
+            operator = KeyedCoProcessOperator(name, *selectors, function, second)
+        else:
+            operator = CoProcessOperator(name, function, second)
+        return two_input_stream(name, first_stream, second_stream, operator, output_type)
+
+
+def two_input_stream(
+    name: str,
+    stream1: DataStream[Any],
+    stream2: DataStream[Any],
+    operator: Operator,
+    output_type: TypeInformation | None,
+) -> DataStream[Any]:
+    """Add an operator that reads two streams, and return its output stream."""
+    environment = stream1.environment
+    transformation = OperatorTransformation(
+        environment.next_id(), name, [stream1._transformation, stream2._transformation], operator, output_type
+    )
+    return DataStream(environment, transformation)
+
+
+def check_key_types(stream1: DataStream[Any], stream2: DataStream[Any]) -> None:
+    """Raise ValueError if both streams have keys and these are declared with different types."""
+    if not (isinstance(stream1, KeyedStream) and isinstance(stream2, KeyedStream)):
+        return
+    types = [stream._key_type for stream in (stream1, stream2)]
+    if None not in types and types[0] != types[1]:
+        raise ValueError(f"both streams must have keys of one type, got {types[0]} and {types[1]}")

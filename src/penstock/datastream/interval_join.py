@@ -1,0 +1,114 @@
+"""The interval join of two streams with keys: `left.interval_join(right).between(lower, upper).process(function)`.
+
+Flink's Java API has it, PyFlink lacks it. Source: Flink docs, "Joining", Interval Join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from penstock.api.output_tag import OutputTag
+from penstock.common.time import TimeLength, to_milliseconds
+from penstock.common.typeinfo import TypeInformation
+from penstock.datastream.arguments import as_function, output_type_of
+from penstock.datastream.connected_streams import check_key_types, two_input_stream
+from penstock.datastream.data_stream import DataStream
+from penstock.datastream.functions import ProcessJoinFunction
+from penstock.datastream.keyed_stream import KeyedStream
+from penstock.runtime.operators.interval_join import IntervalJoinOperator
+
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+R = TypeVar("R")
+
+
+class IntervalJoin(Generic[T1, T2]):
+    """Two streams to be joined, without their interval. Created by `KeyedStream.interval_join`."""
+
+    def __init__(self, stream1: KeyedStream[T1, Any], stream2: KeyedStream[T2, Any]) -> None:
+        if not isinstance(stream2, KeyedStream):
+            raise TypeError(f"interval_join takes a stream with a key, from key_by, got {stream2!r}")
+        check_key_types(stream1, stream2)
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def between(self, lower_bound: TimeLength, upper_bound: TimeLength) -> IntervalJoined[T1, T2]:
+        """Pair records with left time + `lower_bound` <= right time <= left time + `upper_bound` (ms, or a length).
+
+        Either bound may be negative. Raises ValueError if `lower_bound` is above `upper_bound`.
+        """
+        lower_ms, upper_ms = to_milliseconds(lower_bound), to_milliseconds(upper_bound)
+        if lower_ms > upper_ms:
+            raise ValueError(f"the lower bound must not be above the upper bound, got {lower_ms} ms and {upper_ms} ms")
+        return IntervalJoined(self.stream1, self.stream2, lower_ms, upper_ms)
+
+
+class IntervalJoined(Generic[T1, T2]):
+    """Two streams to be joined, and their interval. Bounds are inclusive unless said otherwise."""
+
+    def __init__(
+        self, stream1: KeyedStream[T1, Any], stream2: KeyedStream[T2, Any], lower_ms: int, upper_ms: int
+    ) -> None:
+        self._streams = stream1, stream2
+        self._lower_ms = lower_ms
+        self._upper_ms = upper_ms
+        self._lower_is_inclusive = True
+        self._upper_is_inclusive = True
+        self._left_late: OutputTag[T1] | None = None
+        self._right_late: OutputTag[T2] | None = None
+
+    def lower_bound_exclusive(self) -> IntervalJoined[T1, T2]:
+        """Exclude pairs exactly at the lower bound."""
+        self._lower_is_inclusive = False
+        return self
+
+    def upper_bound_exclusive(self) -> IntervalJoined[T1, T2]:
+        """Exclude pairs exactly at the upper bound."""
+        self._upper_is_inclusive = False
+        return self
+
+    def side_output_left_late_data(self, output_tag: OutputTag[T1]) -> IntervalJoined[T1, T2]:
+        """Send records of the left stream that are behind the watermark to a side output instead of dropping them.
+
+        Read it with `get_side_output(output_tag)` of the result. Raises TypeError if it is not an OutputTag.
+        """
+        self._left_late = _tag(output_tag)
+        return self
+
+    def side_output_right_late_data(self, output_tag: OutputTag[T2]) -> IntervalJoined[T1, T2]:
+        """The same for records of the right stream."""
+        self._right_late = _tag(output_tag)
+        return self
+
+    def process(
+        self,
+        process_join_function: ProcessJoinFunction[T1, T2, R]
+        | Callable[[T1, T2, ProcessJoinFunction.Context], Iterable[R] | None],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
+        """Call a function with each pair: a ProcessJoinFunction, or a callable (left, right, context) -> results.
+
+        Results have the later timestamp of the pair. State holds each record until event time has passed all that its
+        partners may have. A record behind the watermark is in no pair. Raises TypeError if it is not a function,
+        ValueError if no time is between the bounds.
+        """
+        function = as_function(process_join_function, "process_element", ProcessJoinFunction)
+        declared = output_type_of(process_join_function, "process_element", output_type, elements=True)
+        lower_ms = self._lower_ms + (not self._lower_is_inclusive)
+        upper_ms = self._upper_ms - (not self._upper_is_inclusive)
+        if lower_ms > upper_ms:
+            raise ValueError(
+                f"no time is between {self._lower_ms} ms and {self._upper_ms} ms with bounds that are exclusive"
+            )
+        stream1, stream2 = self._streams
+        selectors = stream1.key_selector, stream2.key_selector
+        late_tags = self._left_late, self._right_late
+        operator = IntervalJoinOperator("Interval Join", selectors, lower_ms, upper_ms, function, late_tags)
+        return two_input_stream(operator.name, stream1, stream2, operator, declared)
+
+
+def _tag(output_tag: Any) -> Any:
+    if not isinstance(output_tag, OutputTag):
+        raise TypeError(f"expected an OutputTag, got {output_tag!r}")
+    return output_tag

@@ -1,0 +1,207 @@
+"""Two streams joined, or grouped, by key and window. Flink's Java API has these, PyFlink lacks them.
+
+    first.join(second).where(f).equal_to(g).window(assigner).apply(function)
+
+Source: Flink docs, "Joining", Window Join; "Operators", Window CoGroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock.api.windows.assigner import WindowAssigner
+from penstock.api.windows.evictor import Evictor
+from penstock.api.windows.trigger import Trigger
+from penstock.common.time import TimeLength
+from penstock.common.typeinfo import TypeInformation
+from penstock.datastream.arguments import as_function, key_selector_of, output_type_of
+from penstock.datastream.data_stream import DataStream
+from penstock.datastream.functions import CoGroupFunction, FlatJoinFunction, JoinFunction, KeySelector
+from penstock.datastream.windowed_stream import WindowedStream
+from penstock.runtime.windows.two_streams import CoGroup, FlatJoin, Join, TaggedKey, tag_first, tag_second
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from penstock.runtime.windows.evaluation import Evaluation
+
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+K = TypeVar("K")
+R = TypeVar("R")
+
+
+class _TwoStreams(Generic[T1, T2]):
+    """Two streams to be brought together, without keys and windows."""
+
+    _kind = ""
+
+    def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2]) -> None:
+        if not isinstance(stream2, DataStream):
+            raise TypeError(f"{self._kind} takes a stream, got {stream2!r}")
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def _keyed_by(self, first: Any, second: Any, key_type: TypeInformation | None) -> Any:
+        """Both streams as one with tagged records, and with the key of each by the selector of its stream."""
+        tagged = []
+        for stream, tag in ((self.stream1, tag_first), (self.stream2, tag_second)):
+            one: DataStream[Any] = DataStream(stream.environment, stream._transformation).map(tag)
+            one._transformation.parallelism = stream._transformation.parallelism
+            tagged.append(one.name("Tag"))
+        return tagged[0].union(tagged[1]).key_by(TaggedKey(first, second), key_type)
+
+
+class _Where(Generic[T1, T2, K]):
+    """Two streams, and the key of the first."""
+
+    def __init__(
+        self, streams: _TwoStreams[T1, T2], select: Callable[[Any], Any], key_type: TypeInformation | None
+    ) -> None:
+        self._streams = streams
+        self._select = select
+        self._key_type = key_type
+
+    def _equal_to(self, key_selector: Any, key_type: TypeInformation | None) -> Any:
+        select, second_type = key_selector_of(key_selector, key_type)
+        if self._key_type is not None and second_type is not None and self._key_type != second_type:
+            raise ValueError(f"both streams must have keys of one type, got {self._key_type} and {second_type}")
+        return self._streams._keyed_by(self._select, select, self._key_type or second_type)
+
+
+class _WithWindow:
+    """Two streams with keys and windows: the settings of a WindowedStream.
+
+    What assigners, triggers and evictors see of a record is a pair: 0 or 1 for its stream, and the record.
+    """
+
+    _kind = ""
+
+    def __init__(self, keyed_stream: Any, window_assigner: WindowAssigner[Any, Any]) -> None:
+        self._windowed: WindowedStream[Any, Any] = WindowedStream(keyed_stream, window_assigner)
+
+    def trigger(self, trigger: Trigger[Any, Any]) -> Self:
+        """Set the trigger, as `WindowedStream.trigger`."""
+        self._windowed.trigger(trigger)
+        return self
+
+    def evictor(self, evictor: Evictor[Any, Any]) -> Self:
+        """Set the evictor, as `WindowedStream.evictor`."""
+        self._windowed.evictor(evictor)
+        return self
+
+    def allowed_lateness(self, time_ms: TimeLength) -> Self:
+        """Set the allowed lateness, as `WindowedStream.allowed_lateness`."""
+        self._windowed.allowed_lateness(time_ms)
+        return self
+
+    def _evaluated(self, evaluation: Evaluation, output_type: TypeInformation | None) -> DataStream[Any]:
+        return self._windowed.evaluated(evaluation, output_type).name(self._kind)
+
+
+class JoinedStreams(_TwoStreams[T1, T2]):
+    """Two streams to be joined by key and window. Created by `join`."""
+
+    _kind = "join"
+
+    def where(
+        self, key_selector: KeySelector[T1, K] | Callable[[T1], K], key_type: TypeInformation | None = None
+    ) -> JoinWhere[T1, T2, K]:
+        """Set the key of the first stream. Raises ValueError if `key_type` can't be a key (a list or map)."""
+        return JoinWhere(self, *key_selector_of(key_selector, key_type))
+
+
+class JoinWhere(_Where[T1, T2, K]):
+    """Two streams to be joined, and the key of the first."""
+
+    def equal_to(
+        self, key_selector: KeySelector[T2, K] | Callable[[T2], K], key_type: TypeInformation | None = None
+    ) -> JoinEqualTo[T1, T2]:
+        """Set the key of the second stream. Raises ValueError if it is declared with another type than the first."""
+        return JoinEqualTo(self._equal_to(key_selector, key_type))
+
+
+class JoinEqualTo(Generic[T1, T2]):
+    """Two streams to be joined, and their keys."""
+
+    def __init__(self, keyed_stream: Any) -> None:
+        self._keyed_stream = keyed_stream
+
+    def window(self, assigner: WindowAssigner[Any, Any]) -> JoinWithWindow[T1, T2]:
+        """Set the windows. Raises TypeError if it is not a WindowAssigner."""
+        return JoinWithWindow(self._keyed_stream, assigner)
+
+
+class JoinWithWindow(_WithWindow, Generic[T1, T2]):
+    """Two streams to be joined, their keys and windows."""
+
+    _kind = "Window Join"
+
+    def apply(
+        self,
+        function: JoinFunction[T1, T2, R] | FlatJoinFunction[T1, T2, R] | Callable[[T1, T2], R],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
+        """Call `function` for each pair of records with one key in one window, when it fires: an inner join.
+
+        A JoinFunction or a callable returns one result, a FlatJoinFunction any number. Results have the last timestamp
+        of the window. State holds every record until its window ends. Raises TypeError if it is not a function.
+        """
+        flat = isinstance(function, FlatJoinFunction)
+        user = as_function(function, "join", FlatJoinFunction if flat else JoinFunction)
+        declared = output_type_of(function, "join", output_type, elements=flat)
+        return self._evaluated(FlatJoin(user) if flat else Join(user), declared)
+
+
+class CoGroupedStreams(_TwoStreams[T1, T2]):
+    """Two streams to be grouped by key and window. Created by `co_group`."""
+
+    _kind = "co_group"
+
+    def where(
+        self, key_selector: KeySelector[T1, K] | Callable[[T1], K], key_type: TypeInformation | None = None
+    ) -> CoGroupWhere[T1, T2, K]:
+        """Set the key of the first stream. Raises ValueError if `key_type` can't be a key (a list or map)."""
+        return CoGroupWhere(self, *key_selector_of(key_selector, key_type))
+
+
+class CoGroupWhere(_Where[T1, T2, K]):
+    """Two streams to be grouped, and the key of the first."""
+
+    def equal_to(
+        self, key_selector: KeySelector[T2, K] | Callable[[T2], K], key_type: TypeInformation | None = None
+    ) -> CoGroupEqualTo[T1, T2]:
+        """Set the key of the second stream. Raises ValueError if it is declared with another type than the first."""
+        return CoGroupEqualTo(self._equal_to(key_selector, key_type))
+
+
+class CoGroupEqualTo(Generic[T1, T2]):
+    """Two streams to be grouped, and their keys."""
+
+    def __init__(self, keyed_stream: Any) -> None:
+        self._keyed_stream = keyed_stream
+
+    def window(self, assigner: WindowAssigner[Any, Any]) -> CoGroupWithWindow[T1, T2]:
+        """Set the windows. Raises TypeError if it is not a WindowAssigner."""
+        return CoGroupWithWindow(self._keyed_stream, assigner)
+
+
+class CoGroupWithWindow(_WithWindow, Generic[T1, T2]):
+    """Two streams to be grouped, their keys and windows."""
+
+    _kind = "Window Co-Group"
+
+    def apply(
+        self,
+        function: CoGroupFunction[T1, T2, R] | Callable[[Iterable[T1], Iterable[T2]], Iterable[R] | None],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]:
+        """Call `function` with the records of each stream with one key in one window, when it fires; one may be empty.
+
+        A CoGroupFunction, or a callable that returns an iterable. Results have the last timestamp of the window. State
+        holds every record until its window ends. Raises TypeError if it is not a function.
+        """
+        user = as_function(function, "co_group", CoGroupFunction)
+        declared = output_type_of(function, "co_group", output_type, elements=True)
+        return self._evaluated(CoGroup(user), declared)

@@ -1,0 +1,80 @@
+"""The window operator for evictors: it keeps every record with its timestamp, and evicts when a window fires.
+
+Reduce and aggregate start anew at each firing, from the records that are left. Source: Flink docs, "Windows", Evictors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from penstock.api.output_tag import OutputTag
+from penstock.api.windows.evictor import Evictor, TimestampedValue
+from penstock.runtime.windows.contents import Contents
+from penstock.runtime.windows.evaluation import Evaluation
+from penstock.runtime.windows.window_operator import WindowOperator
+
+if TYPE_CHECKING:
+    from penstock.api.windows.assigner import WindowAssigner
+    from penstock.api.windows.trigger import Trigger, TriggerResult
+
+EVICTED_TABLE = "(windows) contents for an evictor"
+"""(key, window) -> [(record, timestamp), ...], in the order of arrival."""
+
+
+class EvictingWindowOperator(WindowOperator):
+    """Runs any WindowAssigner with any Trigger and any Evictor."""
+
+    contents_table = EVICTED_TABLE
+
+    def __init__(
+        self,
+        name: str,
+        key_selector: Callable[[Any], Any],
+        assigner: WindowAssigner[Any, Any],
+        trigger: Trigger[Any, Any],
+        contents: Contents,
+        evaluation: Evaluation,
+        evictor: Evictor[Any, Any],
+        allowed_lateness_ms: int = 0,
+        late_tag: OutputTag[Any] | None = None,
+    ) -> None:
+        super().__init__(name, key_selector, assigner, trigger, contents, evaluation, allowed_lateness_ms, late_tag)
+        self.evictor = evictor
+
+    def with_record(self, contents: Any, value: Any, timestamp: int) -> Any:
+        if contents is None:
+            return [(value, timestamp)]
+        contents.append((value, timestamp))
+        return contents
+
+    def merged_contents(self, contents: Any, others: Any) -> Any:
+        return contents + others
+
+    def elements(self, contents: Any) -> list[Any]:
+        return self.contents.elements_of([value for value, _ in contents])
+
+    def act_on(self, result: TriggerResult, key: Any, window: Any, state_window: Any) -> Iterator[None]:
+        where = (key, state_window)
+        contents = self.table.own(where)
+        if contents is None:
+            return
+        if result.is_fire():
+            contents = self._evicted("evict_before", key, window, contents)
+            yield from self.evaluate(key, window, contents)
+            contents = self._evicted("evict_after", key, window, contents)
+        if contents and not result.is_purge():
+            self.table.put(where, contents)
+        else:
+            self.table.remove(where)
+
+    def _evicted(self, method: str, key: Any, window: Any, contents: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
+        """What the evictor leaves."""
+        elements = [TimestampedValue(value, timestamp) for value, timestamp in contents]
+        try:
+            getattr(self.evictor, method)(elements, len(elements), window, self.trigger_context)
+        except Exception as error:
+            raise self.context.user_error(error, f"{type(self.evictor).__name__}.{method}", key=key) from error
+        if len(elements) == len(contents):
+            return contents
+        return [(element.value, element.timestamp) for element in elements]

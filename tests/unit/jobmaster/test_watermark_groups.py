@@ -1,0 +1,105 @@
+"""How far the sources of an alignment group may go."""
+
+from __future__ import annotations
+
+from penstock.client.plan_executor import PlanExecutor
+from penstock.common import Duration, WatermarkStrategy
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.jobmaster.watermark_groups import WatermarkGroups
+from penstock.runtime.ids import SubtaskId
+from penstock.runtime.task.events import AlignWatermarks, ControlEvent
+
+
+def strategy(group: str, drift_ms: int, interval_ms: int = 100) -> WatermarkStrategy:
+    drift, interval = Duration.of_millis(drift_ms), Duration.of_millis(interval_ms)
+    return WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment(group, drift, interval)
+
+
+class Sources:
+    """Sources with these strategies, of two subtasks each; `told` are the limits that were sent last."""
+
+    def __init__(self, *strategies: WatermarkStrategy) -> None:
+        plans = PlanExecutor()
+        environment = StreamExecutionEnvironment(executor=plans)
+        environment.set_parallelism(2)
+        for number, one in enumerate(strategies):
+            environment.from_source(NumberSequenceSource(0, 9), one, f"source {number}").print()
+        environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
+        environment.execute("job")
+        graph = plans.graphs[0]
+        self.ids = [vertex.id for vertex in graph.sources]
+        self.told: dict[tuple[int, int], int] = {}
+        self.sent = 0
+        self.groups = WatermarkGroups(graph, self.send)
+
+    def send(self, vertex: int, subtask: int, event: ControlEvent) -> None:
+        assert isinstance(event, AlignWatermarks)
+        self.told[self.ids.index(vertex), subtask] = event.max_watermark
+        self.sent += 1
+
+    def report(self, group: str, watermarks: dict[tuple[int, int], int], now_ms: int = 0) -> None:
+        for (source, subtask), watermark in watermarks.items():
+            self.groups.reported(SubtaskId(self.ids[source], subtask), group, watermark, now_ms)
+
+
+ALL = [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_all_may_go_as_far_as_the_slowest_and_the_drift() -> None:
+    """A fast topic would fill the windows with days of records before a slow one has begun."""
+    sources = Sources(strategy("g", 50), strategy("g", 50))
+    assert sources.groups.wake_at_ms() is None, "nobody waits for a job that has just been deployed"
+    sources.report("g", {(0, 0): 1_000, (0, 1): 2_000, (1, 0): 700}, 10)
+    assert sources.groups.wake_at_ms() == 110
+    sources.groups.tick(109)
+    assert not sources.told
+    sources.groups.tick(110)
+    assert sources.told == dict.fromkeys(ALL, MIN_TIMESTAMP + 50), "one has not said how far it is"
+    sources.report("g", {(1, 1): 900}, 111)
+    sources.groups.tick(211)
+    assert sources.told == dict.fromkeys(ALL, 750)
+    sent = sources.sent
+    sources.groups.tick(310)
+    assert sources.sent == sent, "what has not changed is not said again"
+
+
+def test_who_is_idle_or_has_ended_holds_nobody_back() -> None:
+    """The job would stand still for ever when its shortest source has ended."""
+    sources = Sources(strategy("g", 50), strategy("g", 50))
+    sources.report("g", {(0, 0): 100, (0, 1): MAX_TIMESTAMP, (1, 0): 700, (1, 1): 900})
+    sources.groups.tick(100)
+    assert sources.told[1, 1] == 150
+    sources.groups.ended(SubtaskId(sources.ids[0], 0), 100)
+    sources.groups.tick(200)
+    assert sources.told[1, 1] == 750
+    for source, subtask in ALL:
+        sources.groups.ended(SubtaskId(sources.ids[source], subtask), 200)
+    sources.groups.tick(300)
+    assert sources.told[1, 1] == MAX_TIMESTAMP
+
+
+def test_tasks_that_begin_anew_are_told_again() -> None:
+    """A restarted source would run ahead without a limit, or wait for a limit from before."""
+    sources = Sources(strategy("g", 50), strategy("g", 50))
+    sources.report("g", dict.fromkeys(ALL, 500))
+    sources.groups.tick(100)
+    sources.told.clear()
+    sources.groups.restarted([SubtaskId(sources.ids[1], 0), SubtaskId(sources.ids[1], 1), SubtaskId(99, 0)])
+    sources.report("g", {(1, 0): 500, (1, 1): 500})
+    sources.groups.tick(200)
+    assert sources.told == dict.fromkeys(ALL, 550), "the same limit as before, and the new tasks don't know it"
+
+
+def test_groups_and_intervals_of_their_own() -> None:
+    """Sources would wait for those of another group; or more rarely than one of them wants."""
+    sources = Sources(strategy("one", 50, 100), strategy("other", 10, 1_000), strategy("other", 500, 300))
+    sources.report("one", {(0, 0): 100, (0, 1): 100})
+    sources.report("other", {(1, 0): 900, (1, 1): 900, (2, 0): 800, (2, 1): 950})
+    sources.groups.tick(100)
+    assert sources.told == {(0, 0): 150, (0, 1): 150}
+    assert sources.groups.wake_at_ms() == 300
+    sources.groups.tick(300)
+    assert sources.told[2, 1] == 810, "the strictest drift and interval of the group"
