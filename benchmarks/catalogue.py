@@ -81,6 +81,7 @@ TITLES = {
     20: "a full snapshot beside the work: a thread in slices, a forked child",
     21: "the transports between a task and Spark",
     22: "two streams: connected, joined, broadcast rules",
+    23: "keyed jobs in BATCH",
 }
 
 BUFFER_TIMEOUTS_MS = (0, 1, 2, 5, 10, 20, 50, 100)
@@ -185,12 +186,14 @@ def _in_flight() -> list[Measurement]:
     ]
 
 
-def _word_counts() -> list[Measurement]:
+def _batches() -> list[Measurement]:
     goals = (Goal("mb_per_s", "MB/s", scaled=True), Goal("seconds", "s"), Goal("memory_mb", "MB"))
+    keyed_goals = (Goal("records_per_s", "1/s", scaled=True), Goal("worker_mb", "MB"), Goal("jvm_mb", "MB"))
+    kinds = ("", "--function reduce", "--timed", "--keys 100000", "--keys 5000000")
     return [
         Measurement(10, engine, "word_count", ("--engine", engine), goals, steady=False, quick_options=("--mb", "20"))
         for engine in ("penstock", "rdd", "dataframe")
-    ]
+    ] + [Measurement(23, f"BATCH {k}", "keyed_batch", (*k.split(),), keyed_goals, steady=False) for k in kinds]
 
 
 def _records() -> list[Measurement]:
@@ -401,7 +404,7 @@ MEASUREMENTS = [
     *_latencies(),
     *_by_buffer_timeout(),
     *_in_flight(),
-    *_word_counts(),
+    *_batches(),
     *_records(),
     *_start_and_idle(),
     *_curves(),

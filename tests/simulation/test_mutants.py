@@ -20,6 +20,8 @@ from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.restarts import RestartDecision
 from penstock.jobmaster.results.held_back import HeldBack, HeldBackResults
+from penstock.runtime.batch.key_sorter import KeySorter
+from penstock.runtime.batch.sorted_run import SortedRun
 from penstock.runtime.network import output
 from penstock.runtime.network.alignment import AtLeastOnceAlignment
 from penstock.runtime.network.edge import EdgeInfo
@@ -95,8 +97,28 @@ def forgotten_cursor(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgotten_timers(patch: pytest.MonkeyPatch) -> None:
-    """A key group in batched mode ends without its timers."""
-    patch.setattr(KeyedOperator, "end_key_group", lambda self: self.forget_key_group())
+    """A key in batched mode ends without its timers."""
+    patch.setattr(KeyedOperator, "end_key", lambda self: self.forget_key())
+
+
+def keys_not_by_time(patch: pytest.MonkeyPatch) -> None:
+    """In batched mode the records of a key come as they arrived."""
+    add = KeySorter.add
+
+    def untimed(self: KeySorter, keys: Any, values: Any, timestamps: Any, pickled_bytes: int) -> None:
+        add(self, keys, values, timestamps and list(range(len(values))), pickled_bytes)
+
+    patch.setattr(KeySorter, "add", untimed)
+
+
+def only_the_last_run(patch: pytest.MonkeyPatch) -> None:
+    """In batched mode what a task has sorted on disk is forgotten."""
+    patch.setattr(SortedRun, "__iter__", lambda self: iter(()))
+
+
+def state_of_the_key_before(patch: pytest.MonkeyPatch) -> None:
+    """In batched mode a key begins with the state and the timers of the one before."""
+    patch.setattr(KeyedOperator, "end_key", lambda self: True)
 
 
 def forgotten_elements(patch: pytest.MonkeyPatch) -> None:
@@ -366,6 +388,7 @@ FAULTS = [
     a_store_that_goes_on, what_is_in_memory_left_out,
     committed_too_early, only_the_first_layer, timers_left_out, splits_from_the_start, results_before_their_time,
     highest_watermark, newest_row_first, another_way_each_time, forgotten_cursor, forgotten_timers, forgotten_elements,
+    keys_not_by_time, only_the_last_run, state_of_the_key_before,
     one_partitioner_for_all, no_alignment, barrier_before_records,
 ]  # fmt: skip
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -157,6 +160,51 @@ def test_values_that_can_not_travel(mode: RuntimeExecutionMode) -> None:
     assert "operator 'the culprit'" in message
     assert "pickle" in message and "lock" in message
     assert "org.apache" not in message
+
+
+ENDS = {
+    "sys.exit": (lambda: sys.exit(3), "SystemExit: 3"),
+    "os._exit": (lambda: os._exit(3), "ended itself with exit code 3"),
+    "a signal": (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed from outside (SIGKILL"),
+    "a crash": (lambda: os.kill(os.getpid(), signal.SIGSEGV), "has crashed (SIGSEGV)"),
+}
+
+
+class Ends:
+    """Ends its process at a value."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def __call__(self, value: int) -> int:
+        if value == 777:
+            ENDS[self.how][0]()
+        return value
+
+
+@in_both_modes
+@pytest.mark.parametrize("how", ENDS)
+def test_functions_that_end_their_process(how: str, mode: RuntimeExecutionMode) -> None:
+    """A worker went away: nobody would know in which of twenty operators, nor whether memory was the reason."""
+    env = environment(mode)
+    numbers(env).map(lambda v: v).rebalance().map(Ends(how)).name("the culprit").filter(lambda v: False).print()
+    message = failure_of(env.execute)
+
+    assert "'the culprit'" in message and ENDS[how][1] in message, message
+    assert "org.apache" not in message
+    if how == "a crash":
+        assert "in __call__" in message, "where it was"
+
+
+@in_both_modes
+def test_results_that_can_not_travel(mode: RuntimeExecutionMode) -> None:
+    """The same for what goes to the driver."""
+    env = environment(mode)
+    stream = numbers(env).map(lambda v: threading.Lock() if v == 777 else v).name("the culprit")
+    message = failure_of(lambda: collect(stream))
+
+    assert "operator 'the culprit'" in message or "operator 'Collect'" in message, message
+    assert "can't be pickled" in message and "value <unlocked _thread.lock" in message, message
 
 
 @in_both_modes

@@ -130,7 +130,9 @@ def test_state_and_timers(mode: RuntimeExecutionMode) -> None:
         sums = [sum(t for t in range(60) if t * 7_000 // 60_000 == minute) for minute in range(7)]
         expected.extend((key, minute, total) for minute, total in enumerate(sums))
         expected.append((key, "end", (60, [t * 7_000 for t in range(60)], 0, sum(range(60)))))
-        expected.append((key, "past", 0))
+        if mode is STREAMING:
+            # Registered by another timer: Flink ignores that at the end of a key in BATCH.
+            expected.append((key, "past", 0))
         assert [r for r in results if r[0] == key] == [e for e in expected if e[0] == key], "in the order of timers"
     assert sorted(map(str, results)) == sorted(map(str, expected))
 

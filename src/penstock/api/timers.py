@@ -26,11 +26,17 @@ class TimerService(ABC):
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Call `on_timer` for the current key once the wall clock passes `timestamp`."""
+        """Call `on_timer` for the current key once the wall clock passes `timestamp`.
+
+        In BATCH: when all records of the key are processed, after its timers of event time; ignored in `on_timer`.
+        """
 
     @abstractmethod
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Call `on_timer` for the current key once the watermark passes `timestamp`."""
+        """Call `on_timer` for the current key once the watermark passes `timestamp`.
+
+        In BATCH: when all records of the key are processed; ignored in `on_timer`.
+        """
 
     @abstractmethod
     def delete_processing_time_timer(self, timestamp: int) -> None:

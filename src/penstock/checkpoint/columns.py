@@ -2,7 +2,8 @@
 
     key_group  key  [namespace, or timestamp and namespace]  value
 
-Every page has a checksum. A subtask reads only the row groups that hold its key groups.
+Every row group has a checksum, and so has the footer, in which the types of columns are. A subtask reads only the row
+groups that hold its key groups.
 """
 
 from __future__ import annotations
@@ -12,19 +13,27 @@ import io
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.checkpoint.column_types import field_for, from_column, pickled_field, to_column
-from penstock.common.errors import CheckpointError, DamagedCheckpointError
+from penstock.common.errors import DamagedCheckpointError
 from penstock.state.handles import KeyedFile, Section, TableInFile
 from penstock.state.schema import TableSchema
-from penstock.state.snapshot.storage import NotTypedError, StateWriter
+from penstock.state.snapshot.storage import (
+    NotTypedError,
+    ReadPart,
+    StateWriter,
+    check_crc,
+    read_part,
+    read_section,
+)
 from penstock.state.tables import Entries, EntryKeys
 
 _ROW_GROUP_ROWS = 32_768
+_CHECKED_BYTES = 1 << 20
 _PLACE_COLUMNS = {2: ["key", "namespace"], 3: ["key", "timestamp", "namespace"]}
 VALUE = "value"
 
@@ -49,12 +58,6 @@ class ColumnFiles(ABC):
     def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[EntryKeys, Entries, int]]:
         """The rows of these key groups."""
         return read_columns(self.read, file, groups)
-
-
-class ReadPart(Protocol):
-    """Reads `length` bytes of the file `path` from `offset` on."""
-
-    def __call__(self, path: str, offset: int, length: int) -> bytes: ...
 
 
 class ParquetColumnWriter:
@@ -103,10 +106,12 @@ class ParquetColumnWriter:
         self._write_row_group()
         assert self._parquet is not None, "a table without entries has no file"
         self._parquet.close()
+        self._sink.end_part()
         self._writer.close()
         sections = [Section(group, row_group, rows, 0) for (group, row_group), rows in sorted(self._sections.items())]
         table = TableInFile(self._table, True, self._schema_text)
-        return KeyedFile(self._writer.path, self._sink.size, [table], sections, True, crc=self._sink.crc)
+        sink = self._sink
+        return KeyedFile(self._writer.path, sink.size, [table], sections, True, crc=sink.crc, parts=sink.parts)
 
     def abort(self) -> None:
         """Remove it."""
@@ -137,6 +142,7 @@ class ParquetColumnWriter:
         if self._waiting:
             assert self._parquet is not None
             self._parquet.write_table(pa.Table.from_batches(self._waiting), row_group_size=self._waiting_rows)
+            self._sink.end_part()
             self._waiting.clear()
             self._waiting_rows = 0
             self._row_groups += 1
@@ -158,10 +164,10 @@ def read_tables(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tupl
         return
     stored = _StoredFile(read, file)
     with _errors_named(file):
-        parquet = pq.ParquetFile(stored, page_checksum_verification=True)
+        parquet = pq.ParquetFile(stored, metadata=stored.footer(), page_checksum_verification=True)
         for row_group in row_groups:
             table = parquet.read_row_group(row_group)
-            # The footer has no checksum: a wrong count there would lose rows silently.
+            # The footer of the first version has no checksum: a wrong count there would lose rows silently.
             rows = sum(section.length for section in file.sections if section.offset == row_group)
             if table.num_rows != rows:
                 raise DamagedCheckpointError(
@@ -175,15 +181,13 @@ def read_tables(read: ReadPart, file: KeyedFile, groups: range) -> Iterator[tupl
 def read_schema(read: ReadPart, file: KeyedFile) -> pa.Schema:
     """Its columns. Raises CheckpointError if the file can't be read (DamagedCheckpointError: missing or damaged)."""
     with _errors_named(file):
-        return pq.ParquetFile(_StoredFile(read, file)).schema_arrow
+        return _StoredFile(read, file).footer().schema.to_arrow_schema()
 
 
 @contextlib.contextmanager
 def _errors_named(file: KeyedFile) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError as error:
-        raise DamagedCheckpointError(f"the savepoint file {file.path} is missing") from error
     except (OSError, pa.ArrowException) as error:
         raise DamagedCheckpointError(f"the savepoint file {file.path} is damaged: {error}") from error
 
@@ -203,12 +207,17 @@ def _rows_of(table: pa.Table) -> tuple[EntryKeys, Entries]:
 
 
 class _Sink(io.RawIOBase):
-    """The file object of the Parquet writer: passes bytes on to a StateWriter, and counts and checksums them."""
+    """The file object of the Parquet writer: passes bytes on to a StateWriter, and counts and checksums them.
+
+    `parts` are those that `end_part` has ended.
+    """
 
     def __init__(self, writer: StateWriter) -> None:
         self._writer = writer
         self.size = 0
         self.crc = 0
+        self.parts: list[Section] = []
+        self._crc_of_part = 0
         self.is_aborted = False
 
     def writable(self) -> bool:
@@ -218,23 +227,40 @@ class _Sink(io.RawIOBase):
         if not self.is_aborted:
             data = bytes(data)
             self.crc = zlib.crc32(data, self.crc)
+            self._crc_of_part = zlib.crc32(data, self._crc_of_part)
             self._writer.write(data)
         self.size += len(data)
         return len(data)
+
+    def end_part(self) -> None:
+        """What was written since the last call is a part."""
+        start = self.parts[-1].offset + self.parts[-1].length if self.parts else 0
+        self.parts.append(Section(0, start, self.size - start, self._crc_of_part))
+        self._crc_of_part = 0
 
     def tell(self) -> int:
         return self.size
 
 
 class _StoredFile(io.RawIOBase):
-    """The file object of the Parquet reader. `bytes_read` counts what was read."""
+    """The file object of the Parquet reader: parts that are checked, one at a time. `bytes_read` counts what was read.
+
+    Raises CheckpointError, not an OSError, as Parquet's own errors are: a file that can't be read now may be whole.
+    """
 
     def __init__(self, read: ReadPart, file: KeyedFile) -> None:
         self._read_part = read
-        self._path = file.path
-        self._size = file.bytes
+        self._file = file
         self._position = 0
+        self._held: tuple[Section, bytes] | None = None
         self.bytes_read = 0
+        if not file.parts and file.crc is not None:
+            self._check_all(file.crc)
+
+    def footer(self) -> pq.FileMetaData:
+        """What is where in the file."""
+        parts = self._file.parts
+        return pq.read_metadata(pa.BufferReader(self._checked(parts[-1])) if parts else self)
 
     def readable(self) -> bool:
         return True
@@ -243,7 +269,7 @@ class _StoredFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.bytes}[whence]
         self._position = base + offset
         return self._position
 
@@ -251,15 +277,32 @@ class _StoredFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int | None = -1) -> bytes:
-        left = self._size - self._position
-        size = left if size is None or size < 0 else min(size, left)
-        try:
-            data = self._read_part(self._path, self._position, size)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            # Not one of Parquet's errors, which are OSErrors, too: reading may succeed later.
-            raise CheckpointError(f"the savepoint file {self._path} can't be read: {error}") from error
-        self._position += len(data)
-        self.bytes_read += len(data)
+        start, left = self._position, self._file.bytes - self._position
+        stop = start + (left if size is None or size < 0 else min(size, left))
+        self._position = stop
+        if not self._file.parts:
+            return self._read(start, stop - start)
+        return b"".join(
+            self._checked(part)[max(start - part.offset, 0) : stop - part.offset]
+            for part in self._file.parts
+            if part.offset < stop and start < part.offset + part.length
+        )
+
+    def _checked(self, part: Section) -> bytes:
+        # Columns of a row group are asked for one by one.
+        if self._held is None or self._held[0] is not part:
+            self._held = part, read_section(self._read_part, self._file.path, part, "savepoint")
+            self.bytes_read += part.length
+        return self._held[1]
+
+    def _check_all(self, written: int) -> None:
+        """Files that were written before there were parts have one checksum: all of the file is read for it."""
+        crc = 0
+        for start in range(0, self._file.bytes, _CHECKED_BYTES):
+            crc = zlib.crc32(self._read(start, min(_CHECKED_BYTES, self._file.bytes - start)), crc)
+        check_crc(crc, written, self._file.path, 0, self._file.bytes, "savepoint")
+
+    def _read(self, start: int, length: int) -> bytes:
+        data = read_part(self._read_part, self._file.path, start, length, "savepoint")
+        self.bytes_read += length
         return data

@@ -135,7 +135,7 @@ def _decoded(data: bytes, number: int) -> _Entry:
         if entry.kind == _CHECKPOINT:
             decode(data, where)
         else:
-            check_seal(data, entry.checksum, where)
+            check_seal(data, where)
     except msgspec.DecodeError as error:
         raise DamagedCheckpointError(f"{where} is damaged: {error}") from error
     # Manifests have an epoch of 0 if something else than a run has written them.

@@ -2,7 +2,8 @@
 
 Operators are named by their uid, or by an id derived from their position in the program, so a manifest means the same
 to a job that has been changed. What is arbitrary in it (the state of an enumerator, what a sink has to commit) is
-pickled, in base64. The last field is a checksum of the whole text. docs/formats.md describes the versions.
+pickled, in base64. The last field is a checksum of the whole text, so of these, too. docs/formats.md describes the
+versions.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import io
 import pickle
+import re
 import zlib
 from typing import Any
 
@@ -31,7 +33,10 @@ from penstock.state.handles import (
 VERSION = 2
 """The version that this penstock writes. It reads all versions up to this one."""
 _NO_CHECKSUM = "00000000"
-_CHECKSUM = b'"checksum": "'
+_END = b'"checksum": "00000000"\n}'
+_SIGNED = re.compile(rb'"checksum": "([0-9a-f]{8})"\n\}\Z')
+"""How a manifest of every version but the first ends, and will end: a damaged one must not be taken for one that only a
+newer penstock can read."""
 
 
 class SubtaskPart(msgspec.Struct, frozen=True):
@@ -152,9 +157,12 @@ def seal(stored: msgspec.Struct) -> bytes:
     return _with_checksum(data, f"{zlib.crc32(data):08x}")
 
 
-def check_seal(data: bytes, checksum: str, where: str) -> None:
-    """Raises DamagedCheckpointError unless `checksum`, as read from a sealed text, is that of the text."""
-    if checksum != f"{zlib.crc32(_with_checksum(data, _NO_CHECKSUM)):08x}":
+def check_seal(data: bytes, where: str) -> None:
+    """Raises DamagedCheckpointError unless a text ends with its checksum, as `seal` writes it."""
+    signed = _SIGNED.search(data)
+    if signed is None:
+        raise DamagedCheckpointError(f"{where} is damaged: it does not end with its checksum")
+    if signed[1] != b"%08x" % zlib.crc32(_with_checksum(data, _NO_CHECKSUM)):
         raise DamagedCheckpointError(f"{where} is damaged: its checksum is wrong")
 
 
@@ -164,19 +172,16 @@ def decode(data: bytes, path: str) -> Manifest:
     Raises DamagedCheckpointError if it was changed or truncated, CheckpointError if only a newer penstock can read it.
     """
     try:
+        if not _is_first_version(data):
+            # First of all: what a damaged manifest says of itself, its version included, is not to be believed.
+            check_seal(data, f"the manifest {path}")
         head = msgspec.json.decode(data, type=_Head)
-        # The version first: the manifest of a newer version may have another layout, or another kind of checksum.
-        # Version 1 has neither `oldest_reader` nor a checksum.
         needed = head.oldest_reader or head.version
         if needed > VERSION:
             raise CheckpointError(
                 f"the manifest {path} has version {head.version}, this penstock reads up to {VERSION}: it was written "
                 "by a newer one"
             )
-        # Only the first version had no checksum. Where there is one it counts: the version itself may be damaged.
-        has_checksum = head.version > 1 or head.checksum != _NO_CHECKSUM
-        if has_checksum:
-            check_seal(data, head.checksum, f"the manifest {path}")
         return msgspec.structs.replace(msgspec.json.decode(data, type=Manifest), checksum=_NO_CHECKSUM)
     except msgspec.DecodeError as error:
         raise DamagedCheckpointError(f"the manifest {path} is damaged: {error}") from error
@@ -186,14 +191,21 @@ class _Head(msgspec.Struct):
     """The fields that decide whether and how the rest of a manifest can be read."""
 
     version: int
-    oldest_reader: int = 0
-    checksum: str = _NO_CHECKSUM
+    oldest_reader: int | None = None
+    epoch: int | None = None
+    checksum: str | None = None
+
+
+def _is_first_version(data: bytes) -> bool:
+    """Whether it has no checksum since there was none: it has none of the fields that came with the second version."""
+    if _SIGNED.search(data) is not None:
+        return False
+    head = msgspec.json.decode(data, type=_Head)
+    return head.version == 1 and head.oldest_reader is None and head.epoch is None and head.checksum is None
 
 
 def _with_checksum(data: bytes, checksum: str) -> bytes:
-    # The last occurrence: names that users give may hold the same text.
-    start = data.rfind(_CHECKSUM) + len(_CHECKSUM)
-    return data[:start] + checksum.encode() + data[start + len(checksum) :]
+    return data[: -len(_END)] + _END.replace(_NO_CHECKSUM.encode(), checksum.encode())
 
 
 def packed(value: Any) -> str:

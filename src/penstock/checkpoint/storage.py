@@ -16,7 +16,6 @@ Paths in a manifest are relative to the job's directory, so that it can be copie
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,6 +28,7 @@ from penstock.checkpoint.job_record import JobRecord, epoch_of, file_name
 from penstock.checkpoint.manifest import Manifest, decode, encode, is_relative
 from penstock.checkpoint.record_files import RecordFiles
 from penstock.common import file_systems
+from penstock.common.durable import make_directory, publish
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.exclusive_creation import exclusive_creation
 
@@ -67,12 +67,12 @@ class StateFiles(ColumnFiles):
         """Write the manifest atomically."""
         self._make_parent(path)
         # Written under another name, synced, then renamed: a checkpoint exists if and only if its manifest does, so a
-        # reader must never see a part of it, nor may a crash leave one.
+        # reader must never see a part of it, nor may a crash leave one. The files that it names were synced when they
+        # were closed.
         unfinished = f"{path}.unfinished"
         with self._system.open_output_stream(unfinished) as stream:
             stream.write(encode(manifest))
-        self._sync(unfinished)
-        self._system.move(unfinished, path)
+        publish(self._system, unfinished, path)
 
     def _path(self, path: str) -> str:
         return f"{self._root}/{path}"
@@ -80,17 +80,8 @@ class StateFiles(ColumnFiles):
     def _make_parent(self, path: str) -> None:
         parent = path.rpartition("/")[0]
         if parent not in self._made:
-            self._system.create_dir(parent, recursive=True)
+            make_directory(self._system, parent)
             self._made.add(parent)
-
-    def _sync(self, path: str) -> None:
-        # Other file systems have no descriptor to sync: a file that is closed counts as stored there.
-        if isinstance(self._system, fs.LocalFileSystem):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
 
 
 class SavepointStorage(StateFiles):
@@ -235,7 +226,7 @@ class DirectoryStorage(StateFiles):
 
 
 class FileWriter:
-    """A state file that is being written. It has its final name once it is closed."""
+    """A state file that is being written. It has its final name, and is on disk, once it is closed."""
 
     def __init__(self, system: fs.FileSystem, full: str, path: str) -> None:
         self.path = path
@@ -248,9 +239,9 @@ class FileWriter:
         self._stream.write(data)
 
     def close(self) -> None:
-        """Complete the file: rename it to its final name."""
+        """Complete the file: have it on disk, and rename it to its final name."""
         self._stream.close()
-        self._system.move(f"{self._full}.unfinished", self._full)
+        publish(self._system, f"{self._full}.unfinished", self._full)
 
     def abort(self) -> None:
         """Remove it."""
@@ -299,14 +290,24 @@ def completed_in(directory: str) -> list[tuple[int, str]]:
 
 
 def read_manifest(path: str) -> Manifest:
-    """The manifest of a checkpoint, by its directory or by its own path. Raises CheckpointError."""
+    """The manifest of a checkpoint, by its directory or by its own path.
+
+    Raises CheckpointError; DamagedCheckpointError if it is missing, or is not what was written there.
+    """
     system, inside = file_system_of(path)
     if not inside.endswith(METADATA):
         inside = f"{inside}/{METADATA}"
     try:
         with system.open_input_stream(inside) as stream:
-            return decode(stream.read(), inside)
+            manifest = decode(stream.read(), inside)
     except FileNotFoundError as error:
         raise DamagedCheckpointError(f"there is no checkpoint at {path}: {inside} is missing") from error
     except OSError as error:
         raise CheckpointError(f"the manifest {inside} can't be read: {error}") from error
+    number = _CHECKPOINT.search(inside.removesuffix(f"/{METADATA}"))
+    # Whole, but another one: its files may all be there, with the state of another moment.
+    if number and not manifest.savepoint and int(number[1]) != manifest.checkpoint_id:
+        raise DamagedCheckpointError(
+            f"the manifest {inside} is damaged: it is that of checkpoint {manifest.checkpoint_id}"
+        )
+    return manifest

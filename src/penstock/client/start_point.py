@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import uuid
 from collections.abc import Callable
 
@@ -24,6 +23,7 @@ from penstock.checkpoint.storage import (
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import CheckpointError, ConfigurationError
+from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.jobmaster.backends import rocksdb_settings
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.jobmaster.settings import allows_duplicates
@@ -116,10 +116,10 @@ def take_job(
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointPlace:
-    """The directory of a job's own checkpoints. `temporary`: it is deleted with the job."""
+    """The directory of a job's own checkpoints. `temporary`: it, which is deleted with the job."""
 
     directory: str
-    temporary: bool = False
+    temporary: HeldDirectory | None = None
 
 
 def checkpoint_place(job_id: str, configuration: Configuration, is_local: bool) -> CheckpointPlace:
@@ -129,7 +129,9 @@ def checkpoint_place(job_id: str, configuration: Configuration, is_local: bool) 
         return CheckpointPlace(f"{base.rstrip('/')}/{job_id}")
     if is_local or configuration.get(options.CHECKPOINT_INTERVAL) is None:
         # Without an interval nothing is written there: savepoints have directories of their own.
-        return CheckpointPlace(tempfile.mkdtemp(prefix="penstock-checkpoints-"), temporary=True)
+        remove_abandoned()
+        held = HeldDirectory("checkpoints")
+        return CheckpointPlace(held.path, held)
     raise ConfigurationError(
         f"checkpoints need a directory that the driver and all executors see: set {options.CHECKPOINT_DIRECTORY.key} "
         "(s3://..., hdfs://..., or a shared path)"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
-import threading
 import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from penstock.client.batched_run import BatchedRun
 from penstock.client.executor import Submission
 from penstock.client.settings_check import check_settings
 from penstock.client.slots_check import check_slots
@@ -20,7 +17,7 @@ from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common import options
 from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.configuration import Configuration
-from penstock.common.errors import FencedError, JobCancelledError, JobError
+from penstock.common.errors import FencedError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
@@ -28,29 +25,23 @@ from penstock.jobmaster.backends import rocksdb_settings
 from penstock.jobmaster.effects import Deploy
 from penstock.jobmaster.events import HostFailed
 from penstock.jobmaster.job_master import JobMaster
-from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.restarts import restart_strategy
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.static_splits import assign_statically
-from penstock.rpc.messages import TaskReport
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
-from penstock.spark.driver.batched_job import run_batched
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.query_thread import Start
-from penstock.spark.driver.session import control_host, session_for, session_is_local
-from penstock.spark.failures import from_spark
+from penstock.spark.driver.session import JobSession, control_host, session_for, session_is_local
 from penstock.spark.payload import pack
-from penstock.spark.worker.batched_stage import COUNTERS_SINK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_decode_reports = msgspec.msgpack.Decoder(list[TaskReport]).decode
 _HEARTBEAT_MOST_MS = 500
 
 
@@ -70,18 +61,20 @@ def submit(submission: Submission) -> JobClient:
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
         "reuses_objects": configuration.get(options.OBJECT_REUSE),
     }
-    run: _BatchedRun | _PipelinedRun
+    run: BatchedRun | _PipelinedRun
     if graph.batched:
-        run = _BatchedRun(graph, result_sinks, configuration, job_id)
+        run = BatchedRun(graph, result_sinks, configuration, job_id)
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
+        settings["sorted_inputs_bytes"] = configuration.get(options.SORTED_INPUTS_MEMORY)
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
         run.start(_session(submission, job_id), payloads)
         return JobClient(job_id, run)
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     pack(graph.levels(str(job_id), **settings), None, 0)
     spark = _session(submission, job_id)
+    session = JobSession(spark, configuration, submission.python_files)
     try:
-        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, spark, start)
+        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, session, start)
     except BaseException:
         HELD.release(str(job_id))
         raise
@@ -94,7 +87,7 @@ def _pipelined_run(
     result_sinks: dict[int, ResultSink],
     configuration: Configuration,
     settings: dict[str, Any],
-    spark: SparkSession,
+    session: JobSession,
     start: StartPoint,
 ) -> _PipelinedRun:
     hosts: list[JobMasterHost] = []
@@ -104,7 +97,7 @@ def _pipelined_run(
         str(job_id),
         graph.name,
         configuration,
-        session_is_local(spark),
+        session_is_local(session.now()),
         lambda: [host.post(HostFailed(fenced)) for host in hosts],
     )
     place = run.place
@@ -118,13 +111,13 @@ def _pipelined_run(
         frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
         run.epoch,
     )
-    server = ControlServer(control_host(spark))
+    server = ControlServer(control_host(session.now()))
     host = JobMasterHost(
         master,
         server,
         result_sinks,
         run.storage,
-        _query_starter(spark, str(job_id), configuration, server, run, settings),
+        _query_starter(session, str(job_id), configuration, server, run, settings),
         lambda base: new_savepoint(str(job_id), base, configuration),
         configuration.get(options.SHOW_SPARK_STACK),
     )
@@ -137,8 +130,8 @@ def _pipelined_run(
     def released() -> None:
         if run.lease is not None:
             run.lease.release()
-        if place.temporary:
-            shutil.rmtree(place.directory, ignore_errors=True)
+        if place.temporary is not None:
+            place.temporary.remove()
 
     hosts.append(host)
     host.on_end = ended
@@ -149,7 +142,7 @@ def _pipelined_run(
 
 
 def _query_starter(
-    spark: SparkSession,
+    session: JobSession,
     job_id: str,
     configuration: Configuration,
     server: ControlServer,
@@ -171,7 +164,7 @@ def _query_starter(
         of_region = slice(effect.levels.start, effect.levels.stop)
         levels = effect.graph.levels(job_id, effect.attempt.number, restore=effect.restored, **settings)[of_region]
         payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, get(options.SPARK_TRANSPORT))
-        return deploy(spark, effect.graph.widths[of_region], payloads)
+        return deploy(session.now(), effect.graph.widths[of_region], payloads)
 
     return start
 
@@ -219,79 +212,6 @@ class _PipelinedRun:
     def wait(self) -> BaseException | None:
         self._host.over.wait()
         return self._host.error
-
-
-class _BatchedRun:
-    """A batched job: one Spark job in a thread."""
-
-    def __init__(
-        self, graph: JobGraph, result_sinks: dict[int, ResultSink], configuration: Configuration, job_id: JobID
-    ) -> None:
-        self._graph = graph
-        self._result_sinks = result_sinks
-        self._show_stack = configuration.get(options.SHOW_SPARK_STACK)
-        self._job_id = str(job_id)
-        self._group = f"penstock-{job_id}"
-        self.metrics = JobMetrics(graph)
-        self.checkpoints: list[Any] = []
-        self.restarts = 0
-        self.status = JobStatus.CREATED
-        self._error: BaseException | None = None
-        self._over = threading.Event()
-        self._cancelled = False
-        self._spark: SparkSession | None = None
-
-    def start(self, spark: SparkSession, payloads: list[Any]) -> None:
-        """Start the job."""
-        self._spark = spark
-        self.status = JobStatus.RUNNING
-        threading.Thread(target=self._run, args=(payloads,), name="penstock-batch", daemon=True).start()
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        if self._spark is not None and not self._over.is_set():
-            self.status = JobStatus.CANCELLING
-            self._spark.sparkContext.cancelJobGroup(self._group)
-
-    def savepoint(self, directory: str | None) -> Future[str]:
-        answer: Future[str] = Future()
-        answer.set_exception(JobError("a job in batch mode has no savepoints: Spark runs lost tasks again"))
-        return answer
-
-    def stop(self, directory: str | None, drain: bool) -> Future[str]:
-        return self.savepoint(directory)
-
-    def wait(self) -> BaseException | None:
-        self._over.wait()
-        return self._error
-
-    def _run(self, payloads: list[Any]) -> None:
-        assert self._spark is not None
-        try:
-            results = list(run_batched(self._spark, self._graph.widths, payloads, self._group, self._graph.name))
-            for sink, subtask, values in results:
-                if sink == COUNTERS_SINK:
-                    self.metrics.update(_decode_reports(values[0]))
-                elif sink in self._result_sinks:
-                    self._result_sinks[sink].take(subtask, values)
-            for result_sink in self._result_sinks.values():
-                result_sink.succeeded()
-            self.status = JobStatus.FINISHED
-        except Exception as error:
-            self._fail(error)
-        finally:
-            HELD.release(self._job_id)
-            self._over.set()
-
-    def _fail(self, error: Exception) -> None:
-        if self._cancelled:
-            self._error = JobCancelledError(f"the job '{self._graph.name}' was cancelled")
-            self.status = JobStatus.CANCELED
-        else:
-            self._error = from_spark(error, self._show_stack)
-            self.status = JobStatus.FAILED
-        for result_sink in self._result_sinks.values():
-            result_sink.failed(self._error)
 
 
 def _now_ms() -> int:

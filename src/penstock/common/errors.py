@@ -5,6 +5,7 @@ PenstockError
 ├── ConfigurationError      a setting is invalid, or missing where it is required at start
 ├── StateNotFoundError      a snapshot does not contain the requested operator or state
 ├── NotEnoughSlotsError     the job needs more slots than Spark has
+├── SessionLostError        the Spark session that the job was given has ended
 ├── JobError                the job ran and failed
 │   ├── UserFunctionError   a user's function raised
 │   ├── SourceError         input could not be read or parsed
@@ -34,6 +35,10 @@ class StateNotFoundError(PenstockError):
 
 class NotEnoughSlotsError(PenstockError):
     """The job needs more slots at once than Spark has."""
+
+
+class SessionLostError(PenstockError):
+    """The Spark session that the user has started was stopped, or its JVM has ended: penstock can't start it again."""
 
 
 class JobError(PenstockError):

@@ -62,6 +62,12 @@ TARGET = _key("execution.target").string_type().default_value("local")
 RUNTIME_MODE = (
     _key("execution.runtime-mode").enum_type(RuntimeExecutionMode).default_value(RuntimeExecutionMode.STREAMING)
 )
+SORTED_INPUTS_MEMORY = (
+    _key("execution.sorted-inputs.memory")
+    .memory_type()
+    .default_value(128 << 20)
+    .with_description("In BATCH: what each task sorts in memory, by estimate; beyond it, sorted runs go to local disk.")
+)
 BUFFER_TIMEOUT_ENABLED = (
     _key("execution.buffer-timeout.enabled")
     .boolean_type()

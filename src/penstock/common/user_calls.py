@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+RAISED = (Exception, SystemExit)
+"""What a user's function raises. `sys.exit` there is an error like any other; it would end a worker without a word."""
+
 
 def outcome_of(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
     """What a call returns, or the error that it raises, for a handler that takes both."""

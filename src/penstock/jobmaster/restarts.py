@@ -18,15 +18,16 @@ from penstock.common.errors import (
     FencedError,
     NotEnoughSlotsError,
     ProgramError,
+    SessionLostError,
     SourceError,
     UserFunctionError,
 )
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.settings import JobSettings
 
-_PERMANENT = (ProgramError, ConfigurationError, FencedError)
-"""What is wrong with the program or its settings will be wrong in the next attempt, too; and a job that another run has
-taken over never comes back."""
+_PERMANENT = (ProgramError, ConfigurationError, FencedError, SessionLostError)
+"""What is wrong with the program, its settings or its session will be wrong in the next attempt, too; and a job that
+another run has taken over never comes back."""
 
 _UNREAD_MAX = 3
 """Tries to read a damaged checkpoint that has no other before it."""

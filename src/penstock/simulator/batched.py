@@ -15,19 +15,21 @@ from typing import Any
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level, load_level
 from penstock.plan.static_splits import assign_statically
-from penstock.runtime.network.buffer import RESULT_EDGE, SORT_PREFIX_BYTES, decode_header, decode_segments
+from penstock.runtime.network.buffer import OUTCOME_EDGE, SORT_PREFIX_BYTES, decode_header, decode_segments
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits
+from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Result
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.checkers import ChannelChecks, TaskChecks
 from penstock.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.simulator.clock import Clock
+from penstock.simulator.key_order import PARAMETER
 from penstock.simulator.outside import Outside
 from penstock.simulator.report import Trace
 from penstock.simulator.scheduler import Action, Scheduler
 from penstock.simulator.simulation import STEPS_MAX
+from penstock.simulator.stores import MemorySpill
 
 _RUN_AGAIN = 0.15
 
@@ -52,9 +54,17 @@ class BatchedSimulation:
             vertex.id: assign_statically(vertex.source, vertex.parallelism, self.clock.now_ms())
             for vertex in graph.sources
         }
-        levels = graph.levels("simulated", splits=splits)
+        # Of few bytes, so that sorted runs are spilled and merged.
+        memory_bytes = random.choice([0, 500, 5_000, 1 << 20])
+        levels = graph.levels(
+            "simulated", splits=splits, sorted_inputs_bytes=memory_bytes, job_parameters={PARAMETER: "yes"}
+        )
         edges = {id: edge for level in levels for id, edge in level.edges.items()}
         self._channels = ChannelChecks(edges, exact_time=False, batched=True)
+        self._places: list[tuple[int, int]] = []
+        """Of each run of a slot: its level and index."""
+        self._results: list[list[Result]] = []
+        """What each run has sent to the driver. The runs that count are known at the end."""
         self._payloads = [dump_level(level) for level in levels]
 
     def run(self) -> None:
@@ -65,18 +75,21 @@ class BatchedSimulation:
             for target, row in rows:
                 inputs[target].append(row)
             rows = self._run_level(level, [inputs[index] for index in range(width)])
-        self._channels.all_arrived_but(RESULT_EDGE)
-        for _, row in rows:
-            for segment in decode_segments(row):
-                assert isinstance(segment, tuple)
-                for sink, subtask, values in segment[0]:
-                    self.outside.collect(sink, subtask, values)
+        self._channels.all_arrived_but(OUTCOME_EDGE)
+        outcomes = [outcome for _, row in rows for segment in decode_segments(row) for outcome in segment[0]]  # type: ignore[index]
+        for run in sorted(outcomes, key=self._places.__getitem__):
+            for result in self._results[run]:
+                self.outside.collect(result.sink_id, result.subtask, result.values.value)
 
     def _run_level(self, level: int, inputs: list[list[bytes]]) -> Rows:
         """Run all slots of a level, interleaved. Returns the rows they sent."""
         scheduler = Scheduler(self.random)
         sent: list[Rows] = [[] for _ in inputs]
-        runs = {index: self._run_slot(level, index, input, sent[index]) for index, input in enumerate(inputs)}
+        numbers = [self._next_run(level, index) for index, _ in enumerate(inputs)]
+        runs = {
+            index: self._run_slot(level, index, input, sent[index], numbers[index])
+            for index, input in enumerate(inputs)
+        }
         while runs:
             actions = [Action(f"slot {level}/{index}", lambda: None) for index in runs]
             chosen = scheduler.pick(actions).actor
@@ -84,7 +97,7 @@ class BatchedSimulation:
             event = next(runs[index], None)
             if event is None:
                 del runs[index]
-                self._check_again(level, index, inputs[index], sent[index])
+                self._check_again(level, index, inputs[index], sent[index], numbers[index])
             self.trace.add(chosen, event or "ends", f"{len(sent[index])} rows out")
             assert self.trace.steps < STEPS_MAX, "the job does not end: deadlock or livelock"
         for index, rows in enumerate(sent):
@@ -94,21 +107,31 @@ class BatchedSimulation:
                 self._channels.sent(row, level)
         return [row for rows in sent for row in rows]
 
-    def _check_again(self, level: int, index: int, input: list[bytes], sent: Rows) -> None:
+    def _next_run(self, level: int, index: int) -> int:
+        self._places.append((level, index))
+        self._results.append([])
+        return len(self._results) - 1
+
+    def _check_again(self, level: int, index: int, input: list[bytes], sent: Rows, first: int) -> None:
         """Occasionally run the same slot again, interrupted at other points."""
         if self.random.random() >= _RUN_AGAIN:
             return
         again: Rows = []
-        for _ in self._run_slot(level, index, input, again):
+        run = self._next_run(level, index)
+        for _ in self._run_slot(level, index, input, again, run):
             pass
         assert _contents(again) == _contents(sent), f"slot {level}/{index} ran twice and sent different records"
+        both = [_by_sink(self._results[number]) for number in (first, run)]
+        assert both[0] == both[1], f"slot {level}/{index} ran twice and had different results"
         self.trace.add(f"slot {level}/{index}", "ran again, with equal output")
 
-    def _run_slot(self, level: int, index: int, input: list[bytes], sent: Rows) -> Iterator[str]:
+    def _run_slot(self, level: int, index: int, input: list[bytes], sent: Rows, run: int) -> Iterator[str]:
         """Process a slot like `spark/worker/batched_stage.py`; yields a description of each event."""
         spec = load_level(self._payloads[level])
         budget = self.circumstances.budget(self.clock)
-        slot = Slot(spec, index, Environment(self.clock.now_ms, self.clock.read_ns, budget=budget))
+        slot = Slot(
+            spec, index, Environment(self.clock.now_ms, self.clock.read_ns, budget=budget, open_spill=MemorySpill)
+        )
         shrink_buffers(slot, self.circumstances)
         checks = TaskChecks()
         arrived = self.random.sample(input, len(input))
@@ -120,30 +143,34 @@ class BatchedSimulation:
                     slot.handle(vertex, NoMoreSplits())
             for row in sorted(arrived, key=lambda row: row[:SORT_PREFIX_BYTES]):
                 slot.receive(row)
-                yield from self._until_idle(slot, sent, checks)
+                yield from self._until_idle(slot, sent, checks, run)
             for task in slot.tasks.values():
                 if not isinstance(task.chain.head, SourceOperator):
                     task.handle(InputEnded())
             while not slot.data_ended:
-                yield from self._until_idle(slot, sent, checks)
+                yield from self._until_idle(slot, sent, checks, run)
                 self._sleep_until(slot)
             slot.handle_all(Close())
-            self._take(slot, sent, checks)
+            self._take(slot, sent, checks, run)
+            slot.send_outcome(run)
+            sent.extend(slot.outbox.take())
         except BaseException:
             slot.handle_all(Cancel())
             raise
 
-    def _until_idle(self, slot: Slot, sent: Rows, checks: TaskChecks) -> Iterator[str]:
+    def _until_idle(self, slot: Slot, sent: Rows, checks: TaskChecks, run: int) -> Iterator[str]:
         busy = True
         while busy:
             busy = slot.step()
             checks.after_event(slot)
-            self._take(slot, sent, checks)
+            self._take(slot, sent, checks, run)
             yield "step"
 
-    def _take(self, slot: Slot, sent: Rows, checks: TaskChecks) -> None:
+    def _take(self, slot: Slot, sent: Rows, checks: TaskChecks, run: int) -> None:
         for effect in slot.take_effects():
             checks.effect(effect)
+            if isinstance(effect, Result):
+                self._results[run].append(effect)
         sent.extend(slot.outbox.take())
 
     def _sleep_until(self, slot: Slot) -> None:
@@ -158,21 +185,20 @@ def _contents(rows: Rows) -> dict[Any, list[Any]]:
     contents: dict[Any, list[Any]] = defaultdict(list)
     for target, row in rows:
         header = decode_header(row)
-        if header.edge == RESULT_EDGE:
-            where: Any = ("result", target)
-        else:
-            where = (target, header.edge, header.sender, header.target, header.key_group)
+        if header.edge == OUTCOME_EDGE:
+            continue
+        where = (target, header.edge, header.sender, header.target, header.key_group)
         for segment in decode_segments(row):
             assert isinstance(segment, tuple), "an element in batched mode"
             values, timestamps = segment
             times: list[int | None] = [*timestamps] if timestamps is not None else [None] * len(values)
             contents[where].extend(zip(values, times, strict=True))
-    return {where: _flat_results(values) if where[0] == "result" else values for where, values in contents.items()}
+    return contents
 
 
-def _flat_results(results: list[Any]) -> list[Any]:
+def _by_sink(results: list[Result]) -> dict[Any, list[Any]]:
     """Return the results of (sink, subtask), regardless of how they are cut."""
     by_sink: dict[Any, list[Any]] = defaultdict(list)
-    for (sink, subtask, values), _ in results:
-        by_sink[sink, subtask].extend(values)
-    return sorted(by_sink.items())
+    for result in results:
+        by_sink[result.sink_id, result.subtask].extend(result.values.value)
+    return by_sink

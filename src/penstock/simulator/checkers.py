@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.runtime.network.buffer import NO_KEY_GROUP, RESULT_EDGE, Header, decode_header, decode_segments
+from penstock.runtime.network.buffer import NO_KEY_GROUP, OUTCOME_EDGE, Header, decode_header, decode_segments
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
 from penstock.runtime.task.events import Acknowledge, DataEnded, Effect, Finished, Result, WriteSnapshot
@@ -83,7 +83,7 @@ class ChannelChecks:
         """Check a row that leaves a slot of `level`: sent by a task of that level, or relayed."""
         self._under_way[row] += 1
         header = decode_header(row)
-        if header.edge == RESULT_EDGE or self._edges[header.edge].source_level != level:
+        if header.edge == OUTCOME_EDGE or self._edges[header.edge].source_level != level:
             return
         channel = (header.edge, header.sender, header.target)
         state = self._channels[channel]

@@ -90,17 +90,17 @@ def evaluate(program: Program) -> Expected:
             exact = program.exact_time or program.batched
             streams[node.id] = [Part([], exact=exact, parallelism=program.node(node.inputs[0]).parallelism)]
         elif node.kind in _OF_TWO:
-            first, second = (_merged(stream, node.parallelism) for stream in inputs)
+            first, second = (_merged(stream, node.parallelism, program.batched) for stream in inputs)
             streams[node.id] = [_OF_TWO[node.kind](node, first, second)]
             if node.kind in _BY_TIME and not (program.exact_time or program.batched):
                 streams[node.id] = [Part([], exact=False, parallelism=node.parallelism, again=Again.UNKNOWN)]
         else:
             parts = [part for stream in inputs for part in stream]
-            streams[node.id] = [_operator(program, node, _merged(parts, node.parallelism))]
+            streams[node.id] = [_operator(program, node, _merged(parts, node.parallelism, program.batched))]
     windows = [node for node in program.nodes if node.kind == "window"]
     return Expected(
         {node.id: streams[node.id][0] for node in program.sinks},
-        {node.id: _merged(streams[node.inputs[0]], node.parallelism) for node in windows},
+        {node.id: _merged(streams[node.inputs[0]], node.parallelism, program.batched) for node in windows},
     )
 
 
@@ -117,9 +117,9 @@ def _source(node: Node) -> Part:
     return Part(records, count=len(records), order=SPLIT, parallelism=node.parallelism)
 
 
-def _merged(stream: Stream, parallelism: int) -> Part:
+def _merged(stream: Stream, parallelism: int, batched: bool) -> Part:
     """Return the input of an operator of that parallelism."""
-    parts = [_arriving(part, parallelism) for part in stream]
+    parts = [_arriving(part, parallelism, batched) for part in stream]
     if len(parts) == 1:
         return parts[0]
     orders = {part.order for part in parts}
@@ -137,21 +137,26 @@ def _merged(stream: Stream, parallelism: int) -> Part:
     )
 
 
-def _arriving(part: Part, parallelism: int) -> Part:
+def _arriving(part: Part, parallelism: int, batched: bool) -> Part:
     copies = parallelism if part.how == "broadcast" else 1
     return dataclasses.replace(
         part,
         records=part.records * copies,
         count=None if part.count is None else part.count * copies,
-        order=_order_after(part, parallelism),
+        order=_order_after(part, parallelism, batched),
         how="forward",
         finals=part.finals if copies == 1 else None,
     )
 
 
-def _order_after(part: Part, parallelism: int) -> str | None:
-    """Repartitioning preserves order between one sender and one receiver, but not across several senders."""
+def _order_after(part: Part, parallelism: int, batched: bool) -> str | None:
+    """Repartitioning preserves order between one sender and one receiver, but not across several senders.
+
+    In batched mode a keyed operator is given the records of a key by timestamp, which is not that of their numbers.
+    """
     how = part.how
+    if batched and how == "hash" and not (part.exact and all(time is None for _, time in part.records)):
+        return None
     if how == "forward" and part.parallelism != parallelism:
         how = "rebalance"
     if how == "forward" or part.order is None or (how == "global_" and part.order != SPREAD):
@@ -181,7 +186,7 @@ def _operator(program: Program, node: Node, input: Part) -> Part:
     known = input.exact and (program.exact_time or program.batched)
     if not known or (not program.batched and _sessions_touch(node, input.records)):
         return Part([], exact=False, parallelism=node.parallelism, again=again)
-    records = list(_KEYED[node.kind](node, input.records))
+    records = list(_KEYED[node.kind](node, input.records, program.batched))
     timed = input.timed or node.kind == "gather"
     return Part(records, count=len(records), timed=timed, parallelism=node.parallelism, again=again)
 
@@ -242,7 +247,8 @@ def _connect(node: Node, first: Part, second: Part) -> Part:
         ]
         count = None if part.count is None else part.count * (1 if copies is None else len(copies))
         parts.append(dataclasses.replace(part, records=records, count=count, finals=None))
-    return _merged(parts, node.parallelism)
+    # They have arrived already.
+    return _merged(parts, node.parallelism, batched=False)
 
 
 def _rules(node: Node, first: Part, second: Part) -> Part:
@@ -303,7 +309,7 @@ _OF_TWO: dict[str, Callable[[Node, Part, Part], Part]] = {
 def _side(program: Program, node: Node, streams: dict[int, Stream]) -> Stream:
     """Return the side output of the split operator before."""
     split = program.node(node.inputs[0])
-    input = _merged(streams[split.inputs[0]], split.parallelism)
+    input = _merged(streams[split.inputs[0]], split.parallelism, program.batched)
     records: list[Timed] = [
         ((origin, (*path, 0), key, number), time)
         for (origin, path, key, number), time in input.records
@@ -343,12 +349,12 @@ def _by_key(records: list[Timed]) -> dict[int, list[Timed]]:
     return by_key
 
 
-def _gather(node: Node, records: list[Timed]) -> Iterable[Timed]:
+def _gather(node: Node, records: list[Timed], batched: bool) -> Iterable[Timed]:
     for key, of_key in _by_key(records).items():
         yield functions.total("all", key, (record[3] for record, _ in of_key)), MAX_TIMESTAMP
 
 
-def _alarms(node: Node, records: list[Timed]) -> Iterable[Timed]:
+def _alarms(node: Node, records: list[Timed], batched: bool) -> Iterable[Timed]:
     past = node.settings["past"]
     for key, of_key in _by_key(records).items():
         due = {functions.first_alarm(time, node.settings["delay_ms"]) for _, time in of_key if time is not None}
@@ -356,13 +362,16 @@ def _alarms(node: Node, records: list[Timed]) -> Iterable[Timed]:
         while due:
             time = due.pop()
             fired.add(time)
+            if batched:
+                # A timer can't register another: see KeyedOperator.end_key.
+                continue
             due.update(after for after in functions.next_alarms(time, past) if after not in fired)
         for time in fired:
             for copy in range(node.settings["copies"]):
                 yield ("alarm", (time, copy), key, time), time
 
 
-def _windows(node: Node, records: list[Timed]) -> Iterable[Timed]:
+def _windows(node: Node, records: list[Timed], batched: bool) -> Iterable[Timed]:
     settings = node.settings
     for key, of_key in _by_key(records).items():
         contents: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -411,7 +420,7 @@ def _sessions(records: list[Timed], gap: int) -> dict[tuple[int, int], list[int]
     return sessions
 
 
-_KEYED: dict[str, Callable[[Node, list[Timed]], Iterable[Timed]]] = {
+_KEYED: dict[str, Callable[[Node, list[Timed], bool], Iterable[Timed]]] = {
     "gather": _gather,
     "alarms": _alarms,
     "window": _windows,

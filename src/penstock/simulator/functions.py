@@ -25,6 +25,7 @@ from penstock.datastream.functions import (
     ReduceFunction,
 )
 from penstock.datastream.window import Evictor, TimestampedValue
+from penstock.simulator.key_order import KeyOrder
 from penstock.simulator.lifecycles import Followed
 from penstock.simulator.programs import Record
 
@@ -182,16 +183,19 @@ class Gather(Followed, KeyedProcessFunction[int, Record, Record]):
 
     def open(self, runtime_context: Any) -> None:
         super().open(runtime_context)
+        self.order = KeyOrder(runtime_context)
         self.numbers = runtime_context.get_list_state(NUMBERS)
 
     def process_element(self, value: Record, ctx: Any) -> None:
         self.check_open()
+        self.order.record(ctx)
         self.numbers.add(value[3])
         ctx.timer_service().register_event_time_timer(MAX_TIMESTAMP)
         ctx.timer_service().register_processing_time_timer(ctx.timer_service().current_processing_time() + value[3])
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Record]:
         self.check_open()
+        self.order.timer(timestamp, ctx)
         if timestamp == MAX_TIMESTAMP:
             numbers = list(self.numbers.get())
             self.numbers.clear()
@@ -321,12 +325,18 @@ class Alarms(Followed, KeyedProcessFunction[int, Record, Record]):
         self.past = past
         self.copies = copies
 
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self.order = KeyOrder(runtime_context)
+
     def process_element(self, value: Record, ctx: Any) -> None:
         self.check_open()
+        self.order.record(ctx)
         ctx.timer_service().register_event_time_timer(first_alarm(ctx.timestamp(), self.delay_ms))
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Record]:
         self.check_open()
+        self.order.timer(timestamp, ctx)
         timers, key = ctx.timer_service(), ctx.get_current_key()
         assert timers.current_watermark() >= timestamp, "a timer fired before its time"
         for after in next_alarms(timestamp, self.past):

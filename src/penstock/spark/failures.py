@@ -13,7 +13,7 @@ import msgspec
 from penstock.common.errors import NotEnoughSlotsError, PenstockError, TaskLostError
 from penstock.rpc.failures import describe, revive
 from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, TOO_FEW_SLOTS
-from penstock.spark.internals.jvm import java_stack_of
+from penstock.spark.internals.jvm import java_stack_of, jvm_has_ended
 
 # What a worker refuses before its slot can report failures: the last line of the traceback in Spark's text.
 _REFUSAL = re.compile(rf"{re.escape(PenstockError.__module__)}\.(ConfigurationError|ProgramError): (.*)")
@@ -32,6 +32,10 @@ def to_stage_failure(error: BaseException) -> StageError:
 
 def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     """The error to show for an exception of Spark; with `show_stack` Spark's own stack follows the text."""
+    if isinstance(error, PenstockError):
+        return error
+    if jvm_has_ended():
+        return TaskLostError("Spark's JVM has ended: killed, or out of memory")
     text = str(error)
     mark = _MARK.search(text)
     if mark is not None:

@@ -18,7 +18,7 @@ from penstock.spark.internals.version import check_version
 
 
 class Payload(msgspec.Struct, frozen=True):
-    """Is pickled with the function of a stage. `control` and `checkpoints` are None in batched mode."""
+    """Is pickled with the function of a stage. `checkpoints` is None in batched mode."""
 
     version: str
     python: str

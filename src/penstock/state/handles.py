@@ -48,6 +48,9 @@ class KeyedFile(msgspec.Struct, frozen=True, rename={"store_file": "database"}):
     """Its name in a store's directory, if it is one of a store's own files: then sections are parts of any groups."""
     crc: int | None = None
     """CRC-32 of the whole file. None: it was written in manifest version 1."""
+    parts: list[Section] = []
+    """Of a Parquet file: all of its bytes, as its row groups and, last, its footer. Empty: it was written before there
+    were any. A section's group is 0 then."""
 
 
 class Redistribution(enum.Enum):

@@ -128,8 +128,9 @@ class LayeredTable(Table):
 
     def clear(self) -> None:
         self.current.clear()
-        self._frozen.clear()
-        self._base.clear()
+        if self._frozen or self._base:
+            self._frozen.clear()
+            self._base.clear()
 
     @property
     def has_older(self) -> bool:

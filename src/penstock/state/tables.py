@@ -66,7 +66,7 @@ class Table(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Remove all entries (batched mode: a key group is over)."""
+        """Remove all entries (batched mode: a key is over)."""
 
     @abstractmethod
     def __bool__(self) -> bool:

@@ -56,7 +56,7 @@ class KeyedBootstrapOperator(KeyedProcessOperator):
         self._prefix = prefix
 
     # Timers are part of the savepoint and fire in the job restored from it: neither a watermark nor processing time
-    # fires one here, and the batched host's end of a key group discards no state.
+    # fires one here, and the end of a key discards no state.
     def watermark(self, timestamp: int) -> bool:
         return self.output.watermark(timestamp)
 
@@ -66,7 +66,7 @@ class KeyedBootstrapOperator(KeyedProcessOperator):
     def processing_time(self, now_ms: int) -> bool:
         return True
 
-    def end_key_group(self) -> bool:
+    def end_key(self) -> bool:
         return True
 
     def finish(self) -> bool:

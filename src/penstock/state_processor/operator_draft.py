@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,13 +11,13 @@ import msgspec
 
 from penstock.checkpoint.manifest import OperatorPart, SubtaskPart
 from penstock.checkpoint.storage import StateFiles
-from penstock.common.errors import CheckpointError, StateNotFoundError
+from penstock.common.errors import StateNotFoundError
 from penstock.state.handles import KeyedFile, ListsFile, OperatorState, Redistribution
 from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.operator_state import NamedList
 from penstock.state.schema import TableSchema
 from penstock.state.snapshot.files import read_items, write_lists
-from penstock.state.snapshot.storage import whole_or_nothing
+from penstock.state.snapshot.storage import check_crc, read_part, whole_or_nothing
 from penstock.state_processor.keyed_table import KeyedTable, tables_of
 from penstock.state_processor.missing_classes import classes_found
 from penstock.state_processor.new_tables import NewTable, as_before, changed, finished, write_entries
@@ -137,7 +138,7 @@ class OperatorDraft:
             change = self._changes.get(name)
             if change is None and all(file.columns for file in chain):
                 for piece, file in enumerate(chain):
-                    path = self._copied(storage, file.path, file.bytes, f"{prefix}-{number}-{piece}.parquet")
+                    path = self._copied(storage, file, file.bytes, f"{prefix}-{number}-{piece}.parquet")
                     kept.append(msgspec.structs.replace(file, path=path))
                 continue
             # Files of a checkpoint are increments, possibly of a database: merge them into one file of a savepoint.
@@ -176,21 +177,26 @@ class OperatorDraft:
         lists = []
         for number, one in enumerate(before.lists):
             if (columns := one.columns) is not None:
-                path = self._copied(storage, columns.path, columns.bytes, f"{file_name}-{number}.parquet")
+                path = self._copied(storage, columns, columns.bytes, f"{file_name}-{number}.parquet")
                 one = msgspec.structs.replace(one, columns=msgspec.structs.replace(columns, path=path))
             lists.append(one)
         size = sum(one.bytes for one in lists if one.columns is None)
-        path = self._copied(storage, before.path, size, file_name) if before.path else ""
+        path = self._copied(storage, before, size, file_name) if before.path else ""
         return msgspec.structs.replace(before, path=path, lists=lists)
 
-    def _copied(self, storage: StateFiles, path: str, size: int, file_name: str) -> str:
-        """Copy a file unchanged to the new savepoint and return its path there."""
+    def _copied(self, storage: StateFiles, file: KeyedFile | ListsFile, size: int, file_name: str) -> str:
+        """Copy a file unchanged to the new savepoint and return its path there. Raises CheckpointError if it can't."""
         assert self._origin is not None
         if self._origin is storage:
-            return path
+            return file.path
+        crc = 0
         with whole_or_nothing(storage.create(file_name, shared=False)) as writer:
             for start in range(0, size, _COPIED_BYTES):
-                writer.write(_read(self._origin, path, start, min(_COPIED_BYTES, size - start)))
+                data = read_part(self._origin.read, file.path, start, min(_COPIED_BYTES, size - start))
+                crc = zlib.crc32(data, crc)
+                writer.write(data)
+            if file.crc is not None:
+                check_crc(crc, file.crc, file.path, 0, size)
         return writer.path
 
     def _check(self, name: str, is_there: bool) -> None:
@@ -199,16 +205,6 @@ class OperatorDraft:
                 f"operator '{self.part.state_id}' ({self.part.name}) has no state '{name}'. It has "
                 f"{', '.join(map(repr, self.states)) or 'none'}"
             )
-
-
-def _read(files: StateFiles, path: str, start: int, size: int) -> bytes:
-    try:
-        data = files.read(path, start, size)
-    except FileNotFoundError as error:
-        raise CheckpointError(f"the snapshot file {path} is missing") from error
-    if len(data) < size:
-        raise CheckpointError(f"the snapshot file {path} is truncated: it ends before byte {start + size}")
-    return data
 
 
 def _returning(rows: Iterable[Any]) -> Callable[[], Iterable[Any]]:

@@ -38,7 +38,15 @@ PATHS = st.sampled_from(["shared/1-a", "chk-2/2-b", "/absolute/c", "s3://bucket/
 SECTIONS = st.lists(st.builds(Section, COUNTS, COUNTS, COUNTS, st.integers(0, 2**32 - 1)), max_size=2)
 TABLES = st.lists(st.builds(TableInFile, TEXTS, st.booleans(), TEXTS), max_size=2)
 KEYED = st.builds(
-    KeyedFile, PATHS, COUNTS, TABLES, SECTIONS, st.booleans(), st.sampled_from(["", "000007.sst"]), st.none() | COUNTS
+    KeyedFile,
+    PATHS,
+    COUNTS,
+    TABLES,
+    SECTIONS,
+    st.booleans(),
+    st.sampled_from(["", "000007.sst"]),
+    st.none() | COUNTS,
+    SECTIONS,
 )
 LISTS = st.builds(ListInFile, TEXTS, st.sampled_from(Redistribution), SECTIONS, TEXTS, st.none() | KEYED)
 LISTS_FILES = st.builds(ListsFile, PATHS | st.just(""), COUNTS, st.lists(LISTS, max_size=2), st.none() | COUNTS)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from penstock.checkpoint.column_types import TYPE_KEY, field_for, from_column, pickled_field, to_column, type_of
 from penstock.checkpoint.columns import ColumnFiles, read_columns, read_schema, read_tables
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.typeinfo import RowTypeInfo, Types
 from penstock.common.types import Row
 from penstock.simulator.storage import MemoryStorage
@@ -171,8 +172,60 @@ def test_a_file_that_is_damaged_is_refused(part: str) -> None:
     else:
         data[300 if part == "page" else -12] ^= 0x10
     files.files[file.path] = bytes(data)
-    with pytest.raises(CheckpointError, match="the savepoint file 1-file is damaged"):
+    with pytest.raises(DamagedCheckpointError, match=r"the savepoint file 1-file is (damaged|truncated)"):
         read(files, file, range(1))
+
+
+def test_every_byte_is_in_a_part_that_has_a_checksum() -> None:
+    """A byte between two parts could change, or a subtask would read more than its row groups to check them."""
+    files = storage()
+    file = written(files, [(number % 3, number, number) for number in range(2 * ROW_GROUP + 5)], at_once=ROW_GROUP)
+    data = files.files[file.path]
+    assert [part.offset for part in file.parts[1:]] == [part.offset + part.length for part in file.parts[:-1]]
+    assert file.parts[0].offset == 0 and sum(part.length for part in file.parts) == len(data)
+    assert len(file.parts) == 3 + 1, "three row groups, and the footer"
+    for part in file.parts:
+        assert part.crc == zlib.crc32(data[part.offset : part.offset + part.length])
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_the_footer_is_checked_by_what_reads_only_the_footer(data: st.DataObject) -> None:
+    """A DataFrame would have columns of another type than the state."""
+    files = storage()
+    file = written(files, [(0, f"key-{number}", number * 7_919) for number in range(50)])
+    content = bytearray(files.files[file.path])
+    footer = file.parts[-1]
+    content[data.draw(st.integers(footer.offset, file.bytes - 1))] ^= data.draw(st.integers(1, 255))
+    files.files[file.path] = bytes(content)
+    with pytest.raises(DamagedCheckpointError, match=f"1-file is damaged: wrong checksum at bytes {footer.offset} to"):
+        read_schema(files.read, file)
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_a_file_from_before_there_were_parts_is_checked_as_a_whole(data: st.DataObject) -> None:
+    """A savepoint of an earlier penstock could not be read, or what has become of it would be believed."""
+    files = storage()
+    rows = [(0, f"key-{number}", number * 7_919) for number in range(50)]
+    file = msgspec.structs.replace(written(files, rows), parts=[])
+    assert read(files, file, range(1)) == [row[1:] for row in rows]
+    assert read_schema(files.read, file).names == ["key_group", "key", "value"]
+    content = bytearray(files.files[file.path])
+    content[data.draw(st.integers(0, file.bytes - 1))] ^= data.draw(st.integers(1, 255))
+    files.files[file.path] = bytes(content)
+    for call in (lambda: read(files, file, range(1)), lambda: read_schema(files.read, file)):
+        with pytest.raises(
+            DamagedCheckpointError, match=f"1-file is damaged: wrong checksum at bytes 0 to {file.bytes}"
+        ):
+            call()
+
+
+def test_a_file_of_the_first_version_has_no_checksum() -> None:
+    """Its savepoints could not be restored."""
+    files = storage()
+    file = msgspec.structs.replace(written(files, [(0, "a", 1)]), parts=[], crc=None)
+    assert read(files, file, range(1)) == [("a", 1)]
 
 
 # Columns of earlier and of other programs.

@@ -22,7 +22,7 @@ from penstock.checkpoint.manifest import (
     packed,
     unpacked,
 )
-from penstock.common.errors import CheckpointError, DamagedCheckpointError
+from penstock.common.errors import DamagedCheckpointError
 from penstock.state.handles import KeyedFile, OperatorState
 
 WHOLE = encode(manifest_of(3, ["shared/3-a", "chk-3/3-b"], commits={"sink": [packed((0, ["row"]))]}))
@@ -43,7 +43,28 @@ def test_no_byte_can_be_changed_unnoticed(position: int, value: int) -> None:
     if changed == WHOLE:
         assert decode(changed, "here").checkpoint_id == 3
     else:
-        with pytest.raises(CheckpointError, match="the manifest here"):
+        with pytest.raises(DamagedCheckpointError, match="the manifest here is damaged"):
+            decode(changed, "here")
+
+
+@settings(deadline=None)
+@given(positions=st.lists(st.integers(0, len(WHOLE) * 8 - 1), min_size=2, max_size=6, unique=True))
+def test_no_bits_can_be_changed_unnoticed(positions: list[int]) -> None:
+    """A damaged disk would leave a manifest that names other state."""
+    changed = bytearray(WHOLE)
+    for bit in positions:
+        changed[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(DamagedCheckpointError, match="the manifest here is damaged"):
+        decode(bytes(changed), "here")
+
+
+@pytest.mark.parametrize("number", [b"3", b"99"])
+def test_a_damaged_version_does_not_make_it_a_manifest_of_a_newer_penstock(number: bytes) -> None:
+    """A user would look for a newer penstock, and a job that could go back to the checkpoint before would not."""
+    for field in (b"version", b"oldest_reader"):
+        changed = WHOLE.replace(b'"%s": 2' % field, b'"%s": %s' % (field, number))
+        assert changed != WHOLE
+        with pytest.raises(DamagedCheckpointError, match="checksum"):
             decode(changed, "here")
 
 
@@ -80,11 +101,14 @@ def test_what_is_no_manifest_at_all_is_damaged(data: bytes) -> None:
 def test_a_manifest_without_checksum_is_of_the_first_version() -> None:
     """Snapshots of the first penstock could not be restored; or a checksum that is lost would not be missed."""
     fields: dict[str, Any] = json.loads(WHOLE)
-    del fields["checksum"]
+    since_the_second = {name: fields.pop(name) for name in ("checksum", "oldest_reader", "epoch")}
     fields["version"] = 1
     assert decode(json.dumps(fields).encode(), "here").version == 1
+    for name, value in since_the_second.items():
+        with pytest.raises(DamagedCheckpointError, match="does not end with its checksum"):
+            decode(json.dumps(fields | {name: value}).encode(), "here")
     fields["version"] = VERSION
-    with pytest.raises(DamagedCheckpointError):
+    with pytest.raises(DamagedCheckpointError, match="does not end with its checksum"):
         decode(json.dumps(fields).encode(), "here")
 
 

@@ -137,6 +137,26 @@ def test_a_job_that_was_stopped_says_with_which_savepoint(tmp_path: Path) -> Non
         latest_of(str(tmp_path), "a job")
 
 
+def test_the_manifest_of_another_checkpoint_is_damage(tmp_path: Path) -> None:
+    """A copy that has gone wrong would leave a job with the positions of one moment and the name of another."""
+    published(tmp_path / "job", 1)
+    published(tmp_path / "job", 2)
+    older, newer = (tmp_path / "job" / f"chk-{number}" / METADATA for number in (1, 2))
+    newer.write_bytes(older.read_bytes())
+    for path in (newer, newer.parent):
+        with pytest.raises(DamagedCheckpointError, match=r"chk-2/_metadata is damaged: it is that of checkpoint 1"):
+            read_manifest(str(path))
+    assert read_manifest(str(older)).checkpoint_id == 1
+
+
+def test_a_savepoint_has_any_name(tmp_path: Path) -> None:
+    """A savepoint could not be kept in a directory whose name looks like that of a checkpoint."""
+    directory = tmp_path / "chk-9"
+    manifest = manifest_of(4, savepoint=True)
+    SavepointStorage(str(directory)).publish(manifest)
+    assert read_manifest(str(directory)) == manifest
+
+
 def test_a_manifest_that_can_not_be_read_now_is_not_skipped(tmp_path: Path) -> None:
     """A job would start from an older checkpoint because of a moment without network, and commit all since again."""
     published(tmp_path / "job", 1)

@@ -8,7 +8,7 @@ from penstock.api.source import Nothing
 from penstock.common import Duration, WatermarkStrategy
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, decode_header, decode_segments, encode
 from penstock.runtime.network.edge import EdgeInfo
-from penstock.runtime.network.partitioners import ForwardPartitioner, RebalancePartitioner
+from penstock.runtime.network.partitioners import ForwardPartitioner, Partitioner, RebalancePartitioner
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.source import SourceOperator
@@ -40,6 +40,8 @@ class Host:
         buffer_timeout_ms: int = 5,
         latency_interval_ms: int = 0,
         alignment: AlignmentLimits | None = None,
+        partitioner: Partitioner | None = None,
+        sorted_inputs_bytes: int = 1 << 20,
     ) -> None:
         self.now_ms = 1000
         self.ns = 0
@@ -55,7 +57,7 @@ class Host:
             1,
             128,
             nodes,
-            [] if source else [(into, RebalancePartitioner())],
+            [] if source else [(into, partitioner or RebalancePartitioner())],
             [(out, ForwardPartitioner())] if leaves else [],
             buffer_timeout_ms,
         )
@@ -69,6 +71,7 @@ class Host:
             exactly_once=exactly_once,
             latency_interval_ms=latency_interval_ms,
             alignment_limits=alignment or AlignmentLimits(),
+            sorted_inputs_bytes=sorted_inputs_bytes,
         )
         self.spilled: list[MemorySpill] = []
         self.slot = Slot(level, 0, Environment(lambda: self.now_ms, self.clock, open_spill=self.open_spill))

@@ -23,7 +23,12 @@ from penstock.runtime.network.buffer import (
 )
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
-from penstock.runtime.network.partitioners import BroadcastPartitioner, ForwardPartitioner, RebalancePartitioner
+from penstock.runtime.network.partitioners import (
+    BroadcastPartitioner,
+    ForwardPartitioner,
+    HashPartitioner,
+    RebalancePartitioner,
+)
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.inputs import inputs_of
 from penstock.runtime.operators.keyed import KeyedOperator
@@ -125,15 +130,28 @@ class Ruled(KeyedOperator):
             self.rules.put(name, factor)
         return True
 
-    def end_key_group(self):
-        return self.output.emit(["group"], None) and super().end_key_group()
+    def end_key(self):
+        return self.output.emit(["end of the key"], None) and super().end_key()
+
+
+class Echoing(Ruled):
+    """Emits the rules, too."""
+
+    def put_rules(self, values, timestamps):
+        return self.output.emit(values, timestamps)
 
 
 class Host:
     """Subtask 0 of one vertex whose head has two inputs, as a host drives it."""
 
     def __init__(
-        self, *operators, batched: bool = False, exactly_once: bool = True, second=None, tick_ns: int = 0
+        self,
+        *operators,
+        batched: bool = False,
+        exactly_once: bool = True,
+        first=None,
+        second=None,
+        tick_ns: int = 0,
     ) -> None:
         self.now_ms = 1000
         readings = itertools.count(step=tick_ns) if tick_ns else itertools.repeat(0)
@@ -146,7 +164,7 @@ class Host:
         out = EdgeInfo(OUT, 3, 1, 1, 1, 2, self.widths)
         nodes = [ChainNode(op, "", [ChainLink(operator=n + 1)], str(n)) for n, op in enumerate(operators)]
         nodes[-1].links = [ChainLink(edge=OUT)]
-        inputs = [(edges[A], RebalancePartitioner()), (edges[B], second or RebalancePartitioner())]
+        inputs = [(edges[A], first or RebalancePartitioner()), (edges[B], second or RebalancePartitioner())]
         vertex = VertexSpec(2, "vertex", 1, 128, nodes, inputs, [(out, ForwardPartitioner())])
         level = LevelSpec("job", 1, self.widths, [vertex], edges, batched, exactly_once=exactly_once)
         self.slot = Slot(level, 0, Environment(lambda: self.now_ms, lambda: next(readings)))
@@ -286,9 +304,25 @@ def test_the_key_selector_of_each_input_names_the_value_that_it_fails_on() -> No
         host.works()
 
 
-def test_a_batched_task_reads_the_broadcast_input_before_all_key_groups() -> None:
+def by_key(row):
+    """What Spark sorts the rows of a batched task by."""
+    return row[:SORT_PREFIX_BYTES]
+
+
+def reads(host: Host, rows: list[bytes]) -> list:
+    """What a batched task makes of rows."""
+    for row in sorted(rows, key=by_key):
+        host.slot.receive(row)
+        host.works()
+    host.slot.handle_all(InputEnded())
+    host.works()
+    assert host.task.state is TaskState.DATA_ENDED
+    return host.left()
+
+
+def test_a_batched_task_reads_the_broadcast_input_before_all_keys() -> None:
     """Records would be judged by half of the rules, other ones each time the task runs."""
-    host = Host(Ruled(), batched=True, second=BroadcastPartitioner())
+    host = Host(Ruled(), batched=True, first=HashPartitioner(lambda value: value[0]), second=BroadcastPartitioner())
     rows = [
         host.row(A, 0, [("x", 1)], group=3),
         host.row(A, 1, [("y", 2)], group=5),
@@ -296,31 +330,71 @@ def test_a_batched_task_reads_the_broadcast_input_before_all_key_groups() -> Non
         host.row(A, 1, [("x", 3)], group=3),
         host.row(B, 0, [("triple", 3)]),
     ]
-    for row in sorted(rows, key=lambda row: row[:SORT_PREFIX_BYTES]):
-        host.slot.receive(row)
-        host.works()
-    host.slot.handle_all(InputEnded())
-    host.works()
     rules = {"double": 2, "triple": 3}
-    assert host.left() == [("x", 1, rules), ("x", 3, rules), "group", ("y", 2, rules), "group"]
-    assert host.task.state is TaskState.DATA_ENDED
+    ends = "end of the key"
+    assert reads(host, rows) == [("x", 1, rules), ("x", 3, rules), ends, ("y", 2, rules), ends]
 
 
-def test_a_batched_task_reads_both_keyed_inputs_of_a_group_before_the_next_group() -> None:
+def test_what_a_broadcast_input_emits_in_a_batch_is_sent_without_a_single_key() -> None:
+    """Results for rules that no record follows would be lost."""
+    host = Host(Echoing(), batched=True, first=HashPartitioner(lambda value: value[0]), second=BroadcastPartitioner())
+    assert reads(host, [host.row(B, 0, [("double", 2)])]) == [("double", 2)]
+
+
+class Closing(Echoing):
+    """Emits at the end of each input, and at its own."""
+
+    def end_input(self, index=0):
+        return self.output.emit([("ends", index)], None)
+
+    def finish(self):
+        return self.output.emit(["finished"], None)
+
+
+def test_what_a_keyed_operator_emits_at_its_end_is_sent_in_a_batch() -> None:
+    """The last results of a function, or the state that a savepoint is made of, would be lost."""
+    host = Host(Closing(), batched=True, first=HashPartitioner(lambda value: value[0]), second=BroadcastPartitioner())
+    out = reads(host, [host.row(A, 0, [("x", 1)], group=3)])
+    assert out == [("x", 1, {}), "end of the key", ("ends", 0), ("ends", 1), "finished"]
+
+
+JOIN = {
+    "first": HashPartitioner(lambda customer: customer[0]),
+    "second": HashPartitioner(lambda order: order["customer"]),
+}
+
+
+def test_a_batched_task_merges_its_keyed_inputs_key_by_key() -> None:
     """A batched join would have to hold all of one stream, or would miss the records of the other."""
-    host = Host(Orders(), batched=True)
+    host = Host(Orders(), batched=True, **JOIN)
     rows = [
         host.row(B, 0, ([{"customer": "c", "n": 1}], [100]), group=4),
         host.row(A, 0, [("d", "Bob")], group=9),
         host.row(A, 1, [("c", "Ada")], group=4),
         host.row(B, 0, ([{"customer": "d", "n": 2}], [200]), group=9),
     ]
-    for row in sorted(rows, key=lambda row: row[:SORT_PREFIX_BYTES]):
-        host.slot.receive(row)
-        host.works()
-    host.slot.handle_all(InputEnded())
-    host.works()
-    assert host.left() == [("Ada", 1), ("reminder", "Ada", 110), ("Bob", 2), ("reminder", "Bob", 210)]
+    assert reads(host, rows) == [("Ada", 1), ("reminder", "Ada", 110), ("Bob", 2), ("reminder", "Bob", 210)]
+
+
+def test_a_batched_task_merges_the_records_of_a_key_by_time() -> None:
+    """An order would be shipped to an address that its customer has had before, or after."""
+    host = Host(Orders(), batched=True, **JOIN)
+    orders = [{"customer": "c", "n": n} for n in range(3)]
+    rows = [
+        host.row(A, 0, ([("c", "Ada"), ("c", "Bea")], [5, 15]), group=4),
+        host.row(B, 0, (orders, [20, 10, 0]), group=4),
+        host.row(A, 1, ([("c", "Cleo"), ("d", "Dora")], [12, 1]), group=4),
+    ]
+    assert [value for value in reads(host, rows) if value[0] != "reminder"] == [(None, 2), ("Ada", 1), ("Bea", 0)]
+
+
+@pytest.mark.parametrize("selector", ["customer", "order"])
+def test_the_key_selector_of_each_batched_input_names_the_value_that_it_fails_on(selector: str) -> None:
+    """A record without its key would have to be searched for in both streams."""
+    host = Host(Orders(), batched=True, **JOIN)
+    bad = host.row(A, 0, [None], group=4) if selector == "customer" else host.row(B, 0, [{"n": 2}], group=4)
+    with pytest.raises(UserFunctionError, match=r"in key selector\n  value (None|\{'n': 2\})"):
+        reads(host, [bad])
 
 
 CHANNELS = [(A, 0), (A, 1), (B, 0)]

@@ -223,7 +223,7 @@ def test_batched_all_of_a_key_group_is_joined_and_then_gone(rig) -> None:
     one = rig(stream._transformation.operator, batched=True)
     one.process("l1", "l9", at=[1, 900])
     one.do(lambda: one.operator.inputs()[1].process(["r9", "r1"], [901, 2]))
-    one.do(one.operator.end_key_group)
+    one.do(one.operator.end_key)
     assert one.log == [(("l9", "r9"), 901), (("l1", "r1"), 2)]
     assert not any(one.operator.keyed_tables().values())
 

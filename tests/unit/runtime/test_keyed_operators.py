@@ -264,26 +264,29 @@ def test_an_error_in_the_key_selector_names_the_value(rig) -> None:
         rig(keyed(counting, key=lambda value: value["a"])).process({"a": 1}, {"b": 1})
 
 
-def test_the_end_of_a_key_group_fires_everything_and_forgets(rig) -> None:
-    """In batched mode timers would never fire, and state would grow with all keys of the input."""
+def test_the_end_of_a_key_fires_everything_and_forgets(rig) -> None:
+    """In batched mode timers would never fire, state would grow with all keys, and a timer could go on for ever."""
 
     def process(self, value, ctx):
         self.count.update(1)
-        ctx.timer_service().register_event_time_timer(10**15)
-        ctx.timer_service().register_processing_time_timer(10**15)
+        for at in (10**15, 20):
+            ctx.timer_service().register_processing_time_timer(at)
+            ctx.timer_service().register_event_time_timer(at)
 
     def on_timer(self, timestamp, ctx):
-        if ctx.time_domain() is TimeDomain.PROCESSING_TIME:
-            ctx.timer_service().register_event_time_timer(7)
-            ctx.timer_service().register_processing_time_timer(timestamp + 1)  # one that would never end
-        yield ctx.time_domain().name, ctx.timer_service().current_watermark() == MAX_TIMESTAMP
+        ctx.timer_service().register_event_time_timer(timestamp + 1)
+        ctx.timer_service().register_processing_time_timer(timestamp + 1)
+        yield ctx.time_domain().name, timestamp, ctx.timer_service().current_watermark() == MAX_TIMESTAMP
 
     one = rig(keyed(process, on_timer), batched=True, patient=False, chunk_records=1)
     one.process("a", at=[1])
-    assert [value for value, _ in one.do(one.operator.end_key_group)] == [
-        ("EVENT_TIME", True),
-        ("PROCESSING_TIME", True),
-        ("EVENT_TIME", True),
+    one.now_ms = 10**16
+    assert one.operator.wake_at_ms() is None, "processing time does not pass while a batch runs"
+    assert [value for value, _ in one.do(one.operator.end_key)] == [
+        ("EVENT_TIME", 20, True),
+        ("EVENT_TIME", 10**15, True),
+        ("PROCESSING_TIME", 20, True),
+        ("PROCESSING_TIME", 10**15, True),
     ]
     assert not any(one.operator.backend.tables.values())
     assert (len(one.operator.timers.event_time), len(one.operator.timers.processing_time)) == (0, 0)
@@ -311,10 +314,11 @@ def test_reduce_gives_every_value_so_far(rig) -> None:
 def test_reduce_in_batched_mode_gives_the_last_value_once(rig) -> None:
     """A batch would end with all the values on the way."""
     one = rig(reducing(add), batched=True)
-    assert one.process(("a", 1), ("b", 5), ("a", 2), at=[1, 9, 3]) == []
-    assert one.do(one.operator.end_key_group) == [(("a", 3), 9), (("b", 5), 9)]
-    assert one.process(("a", 7)) == []
-    assert one.do(one.operator.end_key_group) == [(("a", 7), None)]
+    assert one.process(("a", 1), ("a", 2), at=[1, 3]) == []
+    assert one.process(("a", 4), at=[9]) == []
+    assert one.do(one.operator.end_key) == [(("a", 7), 9)]
+    assert one.process(("b", 7)) == []
+    assert one.do(one.operator.end_key) == [(("b", 7), None)]
 
 
 def test_the_combiner_changes_nothing_but_the_number_of_records(rig) -> None:
@@ -328,11 +332,20 @@ def test_the_combiner_changes_nothing_but_the_number_of_records(rig) -> None:
 
     def total(records):
         one = rig(reducing(add), batched=True)
-        one.process(*records)
-        return sorted(value for value, _ in one.do(one.operator.end_key_group))
+        for key in "abcdef":
+            one.process(*(record for record in records if record[0] == key))
+            one.do(one.operator.end_key)
+        return [value for value, _ in one.log]
 
     assert total(sent) == total(values)
     assert combining.do(combining.operator.finish) == [], "what was sent once must not come again"
+
+
+def test_records_with_timestamps_are_not_combined(rig) -> None:
+    """The latest value of a key would be the last one read, not the last one by time."""
+    combining = rig(CombineOperator("Combine", first, UserFunction(lambda a, b: b, "reduce")), batched=True)
+    assert combining.process(("a", 1)) == []
+    assert combining.process(("a", 2), ("a", 3), at=[9, 5]) == [(("a", 1), None), (("a", 2), 9), (("a", 3), 5)]
 
 
 def test_errors_of_reduce_name_the_value(rig) -> None:

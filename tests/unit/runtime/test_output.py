@@ -289,6 +289,16 @@ def test_a_value_that_cannot_be_pickled_is_named() -> None:
         one.edge.flush()
 
 
+def test_a_value_that_cannot_be_pickled_is_named_behind_a_watermark() -> None:
+    """The same, if it is not among the last records of its buffer."""
+    one = Sent().with_operator()
+    one.edge.emit([1, {"lock": threading.Lock()}], None)
+    one.edge.element(Watermark(5))
+    one.edge.emit([3], None)
+    with pytest.raises(UserFunctionError, match=r"operator 'my map'.*can't be pickled\n  value \{'lock': <unlocked"):
+        one.edge.flush()
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [({"b": 1}, "KeyError"), ({"a": []}, "unhashable"), ({"a": float("nan")}, "NaN cannot be a key")],

@@ -10,8 +10,8 @@ import pytest
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.network.buffer import (
     NO_KEY_GROUP,
+    OUTCOME_EDGE,
     PUSH,
-    RESULT_EDGE,
     Header,
     decode_header,
     decode_segments,
@@ -143,17 +143,18 @@ def test_all_tasks_are_closed_though_one_fails() -> None:
     assert log == ["a", "b", "c"]
 
 
-def test_batched_results_travel_as_rows_through_the_levels_behind() -> None:
+def test_the_outcome_of_a_batched_slot_travels_through_the_levels_behind() -> None:
     """print() in the middle of a batched job would show nothing, or show the results of failed attempts."""
     slot = slot_of(CollectOperator("a", 10), batched=True)
     slot.receive(buffer(0, (["x", "y"], None)))
     while slot.step():
         pass
-    assert slot.take_effects() == []
+    assert slot.take_effects() == [Result(0, 1, 10, Opaque(["x", "y"]))]
+    slot.send_outcome((17, "counters"))
     ((target, row),) = slot.outbox.take()
     assert target == 1 % WIDTHS[2]
-    assert decode_header(row).edge == RESULT_EDGE
-    assert decode_segments(row) == [([(10, 1, ["x", "y"])], None)]
+    assert decode_header(row).edge == OUTCOME_EDGE
+    assert decode_segments(row) == [([(17, "counters")], None)]
     behind = Slot(LevelSpec("job", 3, WIDTHS, [], {}, True), 1, Environment(lambda: 0, lambda: 0))
     behind.receive(row)
     assert behind.outbox.take() == [(0, row)]

@@ -23,7 +23,6 @@ from penstock.runtime.network.elements import (
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
-from penstock.runtime.operators.reduce import ReduceOperator
 from penstock.runtime.operators.sink import CollectOperator
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
@@ -407,20 +406,6 @@ def test_a_failure_leaves_by_the_host() -> None:
 
 
 # Batched mode.
-
-
-def test_a_batched_task_finishes_a_key_group_before_the_next() -> None:
-    """Memory would be bounded by all keys of the input, not by the largest group."""
-    operator = ReduceOperator("reduce", lambda v: v[0], UserFunction(lambda a, b: (a[0], a[1] + b[1]), "reduce"))
-    host = Host(operator, batched=True)
-    host.sends(0, [("a", 1)], group=3).sends(1, [("b", 5)], group=3).sends(0, [("a", 2)], group=3)
-    assert host.flushed() == []
-    host.sends(1, [("c", 7)], group=4).works()
-    assert list(operator._table.whole()) == ["c"], "group 3 is forgotten"
-    host.handle(InputEnded()).works()
-    assert sorted(host.left()) == [("a", 3), ("b", 5), ("c", 7)]
-    assert host.task.state is TaskState.DATA_ENDED
-    assert host.asks() == [DataEnded(1, 0)]
 
 
 def test_a_batched_task_without_input_ends_as_well() -> None:

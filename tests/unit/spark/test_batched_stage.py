@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -18,10 +19,12 @@ from penstock.plan.job_graph import JobGraph
 from penstock.plan.static_splits import assign_statically
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.rpc.messages import TaskReport
+from penstock.runtime.ids import SubtaskId
 from penstock.runtime.network.buffer import SORT_PREFIX_BYTES, decode_segments
-from penstock.spark.payload import Payload, pack
+from penstock.runtime.task.events import Result
+from penstock.spark.payload import Payload, pack, unpack
 from penstock.spark.rows import buffers_of, to_batch
-from penstock.spark.worker.batched_stage import COUNTERS_SINK, run_slot
+from penstock.spark.worker.batched_stage import run_slot
 
 Rows = list[tuple[int, bytes]]
 PARALLELISM = 2
@@ -49,24 +52,48 @@ def payloads_of(build: Any) -> tuple[list[Payload], tuple[int, ...]]:
     return pack(graph.levels("job-1", splits=splits), None, 0), graph.widths
 
 
-def rows_of(payload: Payload, index: int, arrived: Rows, run: str = "run") -> Rows:
+class Sent:
+    """The results of slots, as (sink, subtask, values); which of them were told to the end, and closed."""
+
+    def __init__(self) -> None:
+        self.results: list[tuple[int, int, list[Any]]] = []
+        self.finished = self.closed = 0
+
+    def send(self, result: Result) -> None:
+        self.results.append((result.sink_id, result.subtask, result.values.value))
+
+    def finish(self, task: SubtaskId, abandoned: threading.Event) -> None:
+        self.finished += 1
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def rows_of(payload: Payload, index: int, arrived: Rows, run: int = 1, sent: Sent | None = None) -> Rows:
     """What a slot writes for sorted input, a row per batch as Spark hands them over."""
     ordered = sorted(arrived, key=lambda row: row[1][:SORT_PREFIX_BYTES])
-    batches = run_slot(payload, index, run, (to_batch([row]) for row in ordered), watch=lambda hung_up: None)
+    arriving = (to_batch([row]) for row in ordered)
+    steps: list[None] = []
+    batches = run_slot(
+        unpack(payload), index, run, arriving, sent or Sent(), lambda: steps.append(None), watch=lambda hung_up: None
+    )
     rows: Rows = []
     for batch in batches:
         rows += zip(batch.column(0).to_pylist(), buffers_of(batch), strict=True)
     return rows
 
 
-def run_all(payloads: list[Payload], widths: tuple[int, ...]) -> list[tuple[int, int, list[Any]]]:
-    """Each level after the one before; the results, as (sink, subtask, values)."""
+def run_all(payloads: list[Payload], widths: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
+    """Each level after the one before; the values of results, and what the slots say at their end."""
     rows: Rows = []
+    sent = Sent()
     for payload, width in zip(payloads, widths, strict=True):
         arrived, rows = rows, []
         for index in range(width):
-            rows += rows_of(payload, index, [row for row in arrived if row[0] == index])
-    return [result for _, buffer in rows for segment in decode_segments(buffer) for result in segment[0]]
+            rows += rows_of(payload, index, [row for row in arrived if row[0] == index], sent=sent)
+    assert sent.finished == sent.closed == sum(widths)
+    outcomes = [outcome for _, buffer in rows for segment in decode_segments(buffer) for outcome in segment[0]]
+    return [value for _, _, values in sent.results for value in values], outcomes
 
 
 def counted(numbers: Any) -> Any:
@@ -75,22 +102,17 @@ def counted(numbers: Any) -> Any:
 
 def test_levels_one_after_the_other_give_the_jobs_result() -> None:
     """A batch job would lose records, or count them twice."""
-    results = run_all(*payloads_of(counted))
-    values = [value for sink, _, values in results if sink != COUNTERS_SINK for value in values]
+    values, outcomes = run_all(*payloads_of(counted))
+    assert [run for run, _ in outcomes] == [1] * 4
     assert len(values) == 7
     assert {int(text.strip("()").split(",")[0]) for text in map(str, values)} == set(range(7))
     assert sum(int(str(value).strip("()").split(",")[1]) for value in values) == 100
 
 
-def test_counters_come_with_the_results() -> None:
+def test_counters_come_with_the_outcome() -> None:
     """A batch job would have no metrics."""
-    results = run_all(*payloads_of(counted))
-    reports = [
-        report
-        for sink, _, values in results
-        if sink == COUNTERS_SINK
-        for report in msgspec.msgpack.decode(values[0], type=list[TaskReport])
-    ]
+    _, outcomes = run_all(*payloads_of(counted))
+    reports = [report for _, encoded in outcomes for report in msgspec.msgpack.decode(encoded, type=list[TaskReport])]
     read = Counter({report.vertex: 0 for report in reports})
     for report in reports:
         read[report.vertex] += report.operators[0].records_out
@@ -100,11 +122,11 @@ def test_counters_come_with_the_results() -> None:
 def test_a_second_run_writes_what_the_first_one_did() -> None:
     """When Spark reruns a lost task, records that others have read would come twice or never."""
     payloads, _ = payloads_of(lambda numbers: numbers.rebalance().map(lambda v: v).shuffle().map(lambda v: v))
-    first, again = (rows_of(payloads[0], 1, [], run) for run in ("first", "again"))
-    # The last row is the counters, with times.
+    first, again = (rows_of(payloads[0], 1, [], run) for run in (1, 2))
+    # The last row is the outcome, with times.
     assert [row[1][SORT_PREFIX_BYTES:] for row in first[:-1]] == [row[1][SORT_PREFIX_BYTES:] for row in again[:-1]]
     assert first[:-1] == again[:-1]
-    second = [rows_of(payloads[1], 0, [row for row in first if row[0] == 0], run) for run in ("first", "again")]
+    second = [rows_of(payloads[1], 0, [row for row in first if row[0] == 0], run) for run in (1, 2)]
     assert second[0][:-1] == second[1][:-1]
 
 
@@ -130,6 +152,5 @@ def test_a_source_with_a_rate_is_waited_for() -> None:
     graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=1)), True)
     (vertex,) = graph.vertices
     payloads = pack(graph.levels("job-1", splits={vertex.id: assign_statically(source, 1, 0)}), None, 0)
-    results = run_all(payloads, graph.widths)
-    values = [value for sink, _, values in results if sink != COUNTERS_SINK for value in values]
+    values, _ = run_all(payloads, graph.widths)
     assert len(values) == 5

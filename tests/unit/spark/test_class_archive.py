@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,20 +84,68 @@ def test_it_is_built_in_a_process_of_its_own(tmp_path: Path, at_exit: list, buil
     assert (module, argument) == ("penstock.spark.driver.class_archive_builder", str(archive))
 
 
-def test_only_one_program_builds_it(tmp_path: Path, at_exit: list, builders: list) -> None:
-    """Ten programs that end at once would start ten JVMs."""
-    for _ in range(3):
+HOLDS_THE_LOCK = """
+import sys, time
+from pathlib import Path
+from penstock.spark.driver.class_archive import half_made, locked
+archive = Path(sys.argv[1])
+with locked(archive):
+    half_made(archive).write_bytes(b"half")
+    print("locked", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def builder(tmp_path: Path, at_exit: list) -> Iterator[tuple[Path, subprocess.Popen]]:
+    """The archive that is being built, and the process that builds it."""
+    class_archive.java_options(JAVA, {"XDG_CACHE_HOME": str(tmp_path)})
+    archive = at_exit[-1][1]
+    process = subprocess.Popen([sys.executable, "-c", HOLDS_THE_LOCK, str(archive)], stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == b"locked\n"
+    yield archive, process
+    process.kill()
+    process.communicate()
+
+
+def test_only_one_program_builds_it(
+    tmp_path: Path, at_exit: list, builder: tuple[Path, subprocess.Popen], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten programs that end at once would start ten JVMs; and a long build would be started again after ten minutes."""
+    archive, _ = builder
+    # Started at the same moment as the first, before it had the lock.
+    second = [sys.executable, "-m", "penstock.spark.driver.class_archive_builder", str(archive)]
+    assert subprocess.run(second, timeout=60, check=True).returncode == 0
+    assert not archive.exists()
+    started: list = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    assert end_of_a_program(tmp_path, at_exit) == archive
+    assert started == []
+
+
+def test_a_build_that_has_died_is_done_again_and_leaves_nothing(
+    tmp_path: Path,
+    at_exit: list,
+    builder: tuple[Path, subprocess.Popen],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """After one interrupted build each start would be slow, for good, and 170 MB of it would stay."""
+    archive, process = builder
+    half = archive.with_suffix(f".{process.pid}")
+    other = archive.with_name("classes-21.0.1-4.1.0-0123456789ab.jsa").with_suffix(".7")
+    other.write_bytes(b"of another Java")
+    class_archive.java_options(JAVA, {"XDG_CACHE_HOME": str(tmp_path)})
+    assert half.exists(), "while it is built"
+    process.kill()
+    process.wait()
+    started: list = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    with caplog.at_level(logging.DEBUG):
         end_of_a_program(tmp_path, at_exit)
-    assert len(builders) == 1
-
-
-def test_a_build_that_has_died_is_done_again(tmp_path: Path, at_exit: list, builders: list) -> None:
-    """After one interrupted build each start would be slow, for good."""
-    archive = end_of_a_program(tmp_path, at_exit)
-    long_ago = time.time() - 3_600
-    os.utime(archive.with_suffix(".lock"), (long_ago, long_ago))
-    end_of_a_program(tmp_path, at_exit)
-    assert len(builders) == 2
+    assert not half.exists() and other.exists()
+    assert f"removed {half}" in caplog.text
+    assert len(started) == 1
 
 
 def test_a_cache_that_can_not_be_written_is_no_failure(tmp_path: Path, at_exit: list, builders: list) -> None:
@@ -115,13 +165,9 @@ def test_only_those_used_last_stay(tmp_path: Path, at_exit: list) -> None:
     for age_s, path in enumerate((directory / "classes-b.jsa", directory / "classes-c.jsa", used), 1000):
         path.touch()
         os.utime(path, (time.time() - age_s, time.time() - age_s))
-    killed, building = directory / "classes-d.4711", directory / "classes-e.4712"
-    killed.touch()
-    os.utime(killed, (0, 0))
-    building.touch()
     (directory / "jobs").mkdir()
 
     class_archive.java_options(JAVA, environ)
     class_archive.prune(directory)
 
-    assert sorted(directory.iterdir()) == sorted([used, directory / "classes-b.jsa", building, directory / "jobs"])
+    assert sorted(directory.iterdir()) == sorted([used, directory / "classes-b.jsa", directory / "jobs"])

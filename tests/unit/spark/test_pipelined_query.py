@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.common.held_directory import HeldDirectory
 from penstock.spark.driver.pipelined_query import PipelinedQuery
 
 
@@ -28,34 +29,34 @@ class SparksQuery:
 
 
 @pytest.fixture
-def directory(tmp_path) -> Path:
-    path = tmp_path / "query"
-    (path / "offsets").mkdir(parents=True)
-    (path / "offsets" / "0").write_text("v1")
-    return path
+def directory(tmp_path) -> HeldDirectory:
+    held = HeldDirectory("query", str(tmp_path))
+    (Path(held.path) / "offsets").mkdir()
+    (Path(held.path) / "offsets" / "0").write_text("v1")
+    return held
 
 
 def test_it_runs_until_it_is_stopped(directory) -> None:
     """A job would restart though nothing has failed, or never notice that it has."""
-    query = PipelinedQuery(SparksQuery(), str(directory))  # type: ignore[arg-type]
+    query = PipelinedQuery(SparksQuery(), directory)  # type: ignore[arg-type]
     assert query.is_active
     assert query.failure() is None
     query.stop()
     assert not query.is_active
-    assert not directory.exists(), "Spark's own checkpoints are of no use afterwards"
+    assert not Path(directory.path).exists(), "Spark's own checkpoints are of no use afterwards"
     query.stop()
 
 
 def test_a_failure_is_the_exception_of_spark(directory) -> None:
     """The user would not learn why the job has failed."""
     error = RuntimeError("stage 1 failed")
-    query = PipelinedQuery(SparksQuery(error), str(directory))  # type: ignore[arg-type]
+    query = PipelinedQuery(SparksQuery(error), directory)  # type: ignore[arg-type]
     assert not query.is_active
     assert query.failure() is error
 
 
 def test_a_query_whose_jvm_is_gone_can_be_stopped(directory) -> None:
     """The end of a job would raise an error of Py4J in place of its own."""
-    query: Any = PipelinedQuery(SparksQuery(refuses=True), str(directory))  # type: ignore[arg-type]
+    query: Any = PipelinedQuery(SparksQuery(refuses=True), directory)  # type: ignore[arg-type]
     query.stop()
-    assert not directory.exists()
+    assert not Path(directory.path).exists()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -93,23 +92,41 @@ def test_files_that_can_not_be_read_leave_nothing(tmp_path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="whether a process lives is read from /proc")
-def test_databases_of_killed_workers_are_removed(tmp_path) -> None:
+KILLED = """
+import os, signal, sys
+from penstock.spark.worker.rocksdb import RocksStore
+store = RocksStore(sys.argv[1], 8 << 20, {})
+store.write([(b"a", b"1")])
+store.link()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_databases_of_killed_workers_are_removed(store, tmp_path) -> None:
     """After some restarts no disk would be left for the job that runs."""
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    orphan = tmp_path / f"penstock-rocksdb-{ended.pid}-abc"
-    others = [
-        tmp_path / f"penstock-rocksdb-{os.getpid()}-abc",
-        tmp_path / "someone-else-1-a",
-        tmp_path / "penstock-rocksdb-x",
-    ]
-    for path in (orphan, *others):
-        path.mkdir(parents=True)
-        (path / "000001.sst").write_bytes(b"x")
+    (own,) = tmp_path.iterdir()
+    assert subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)]).returncode == -signal.SIGKILL
+    (orphan,) = set(tmp_path.iterdir()) - {own}
+    someone_elses = tmp_path / "rocksdb-of-another-program"
+    someone_elses.mkdir()
     rocksdb_stores(RocksDBSettings(str(tmp_path), MEMORY, 1_000))
     assert not orphan.exists()
-    assert all(path.exists() for path in others)
+    assert set(tmp_path.iterdir()) == {own, someone_elses}
+    store.write([(b"a", b"1")])
+    assert store.get(b"a") == b"1"
+
+
+def test_links_outlive_the_store(tmp_path) -> None:
+    """A snapshot that is written while its task closes would fail; or a directory would be left for each."""
+    store = RocksStore(str(tmp_path), MEMORY, {})
+    store.write([(b"a", b"1")])
+    first, second = store.link(), store.link()
+    first.release()
+    store.close()
+    rocksdb_stores(RocksDBSettings(str(tmp_path), MEMORY, 1_000))
+    assert all(len(second.read(name, 0, size)) == size for name, size in second.sizes.items())
+    second.release()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_the_directory_is_made(tmp_path) -> None:

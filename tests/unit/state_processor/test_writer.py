@@ -23,7 +23,13 @@ from penstock.checkpoint.manifest import located
 from penstock.checkpoint.restore import assign, enumerator_states
 from penstock.checkpoint.storage import SavepointStorage, read_manifest
 from penstock.checkpoint.vertex import CheckpointVertex
-from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError, UserFunctionError
+from penstock.common.errors import (
+    CheckpointError,
+    DamagedCheckpointError,
+    ProgramError,
+    StateNotFoundError,
+    UserFunctionError,
+)
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
@@ -235,3 +241,13 @@ def test_what_can_not_be_done(snapshots: Snapshots, tmp_path: Path) -> None:
         broken.write(tmp_path / "new")
     next(snapshots.savepoint.glob("*-1.parquet")).unlink()
     fails(writer(), tmp_path / "new", CheckpointError, "is missing")
+
+
+def test_state_that_is_damaged_is_not_copied(snapshots: Snapshots, tmp_path: Path) -> None:
+    """The new savepoint would be kept instead of the old one, and could not be restored."""
+    for path in snapshots.savepoint.glob("*-1.parquet"):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(bytes(data))
+    writer = SavepointWriter.from_existing_savepoint(snapshots.savepoint)
+    fails(writer, tmp_path / "new", DamagedCheckpointError, "is damaged: wrong checksum at bytes 0 to")

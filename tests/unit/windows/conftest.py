@@ -97,9 +97,9 @@ class Driver:
             self._until_done(self.operator.processing_time(now_ms))
         return self
 
-    def end_key_group(self) -> Driver:
-        """Batched mode: a key group is complete."""
-        self._until_done(self.operator.end_key_group())
+    def end_key(self) -> Driver:
+        """Batched mode: the records of a key are complete."""
+        self._until_done(self.operator.end_key())
         return self
 
     def take(self) -> list[tuple[Any, int]]:

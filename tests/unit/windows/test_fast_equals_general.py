@@ -155,7 +155,7 @@ def test_batched(drivers: Any, windows: Any, chunks: list[Any]) -> None:
         job = drive(SlidingEventTimeWindows.of(*windows), kept, evaluation, batched=True)
         for chunk in chunks:
             job.records(*chunk)
-        results.append(counted(job.end_key_group().take()))
+        results.append(counted(job.end_key().take()))
         assert job.late == 0
         assert job.is_empty
     assert results[0] == results[1] == results[2]

@@ -102,7 +102,7 @@ def test_continuous_processing_time_in_batched_mode(drive_once: Any) -> None:
         ("a", 1)
     )
 
-    assert len(job.end_key_group().take()) == 1
+    assert len(job.end_key().take()) == 1
     assert job.is_empty
 
 

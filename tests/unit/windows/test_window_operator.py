@@ -300,15 +300,15 @@ def test_batched_mode_has_no_late_records(drive: Any) -> None:
     job = drive.sum(TUMBLING, batched=True).records((("a", 1), 95), (("a", 2), 3)).records((("a", 4), 1))
 
     assert job.take() == []
-    assert job.end_key_group().take() == [(("a", 6), 9), (("a", 1), 99)]
+    assert job.end_key().take() == [(("a", 6), 9), (("a", 1), 99)]
     assert job.late == 0
     assert job.is_empty
-    assert job.records((("b", 1), 5)).end_key_group().take() == [(("b", 1), 9)]
+    assert job.records((("b", 1), 5)).end_key().take() == [(("b", 1), 9)]
 
 
 def test_batched_mode_fires_windows_of_the_clock(drive: Any) -> None:
-    """Windows of the clock would be lost at the end of a key group."""
-    job = drive.sum(TumblingProcessingTimeWindows.of(10), batched=True).untimed(("a", 1)).end_key_group()
+    """Windows of the clock would be lost at the end of a key."""
+    job = drive.sum(TumblingProcessingTimeWindows.of(10), batched=True).untimed(("a", 1)).end_key()
 
     assert job.take() == [(("a", 1), 9)]
     assert job.is_empty

@@ -18,8 +18,8 @@ from penstock.runtime.network.elements import Element
 Segment: TypeAlias = "tuple[list[Any], list[int] | None] | Element"
 
 PUSH = b""
-RESULT_EDGE = 0xFFFF
-"""The edge of rows that carry results of a batched job to the driver; their `target` is the level they come from."""
+OUTCOME_EDGE = 0xFFFF
+"""The edge of rows by which slots of a batched job tell the driver that they have ended; `target` is their level."""
 NO_KEY_GROUP = -1
 SORT_PREFIX_BYTES = 16
 _HEADER = struct.Struct(">HHHQHH")

@@ -7,10 +7,10 @@ finish a group before the next). How many records fill a buffer is estimated fro
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.user_calls import RAISED
 from penstock.runtime.network.accumulator import Accumulator
 from penstock.runtime.network.buffer import Header, encode
 from penstock.runtime.network.edge import EdgeInfo
@@ -91,7 +91,9 @@ class OutputEdge:
             if batched:
                 self._accumulators = []
                 groups = _GroupAccumulators(self._accumulators, key_groups.max_parallelism, info.target_parallelism)
-                partitioner.setup_groups(groups.__getitem__, key_groups)
+                # The partitioner remembers keys, and nothing else here does: key groups need not remember them, too.
+                forgetful = KeyGroups(key_groups.max_parallelism, cached_keys_max=0)
+                partitioner.setup_groups(groups.__getitem__, forgetful)
             else:
                 partitioner.setup_groups(self._channel_of_group(key_groups.max_parallelism), key_groups)
 
@@ -109,7 +111,7 @@ class OutputEdge:
             self._timed = timed
         try:
             self._partitioner.distribute(values, timestamps)
-        except Exception as error:
+        except RAISED as error:
             if self.operator is None:
                 raise
             raise self._partitioning_error(error, values) from error
@@ -189,8 +191,12 @@ class OutputEdge:
         )
         try:
             buffer = encode(header, segments)
-        except Exception as error:
-            raise self._pickling_error(error, values) from error
+        except RAISED as error:
+            if self.operator is None:
+                raise
+            # Elements close segments: the value may be in any of them.
+            waiting = [value for segment in segments if isinstance(segment, tuple) for value in segment[0]]
+            raise self.operator.pickling_error(error, "emit", waiting) from error
         if len(buffer) > _OVERSIZE * self._buffer_bytes and records > 1 and len(segments) == 1:
             # Records became much larger than those before, and Spark keeps memory for the largest row that it has seen.
             self._send_in_pieces(accumulator, len(buffer))
@@ -216,26 +222,16 @@ class OutputEdge:
             stop = start + fit
             self._send(accumulator, values[start:stop], timestamps[start:stop] if timestamps is not None else [])
 
-    def _partitioning_error(self, error: Exception, values: list[Any]) -> Exception:
+    def _partitioning_error(self, error: BaseException, values: list[Any]) -> Exception:
         assert self.operator is not None
         method = "key selector" if self._partitioner.keyed else "partitioner"
         for value in values:
             # The loop that failed keeps no position, for speed. Selectors have no side effects: call them again.
             try:
                 self._partitioner.probe(value)
-            except Exception:
+            except RAISED:
                 return self.operator.user_error(error, method, value)
         return self.operator.user_error(error, method)
-
-    def _pickling_error(self, error: Exception, values: list[Any]) -> Exception:
-        if self.operator is None:
-            return error
-        for value in values:
-            try:
-                pickle.dumps(value, protocol=5)
-            except Exception:
-                return self.operator.user_error(error, "emit: the value can't be pickled", value)
-        return self.operator.user_error(error, "emit")
 
 
 class _GroupAccumulators(dict[int, Accumulator]):

@@ -96,6 +96,6 @@ class EventTimeOrigin(Operator):
         return False
 
 
-def failed_at(error: Exception, values: Sequence[Any], rest: Any) -> int:
+def failed_at(error: BaseException, values: Sequence[Any], rest: Any) -> int:
     """Index of the record for which there is no timestamp; `rest` is the iterator that the assigner was called from."""
     return error.position if isinstance(error, TimestampError) else positions_taken(values, rest)

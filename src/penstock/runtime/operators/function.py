@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.user_calls import RAISED
 from penstock.runtime.task.checkpointed import StateInitializationContext, StateSnapshotContext
 from penstock.runtime.task.context import StreamingRuntimeContext
 from penstock.runtime.task.metrics import OperatorMetricGroup
@@ -56,7 +57,7 @@ class UserFunction:
         if opener is not None:
             try:
                 opener(StreamingRuntimeContext(context.info, self.metrics, state))
-            except Exception as error:
+            except RAISED as error:
                 raise context.user_error(error, self.named("open")) from error
 
     def snapshot_state(self, context: OperatorContext, checkpoint_id: int, timestamp_ms: int) -> None:
@@ -76,7 +77,7 @@ class UserFunction:
         if call is not None:
             try:
                 call(argument())
-            except Exception as error:
+            except RAISED as error:
                 raise context.user_error(error, self.named(method)) from error
 
     def close(self, context: OperatorContext) -> None:
@@ -85,7 +86,7 @@ class UserFunction:
         if closer is not None:
             try:
                 closer()
-            except Exception as error:
+            except RAISED as error:
                 raise context.user_error(error, self.named("close")) from error
 
 

@@ -43,16 +43,14 @@ class GatheringOperator(KeyedOperator):
         self.timers.watermark = self.context.counters.watermark = timestamp
         return self.do(self.fire_until(TimeDomain.EVENT_TIME, timestamp), lambda: self.output.watermark(timestamp))
 
-    def end_key_group(self) -> bool:
-        self.ending_key_group = True
+    def end_key(self) -> bool:
+        self.ending_key = True
         self.timers.watermark = MAX_TIMESTAMP
-        return self.do(self._fire_all(), self.forget_key_group)
+        return self.do(self._fire_all(), self.forget_key)
 
     def _fire_all(self) -> Iterator[None]:
-        # Event time twice: processing-time timers may register timers of event time.
         yield from self.fire_until(TimeDomain.EVENT_TIME, MAX_TIMESTAMP)
         yield from self.fire_until(TimeDomain.PROCESSING_TIME, MAX_TIMESTAMP)
-        yield from self.fire_until(TimeDomain.EVENT_TIME, MAX_TIMESTAMP)
 
     def resume(self) -> bool:
         self.paused = False

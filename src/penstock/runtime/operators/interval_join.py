@@ -121,9 +121,9 @@ class IntervalJoinOperator(GatheringOperator):
         self.backend.maintain(FREED_ENTRIES)
         return True
 
-    def end_key_group(self) -> bool:
+    def end_key(self) -> bool:
         # No timer emits anything, so none has to fire.
-        return self.forget_key_group()
+        return self.forget_key()
 
     def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
         """Free the buckets whose time is over. There are timers of event time only."""

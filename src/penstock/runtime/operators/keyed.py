@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.user_calls import results_of
+from penstock.common.user_calls import RAISED, results_of
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.time.timers import Timers
@@ -49,7 +49,8 @@ class KeyedOperator(Operator):
         self.backend.tables[EVENT_TIMERS_TABLE] = self.timers.event_time
         self.backend.tables[PROCESSING_TIMERS_TABLE] = self.timers.processing_time
         self.timer_service = KeyedTimerService(self)
-        self.ending_key_group = False
+        self.ending_key = False
+        """Batched mode: whether timers fire because the records of their key are through."""
         self._rounds: list[tuple[TimeDomain, int]] = []
         self._then: Callable[[], bool] | None = None
         self._fired: tuple[int, Iterator[Any]] | None = None
@@ -62,7 +63,7 @@ class KeyedOperator(Operator):
         rest = iter(values)
         try:
             return results_of(key_selector or self.key_selector, len(values), rest)
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, "key selector", values[positions_taken(values, rest)]) from error
 
     def fire(self, domain: TimeDomain, timestamp: int, key: Any, namespace: Any) -> Iterable[Any] | None:
@@ -77,7 +78,12 @@ class KeyedOperator(Operator):
         return self.or_maintenance(self.timers.processing_time.next_timestamp())
 
     def or_maintenance(self, at_ms: int | None) -> int | None:
-        """That time (ms), or an earlier one at which the backend has maintenance to do."""
+        """That time (ms), or an earlier one at which the backend has maintenance to do.
+
+        Never in batched mode: there timers fire at the end of their key, whatever the time is, and state ends with it.
+        """
+        if self.context.info.batched:
+            return None
         due_ms = self.backend.maintenance_due_ms()
         return at_ms if due_ms is None else due_ms if at_ms is None else min(at_ms, due_ms)
 
@@ -85,21 +91,26 @@ class KeyedOperator(Operator):
         self.backend.maintain(FREED_ENTRIES)
         return self._fire_until([(TimeDomain.PROCESSING_TIME, now_ms)], lambda: True)
 
-    def end_key_group(self) -> bool:
-        self.ending_key_group = True
-        self.timers.watermark = MAX_TIMESTAMP
-        event_time, processing_time = (
-            (TimeDomain.EVENT_TIME, MAX_TIMESTAMP),
-            (TimeDomain.PROCESSING_TIME, MAX_TIMESTAMP),
-        )
-        # Event time twice: processing-time timers may register timers of event time.
-        return self._fire_until([event_time, processing_time, event_time], self.forget_key_group)
+    def end_key(self) -> bool:
+        """Batched mode: all records of a key have been processed. Fire its timers, then drop its state.
 
-    def forget_key_group(self) -> bool:
-        """All timers of the group have fired: drop its state."""
+        First all timers of event time, then all of processing time. What they register is ignored, as in Flink, or a
+        timer that always registers the next one would keep the key from ending.
+        """
+        self.ending_key = True
+        timers = self.timers
+        timers.watermark = MAX_TIMESTAMP
+        if timers.event_time.next_timestamp() is None and timers.processing_time.next_timestamp() is None:
+            return self.forget_key()
+        return self._fire_until(
+            [(TimeDomain.EVENT_TIME, MAX_TIMESTAMP), (TimeDomain.PROCESSING_TIME, MAX_TIMESTAMP)], self.forget_key
+        )
+
+    def forget_key(self) -> bool:
+        """All timers of the key have fired: drop its state."""
         self.backend.clear()
         self.timers.watermark = MIN_TIMESTAMP
-        self.ending_key_group = False
+        self.ending_key = False
         return True
 
     def keyed_tables(self) -> dict[str, Table]:
@@ -175,7 +186,7 @@ class KeyedOperator(Operator):
         """What a timer emits; failures become the user's. A generator per timer, so that dropping it closes `fired`."""
         try:
             yield from fired
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(
                 error, self.timer_method, key=self.backend.key, timestamp=timestamp
             ) from error
@@ -199,13 +210,12 @@ class KeyedTimerService(TimerService):
         return self._timers.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        # At the end of a key group in batched mode processing time is over: a timer that always registers the next one
-        # would keep the group from ending.
-        if not self._operator.ending_key_group:
+        if not self._operator.ending_key:
             self._timers.processing_time.register(timestamp, self._backend.key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        self._timers.event_time.register(timestamp, self._backend.key)
+        if not self._operator.ending_key:
+            self._timers.event_time.register(timestamp, self._backend.key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         self._timers.processing_time.delete(timestamp, self._backend.key)

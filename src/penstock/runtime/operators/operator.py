@@ -120,10 +120,6 @@ class Operator:
         """No more records come on any input: emit what is still buffered."""
         return True
 
-    def end_key_group(self) -> bool:
-        """Batched mode: all records of a key group have been processed. Fire its timers, then clear its state."""
-        return True
-
     def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
         """A barrier has arrived, and state is about to be frozen. Returns what a sink commits on completion."""
         return []

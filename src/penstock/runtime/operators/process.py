@@ -14,6 +14,7 @@ from msgspec import UNSET
 from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.copies import ATOMS
 from penstock.common.errors import ProgramError
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator, KeyedTimerService
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
@@ -109,7 +110,7 @@ class KeyedProcessOperator(KeyedOperator):
         self._ctx.current_domain = domain
         try:
             return self._on_timer(timestamp, self._ctx)  # type: ignore[no-any-return]
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, self.timer_method, key=key, timestamp=timestamp) from error
 
     def _go_on_processing(self) -> bool:
@@ -120,7 +121,7 @@ class KeyedProcessOperator(KeyedOperator):
             times: list[int] = []
             try:
                 more = gather(outputs, times, budget.chunk_records)
-            except Exception as error:
+            except RAISED as error:
                 raise self._failed(error) from error
             go_on = not outputs or emit_tagged(output, outputs, times if self._timestamps is not None else None)
             if not more:
@@ -210,7 +211,7 @@ class KeyedProcessOperator(KeyedOperator):
                     return True
         return False
 
-    def _failed(self, error: Exception) -> Exception:
+    def _failed(self, error: BaseException) -> Exception:
         position = positions_taken(self._values, self._rest)
         timestamp = self._timestamps[position] if self._timestamps else None
         key = self._keys[position]
@@ -293,7 +294,7 @@ class ProcessOperator(FunctionOperator):
             times: Timestamps = None if self._times is None else []
             try:
                 more = self._gather(outputs, times, budget.chunk_records)
-            except Exception as error:
+            except RAISED as error:
                 raise self.failed(error, self._called.method, self._values, self._rest, self._timestamps) from error
             go_on = not outputs or emit_tagged(output, outputs, times)
             if not more:

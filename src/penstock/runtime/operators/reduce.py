@@ -6,10 +6,12 @@ Flink's BATCH. Source: Flink docs, "Operators", Reduce; "Execution Mode (Batch/S
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.copies import ATOMS
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
@@ -36,6 +38,7 @@ class ReduceOperator(KeyedOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._table = self.backend.layered(REDUCED_TABLE)
+        self._reduced: Any = _ABSENT
         self._latest: int | None = None
 
     def combiner(self) -> Operator:
@@ -49,25 +52,36 @@ class ReduceOperator(KeyedOperator):
         self.function.close(self.context)
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
+        if self.context.info.batched:
+            return self._process_key(values, timestamps)
         keys = self.keys_of(values)
         rest = iter(values)
         reduced: Values = []
         try:
             _reduce_chunk(keys, rest, self._table, self.function.call, reduced.append, self.own)
-        except Exception as error:
+        except RAISED as error:
             position = positions_taken(values, rest)
             raise self.context.user_error(error, self.function.method, values[position], keys[position]) from error
-        if not self.context.info.batched:
-            return self.output.emit(reduced, timestamps)
-        if timestamps:
-            self._latest = max(timestamps) if self._latest is None else max(self._latest, max(timestamps))
+        return self.output.emit(reduced, timestamps)
+
+    def _process_key(self, values: Values, timestamps: Timestamps) -> bool:
+        """Batched mode: these are records of one key."""
+        rest = iter(values)
+        try:
+            before = (self._reduced,) if self._reduced is not _ABSENT else ()
+            self._reduced = functools.reduce(self.function.call, rest, *before)
+        except Exception as error:
+            value = values[positions_taken(values, rest)]
+            key = self.keys_of([value])[0]
+            raise self.context.user_error(error, self.function.method, value, key) from error
+        if timestamps is not None:
+            self._latest = timestamps[-1]
         return True
 
-    def forget_key_group(self) -> bool:
-        values = [self.own(value) for _, value in self._table.items()]
-        go_on = self.output.emit(values, None if self._latest is None else [self._latest] * len(values))
-        self._latest = None
-        return super().forget_key_group() and go_on
+    def end_key(self) -> bool:
+        reduced, latest = self._reduced, self._latest
+        self._reduced, self._latest = _ABSENT, None
+        return self.output.emit([self.own(reduced)], None if latest is None else [latest])
 
 
 def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any, append: Any, own: Any) -> None:
@@ -90,7 +104,12 @@ def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any
 
 
 class CombineOperator(Operator):
-    """Batched mode: reduces records of each key before they are sent. Sends all when it holds `keys_max` keys."""
+    """Batched mode: reduces records of each key before they are sent. Sends all when it holds `keys_max` keys.
+
+    It reduces what follows one another: records without timestamps are reduced in the order in which they come, so that
+    an associative function gives the same. Those with timestamps are sent as they are: they are reduced in the order of
+    time, in which others may come between them.
+    """
 
     def __init__(
         self, name: str, key_selector: Callable[[Any], Any], function: UserFunction, keys_max: int = 50_000
@@ -104,7 +123,6 @@ class CombineOperator(Operator):
         super().setup(context, output)
         self._table: dict[Any, Any] = {}
         self._totals: dict[Any, Any] = {}
-        self._latest: int | None = None
 
     def open(self) -> None:
         self.function.open(self.context)
@@ -119,6 +137,10 @@ class CombineOperator(Operator):
         self._totals.clear()
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
+        if timestamps is not None:
+            # An exchange follows, which takes everything: it only says whether to go on.
+            go_on = self.finish()
+            return self.output.emit(values, timestamps) and go_on
         table, summing = self._table, self.function.instance
         rest = iter(values)
         try:
@@ -127,17 +149,15 @@ class CombineOperator(Operator):
             else:
                 self._settle_totals()
                 _combine_chunk(rest, self.key_selector, self.function.call, table)
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, self.function.method, values[positions_taken(values, rest)]) from error
-        if timestamps:
-            self._latest = max(timestamps) if self._latest is None else max(self._latest, max(timestamps))
         return self.finish() if len(table) >= self._keys_max else True
 
     def finish(self) -> bool:
         self._settle_totals()
         values = list(map(self.own, self._table.values()))
         self._table.clear()
-        return self.output.emit(values, None if self._latest is None else [self._latest] * len(values))
+        return self.output.emit(values, None)
 
 
 def _combine_chunk(values: Any, select: Any, reduce: Any, table: dict[Any, Any]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.sink import Sink, SinkWriter
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
@@ -73,8 +74,7 @@ class SinkOperator(Operator):
             # They are committed with the last checkpoint, which follows the end of data.
             self._committables = committables
         elif committables:
-            assert self.context.deliver_result is not None
-            self.context.deliver_result(self.sink_id, committables)
+            self.context.deliver(self.sink_id, "committable", committables)
         self._finished = True
         return True
 
@@ -117,7 +117,7 @@ class SinkOperator(Operator):
         """Errors of the sink name the operator and the method."""
         try:
             yield
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, f"{type(self.sink).__name__}.{method}") from error
 
 
@@ -131,8 +131,7 @@ class CollectOperator(Operator):
         self.sink_id = sink_id
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
-        assert self.context.deliver_result is not None
-        self.context.deliver_result(self.sink_id, values)
+        self.context.deliver(self.sink_id, "result", values)
         return self.context.budget.go_on()
 
     def watermark(self, timestamp: int) -> bool:

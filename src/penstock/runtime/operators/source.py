@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
 from penstock.common.errors import SourceError
+from penstock.common.user_calls import RAISED
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
 from penstock.runtime.operators.operator import Input, Timestamps, Values
@@ -96,7 +97,7 @@ class SourceOperator(EventTimeOrigin):
             raise SourceError(
                 f"source '{self.name}', subtask {info.subtask + 1} of {info.parallelism}: {error}"
             ) from error
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, f"{type(self.source).__name__} {method}") from error
 
     def add_splits(self, splits: Sequence[Any]) -> None:
@@ -166,7 +167,7 @@ class SourceOperator(EventTimeOrigin):
         rest = iter(records.values)
         try:
             stamped = times.timestamps(rest, len(records.values), records.timestamps)
-        except Exception as error:
+        except RAISED as error:
             value = records.values[failed_at(error, records.values, rest)]
             raise self.context.user_error(error, "timestamp assigner", value) from error
         return times.pieces(records.values, stamped)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.copies import ATOMS
 from penstock.common.retention import keeps_nothing
-from penstock.common.user_calls import results_of
+from penstock.common.user_calls import RAISED, results_of
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class FunctionOperator(Operator):
     def close(self) -> None:
         self.function.close(self.context)
 
-    def failed(self, error: Exception, method: str, values: Values, rest: Any, timestamps: Timestamps) -> Exception:
+    def failed(self, error: BaseException, method: str, values: Values, rest: Any, timestamps: Timestamps) -> Exception:
         """The error to raise: it names the value that `rest`, an iterator over `values`, gave last."""
         position = positions_taken(values, rest)
         if not 0 <= position < len(values):
@@ -59,7 +59,7 @@ class MapOperator(FunctionOperator):
         try:
             call, count = self.function.call, len(values)
             mapped = results_of(call, count, rest) if self._keeps_nothing else self._owned(rest)
-        except Exception as error:
+        except RAISED as error:
             raise self.failed(error, self.function.method, values, rest, timestamps) from error
         return self.output.emit(mapped, timestamps)
 
@@ -97,7 +97,7 @@ class FilterOperator(FunctionOperator):
                 kept = list(compress(values, chosen))
             else:
                 chosen = self._choose(rest, kept)
-        except Exception as error:
+        except RAISED as error:
             raise self.failed(error, self.function.method, values, rest, timestamps) from error
         return self.output.emit(kept, None if timestamps is None else list(compress(timestamps, chosen)))
 
@@ -177,7 +177,7 @@ class FlatMapOperator(FunctionOperator):
                         return gathered, times, True
                 if times is not None:
                     self._fill(times, gathered)
-        except Exception as error:
+        except RAISED as error:
             raise self.failed(error, self.function.method, self._values, rest, self._timestamps) from error
         return gathered, times, False
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.user_calls import RAISED
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
 from penstock.runtime.operators.operator import Timestamps, Values
@@ -36,7 +37,7 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
         rest = iter(values)
         try:
             times = self._time.timestamps(rest, len(values), timestamps)
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(
                 error, "timestamp assigner", values[failed_at(error, values, rest)]
             ) from error

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.copies import as_it_is, own_copies
+from penstock.common.user_calls import RAISED
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.operators.operator import Input, Operator, Timestamps, Values
@@ -178,11 +179,11 @@ class Chain:
 
     def close(self) -> None:
         """Close all that was opened, from the first to the last; the first error is raised when all are closed."""
-        first_error: Exception | None = None
+        first_error: BaseException | None = None
         for operator in reversed(self._opened):
             try:
                 operator.close()
-            except Exception as error:
+            except RAISED as error:
                 first_error = first_error or error
         self._opened.clear()
         for operator in self.operators:

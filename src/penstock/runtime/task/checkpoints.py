@@ -7,17 +7,20 @@ the records. Source: Flink's SubtaskCheckpointCoordinator.
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 
+from penstock.common.user_calls import RAISED
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.network.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
 from penstock.runtime.network.elements import CheckpointBarrier
 from penstock.runtime.network.output import OutputEdge
+from penstock.runtime.operators.sink import SinkOperator
 from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
@@ -33,7 +36,7 @@ from penstock.runtime.task.events import (
 )
 from penstock.runtime.task.inputs import InputChannel, TaskInputs, Work
 from penstock.runtime.task.opaque import Opaque
-from penstock.runtime.task.snapshot import Snapshots
+from penstock.runtime.task.snapshot import Commits, Snapshots
 from penstock.runtime.task.vertex import LevelSpec
 from penstock.state.handles import SnapshotFigures
 
@@ -138,7 +141,21 @@ class TaskCheckpoints:
             return
         state, commits = written
         state = msgspec.structs.replace(state, ended=ended)
-        self._ask(Acknowledge(*self._subtask, event.checkpoint_id, state, Opaque(commits)))
+        self._ask(Acknowledge(*self._subtask, event.checkpoint_id, state, self._pickled(commits)))
+
+    def _pickled(self, commits: Commits) -> Opaque:
+        """Raises UserFunctionError, with the operator and the committable, if one can't be pickled."""
+        try:
+            return Opaque.pickled(commits)
+        except RAISED as error:
+            contexts = {o.sink_id: o.context for o in self._chain.operators if isinstance(o, SinkOperator)}
+            for sink_id, committables in commits:
+                for committable in committables:
+                    try:
+                        pickle.dumps(committable, protocol=5)
+                    except RAISED:
+                        raise contexts[sink_id].pickling_error(error, "prepare_commit", committables) from error
+            raise
 
     def failed(self, event: SnapshotFailed) -> None:
         """The host could not write a snapshot."""

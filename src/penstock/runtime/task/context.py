@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -19,6 +20,7 @@ from penstock.api.state.descriptors import (
 )
 from penstock.api.state.state import AggregatingState, KeyedStateStore, ListState, MapState, ReducingState, ValueState
 from penstock.common.errors import ProgramError, UserFunctionError
+from penstock.common.user_calls import RAISED
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.state.backends.rocksdb.store import Stores
@@ -100,7 +102,7 @@ class OperatorContext:
 
     def user_error(
         self,
-        error: Exception,
+        error: BaseException,
         method: str,
         value: Any = msgspec.UNSET,
         key: Any = msgspec.UNSET,
@@ -127,6 +129,23 @@ class OperatorContext:
         lines.extend("  " + line for line in user_traceback(error).splitlines())
         return UserFunctionError("\n".join(lines))
 
+    def pickling_error(self, error: BaseException, what: str, values: Iterable[Any]) -> UserFunctionError:
+        """`error`, raised when `values` were pickled, as an error for the user: it names the first that can't be."""
+        for value in values:
+            try:
+                pickle.dumps(value, protocol=5)
+            except RAISED as of_value:
+                return self.user_error(of_value, f"{what}: the value can't be pickled", value)
+        return self.user_error(error, what)
+
+    def deliver(self, sink_id: int, what: str, values: list[Any]) -> None:
+        """Send values to the driver. Raises UserFunctionError, with the value, if one can't be pickled."""
+        assert self.deliver_result is not None
+        try:
+            self.deliver_result(sink_id, values)
+        except RAISED as error:
+            raise self.pickling_error(error, what, values) from error
+
     def _uid(self) -> str:
         return f" (uid {self.uid})" if self.uid else ""
 
@@ -135,7 +154,7 @@ def shortened(value: Any, characters: int = _SHOWN_CHARACTERS) -> str:
     """The repr of a value, cut in the middle. If the repr raises, the result says so."""
     try:
         text = repr(value)
-    except Exception as error:
+    except RAISED as error:
         return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     if len(text) <= characters:
         return text

@@ -45,16 +45,18 @@ class InputChannel:
 
 
 class TaskInput:
-    """One input of a task. `work` is the task's queue; `counters` are those of the operator at its head."""
+    """Input `index` of a task. `work` is the task's queue; `counters` are those of the operator at its head."""
 
     def __init__(
         self,
+        index: int,
         channels: Sequence[ChannelId],
         target: Input,
         work: deque[Work],
         counters: OperatorCounters,
         clock: Callable[[], int],
     ) -> None:
+        self.index = index
         self.channels = [InputChannel(channel, self) for channel in channels]
         self.ended = False
         self.pacing = Pacing()
@@ -135,8 +137,8 @@ class TaskInputs:
                 if subtask in partitioner.targets(sender, info.source_parallelism, info.target_parallelism):
                     channels[info.input_index].append(ChannelId(info.id, sender))
         self.inputs = [
-            TaskInput(own, target, work, chain.counters[0], clock)
-            for own, target in zip(channels, targets, strict=True)
+            TaskInput(index, own, target, work, chain.counters[0], clock)
+            for index, (own, target) in enumerate(zip(channels, targets, strict=True))
         ]
         self.by_id: dict[tuple[int, int], InputChannel] = {
             channel.id: channel for input in self.inputs for channel in input.channels

@@ -6,9 +6,12 @@ next. Hosts (Spark's Python worker, the simulator) drive slots and hold no rule 
 
 from __future__ import annotations
 
-from penstock.runtime.network.buffer import HEADER_BYTES, RESULT_EDGE, Header, decode_header, encode
+from typing import Any
+
+from penstock.common.user_calls import RAISED
+from penstock.runtime.network.buffer import HEADER_BYTES, OUTCOME_EDGE, Header, decode_header, encode
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded, Result
+from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded
 from penstock.runtime.task.task import Task, TaskState
 from penstock.runtime.task.vertex import LevelSpec
 from penstock.state.snapshot.storage import SnapshotStorage
@@ -28,7 +31,6 @@ class Slot:
             if index < vertex.parallelism
         }
         self._edges = level.edges
-        self._results_sent = 0
 
     def restore(self, storage: SnapshotStorage) -> int:
         """Restore the state that the level brings for this slot's tasks. Returns how many bytes were read."""
@@ -49,8 +51,8 @@ class Slot:
             return
         header = decode_header(buffer)
         level = self.level.level
-        if header.edge == RESULT_EDGE:
-            self.outbox.put(self._result_slot(), buffer)
+        if header.edge == OUTCOME_EDGE:
+            self.outbox.put(self._outcome_slot(), buffer)
             return
         edge = self._edges[header.edge]
         if edge.target_level == level:
@@ -65,11 +67,11 @@ class Slot:
     def handle_all(self, event: Event) -> None:
         """A control event for all tasks. All see it, even if one raises; the first error is raised at the end."""
         assert isinstance(event, (InputEnded, Close, Cancel))
-        first_error: Exception | None = None
+        first_error: BaseException | None = None
         for task in self.tasks.values():
             try:
                 task.handle(event)
-            except Exception as error:
+            except RAISED as error:
                 first_error = first_error or error
         if first_error is not None:
             raise first_error
@@ -99,17 +101,13 @@ class Slot:
             task.counters.idle_ns += ns
 
     def take_effects(self) -> list[Effect]:
-        """Effects of all tasks. In batched mode results travel as rows, so none are among them."""
-        effects = [effect for task in self.tasks.values() for effect in task.take_effects()]
-        if not self.level.batched:
-            return effects
-        others = []
-        for effect in effects:
-            if isinstance(effect, Result):
-                self._send_result(effect)
-            else:
-                others.append(effect)
-        return others
+        """Effects of all tasks since the last call."""
+        return [effect for task in self.tasks.values() for effect in task.take_effects()]
+
+    def send_outcome(self, outcome: Any) -> None:
+        """Batched mode: send a row through the levels behind to the driver. It says which run of this slot counts."""
+        header = Header(-1, OUTCOME_EDGE, self.index, 0, self.level.level, self.level.attempt)
+        self.outbox.put(self._outcome_slot(), encode(header, [([outcome], None)]))
 
     @property
     def data_ended(self) -> bool:
@@ -121,14 +119,6 @@ class Slot:
         """Whether all tasks are closed."""
         return all(task.state is TaskState.FINISHED for task in self.tasks.values())
 
-    def _send_result(self, result: Result) -> None:
-        # The number must be the same when the task runs again, no more: the order of results is that of slots.
-        header = Header(-1, RESULT_EDGE, self.index, self._results_sent, self.level.level, self.level.attempt)
-        self._results_sent += 1
-        self.outbox.put(
-            self._result_slot(), encode(header, [([(result.sink_id, result.subtask, result.values.value)], None)])
-        )
-
-    def _result_slot(self) -> int:
+    def _outcome_slot(self) -> int:
         widths, level = self.level.widths, self.level.level
         return self.index % widths[level + 1] if level + 1 < len(widths) else 0

@@ -27,7 +27,6 @@ from penstock.common.constants import MAX_TIMESTAMP
 from penstock.runtime.ids import ChannelId, SubtaskId
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header
 from penstock.runtime.network.elements import EndOfData
-from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.checkpoints import TaskCheckpoints
 from penstock.runtime.task.counters import TaskCounters
@@ -61,7 +60,7 @@ from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.polling import Polling
 from penstock.runtime.task.snapshot import Snapshots
 from penstock.runtime.task.vertex import LevelSpec, VertexSpec
-from penstock.runtime.task.wiring import output_edges, wired_chain
+from penstock.runtime.task.wiring import output_edges, sorted_inputs, wired_chain
 from penstock.state.handles import RestoredOperator
 from penstock.state.key_groups import KeyGroups
 from penstock.state.snapshot.storage import SnapshotStorage
@@ -91,7 +90,6 @@ class Task:
         self._clock = environment.clock
         self._budget = environment.budget
         self._work: deque[Work] = deque()
-        self._key_group = NO_KEY_GROUP
         key_groups = KeyGroups(vertex.max_parallelism)
         self.edges = output_edges(vertex, self.info, self.counters, key_groups, environment)
         self.chain = wired_chain(
@@ -103,18 +101,19 @@ class Task:
             self.counters,
             level.reuses_objects,
             lambda: self.ask(RequestSplit(*self.id)),
-            lambda sink, values: self.ask(Result(*self.id, sink, Opaque(values), self._checkpoints.last)),
+            # Pickled here and not where the message is encoded: there nobody knows whose values they are.
+            lambda sink, values: self.ask(Result(*self.id, sink, Opaque.pickled(values), self._checkpoints.last)),
             lambda group, watermark: self.ask(ReportWatermark(*self.id, group, watermark)),
         )
         self.counters.operators = self.chain.counters
         head = self.chain.head
         self._polling = Polling(head, self._clock) if isinstance(head, SourceOperator) else None
-        self._by_key_group = level.batched and isinstance(head, KeyedOperator)
         self._latency = LatencyMarkers(self.id, self.edges, self.counters, level.latency_interval_ms, self._now_ms)
         self._inputs = TaskInputs(
             vertex, subtask, self.chain, self._work, self._clock, self._latency.arrived, self._end_operators
         )
         self._channels = self._inputs.by_id
+        self._sorted = sorted_inputs(vertex, level, self.chain, self._work, environment)
         self._checkpoints = TaskCheckpoints(
             self.id,
             level,
@@ -175,12 +174,10 @@ class Task:
         channel = self._channels[header.edge, header.sender]
         self.counters.buffers_in += 1
         self.counters.bytes_in += len(buffer)
-        if self._by_key_group:
-            if header.key_group != self._key_group:
-                # Spark sorts the rows by key group, so the records of a group are complete when the next group starts.
-                self._end_key_group()
-                self._key_group = header.key_group
-        elif header.key_group == NO_KEY_GROUP and not self.info.batched:
+        if header.key_group != NO_KEY_GROUP and self._sorted is not None:
+            self._sorted.receive(header.key_group, channel.input.index, buffer)
+            return
+        if not self.info.batched:
             assert header.sequence == channel.sequence, (
                 f"{channel.id}: buffer {header.sequence}, expected {channel.sequence}\n{self.journal}"
             )
@@ -250,9 +247,11 @@ class Task:
     # Control events.
 
     def _input_ended(self, event: InputEnded) -> None:
-        if self._by_key_group:
-            self._end_key_group()
+        if self._sorted is not None:
+            self._sorted.end()
         self._work.extend(input.end_input for input in self._inputs.inputs)
+        if self._sorted is not None:
+            self._work.append(self._sorted.flush)
         self._work.append(self._end_time)
 
     def _close(self, event: Close) -> None:
@@ -271,6 +270,8 @@ class Task:
         # in `close` must not be lost unnoticed.
         self.state = TaskState.FINISHED
         self._checkpoints.alignment.close()
+        if self._sorted is not None:
+            self._sorted.close()
         self.chain.close()
         self.ask(Finished(*self.id))
 
@@ -294,10 +295,6 @@ class Task:
                 return
             work.popleft()()
 
-    def _end_key_group(self) -> None:
-        if self._key_group != NO_KEY_GROUP:
-            self._work.append(self.chain.head.end_key_group)
-
     def _end_time(self) -> None:
         """Batched mode: event time goes to its end, then the operators finish."""
         self._end_operators()
@@ -305,7 +302,11 @@ class Task:
 
     def _end_operators(self) -> None:
         """All inputs have ended: operators finish, behind what is queued, and then the data of the task has ended."""
-        self._work.append(partial(self._end_next, self.chain.endings()))
+        endings = self.chain.endings()
+        if self._sorted is not None:
+            # Behind the head's: what it emits at its end has to arrive before the operators behind it end.
+            endings.insert(1, self._sorted.flush)
+        self._work.append(partial(self._end_next, endings))
 
     def _end_next(self, endings: list[Callable[[], bool]]) -> None:
         if endings:

@@ -85,6 +85,8 @@ class LevelSpec:
     """Whether operators of a chain pass values on as they are: `pipeline.object-reuse`."""
     rocksdb_settings: RocksDBSettings | None = None
     """None: keyed state is on the heap."""
+    sorted_inputs_bytes: int = 128 << 20
+    """Batched mode: memory in which the keyed inputs of a task are sorted."""
     alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)
     job_parameters: dict[str, str] = dataclasses.field(default_factory=dict)
     splits: dict[int, list[list[object]]] = dataclasses.field(default_factory=dict)

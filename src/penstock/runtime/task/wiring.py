@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from penstock.runtime.batch.gathering_output import GatheringOutput
+from penstock.runtime.batch.key_sorter import KeySorter
+from penstock.runtime.batch.sorted_inputs import SortedInputs
 from penstock.runtime.network.output import OutputEdge
+from penstock.runtime.network.partitioners import HashPartitioner
+from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import TaskCounters
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.vertex import VertexSpec
+from penstock.runtime.task.inputs import Work
+from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.state.key_groups import KeyGroups
 
 
@@ -79,3 +86,19 @@ def wired_chain(
         for edge in outlet.edges:
             edge.operator = context
     return chain
+
+
+def sorted_inputs(
+    vertex: VertexSpec, level: LevelSpec, chain: Chain, work: deque[Work], environment: Environment
+) -> SortedInputs | None:
+    """What sorts the keyed inputs of a subtask, whose work items go into `work`; None: nothing is to be sorted."""
+    head = chain.head
+    if not (level.batched and isinstance(head, KeyedOperator)):
+        return None
+    selectors: list[Callable[[Any], Any] | None] = [None] * len(head.inputs())
+    for edge, partitioner in vertex.inputs:
+        if isinstance(partitioner, HashPartitioner):
+            selectors[edge.input_index] = partitioner.key_selector
+    head.output = output = GatheringOutput(head.output, environment.budget)
+    sorter = KeySorter(level.sorted_inputs_bytes, environment.open_spill)
+    return SortedInputs(head, selectors, output, sorter, work, environment.budget, chain.counters[0])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.copies import own_copy
 from penstock.common.typeinfo import TypeInformation
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.windows.sharing import is_plain
 
@@ -209,7 +210,7 @@ class Aggregated(Contents):
         create = self.instance.create_accumulator
         try:
             merged = self.instance.merge(create(), create())
-        except Exception:
+        except RAISED:
             return False
         return merged is not None and is_plain(merged) and is_plain(create())
 

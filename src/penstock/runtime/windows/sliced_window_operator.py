@@ -33,6 +33,7 @@ from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.copies import ATOMS
 from penstock.common.errors import ProgramError
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
@@ -97,10 +98,10 @@ class SlicedWindowOperator(WindowingOperator):
         heapify(self._waiting_heap)
         heapify(self._ended_heap)
 
-    def forget_key_group(self) -> bool:
+    def forget_key(self) -> bool:
         self._waiting_heap.clear()
         self._ended_heap.clear()
-        return super().forget_key_group()
+        return super().forget_key()
 
     # Records.
 
@@ -202,7 +203,7 @@ class SlicedWindowOperator(WindowingOperator):
         rest = iter(values)
         try:
             self.contents.add_records(keys, rest, self._slices.at(start), newcomers)
-        except Exception as error:
+        except RAISED as error:
             at = positions_taken(values, rest)
             raise self.context.user_error(error, self.contents.method, values[at], keys[at]) from error
 
@@ -242,7 +243,7 @@ class SlicedWindowOperator(WindowingOperator):
         before = contents.get(key)
         try:
             contents.put(key, self.contents.first(value) if before is None else self.contents.add(value, before))
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
 
     # Firing.
@@ -293,7 +294,7 @@ class SlicedWindowOperator(WindowingOperator):
             room = self.context.budget.chunk_records - len(self.results)
             try:
                 chunk = [result(each) for each in islice(contents, max(1, room))]
-            except Exception as error:
+            except RAISED as error:
                 key = keys[positions_taken(keys, rest)]
                 raise self.context.user_error(error, self.contents.method, key=key, timestamp=timestamp) from error
             if not chunk:
@@ -343,7 +344,7 @@ class SlicedWindowOperator(WindowingOperator):
             return parts[0] if parts else None
         try:
             return merged(parts, self.contents.merge)
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, f"merge of {self.contents.method}", key=key) from error
 
     def _drop_slices(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:

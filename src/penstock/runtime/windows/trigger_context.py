@@ -43,12 +43,13 @@ class WindowTriggerContext(OnMergeContext):
         return self._timers.watermark
 
     def register_processing_time_timer(self, time: int) -> None:
-        # When a key group ends, processing time is over: a trigger that always waits for the next would never end.
-        if not self._operator.ending_key_group:
+        # When a key ends in batched mode, time is over: a trigger that always waits for the next would never end.
+        if not self._operator.ending_key:
             self._timers.processing_time.register(time, self._backend.key, self.window)
 
     def register_event_time_timer(self, time: int) -> None:
-        self._timers.event_time.register(time, self._backend.key, self.window)
+        if not self._operator.ending_key:
+            self._timers.event_time.register(time, self._backend.key, self.window)
 
     def delete_processing_time_timer(self, time: int) -> None:
         self._timers.processing_time.delete(time, self._backend.key, self.window)

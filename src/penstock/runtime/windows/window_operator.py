@@ -18,6 +18,7 @@ from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner,
 from penstock.api.windows.trigger import Trigger, TriggerResult
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.operator import Timestamps, Values
 from penstock.runtime.task.context import StreamingRuntimeContext
 from penstock.runtime.task.metrics import OperatorMetricGroup
@@ -80,7 +81,7 @@ class WindowOperator(WindowingOperator):
                 windows = assign(value, timestamp, context)
             except ProgramError as error:
                 raise ProgramError(f"operator '{self.name}': {error}") from error
-            except Exception as error:
+            except RAISED as error:
                 method = f"{type(self.assigner).__name__}.assign_windows"
                 raise self.context.user_error(error, method, value, key, timestamp) from error
             in_none = True
@@ -113,7 +114,7 @@ class WindowOperator(WindowingOperator):
         before = self.table.get(where)
         try:
             self.table.put(where, self.with_record(before, value, timestamp))
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, self.contents.method, value, key, timestamp) from error
         result: TriggerResult = self._ask_trigger("on_element", window, value, timestamp, window)
         # Before it fires: the user's function may read timers and state of the window.
@@ -167,7 +168,7 @@ class WindowOperator(WindowingOperator):
             return
         if self.event_time:
             self.timers.event_time.register(at, key, window)
-        elif not self.ending_key_group:
+        elif not self.ending_key:
             self.timers.processing_time.register(at, key, window)
 
     def _is_over(self, window: Any) -> bool:
@@ -183,7 +184,7 @@ class WindowOperator(WindowingOperator):
         self.trigger_context.window = window
         try:
             return getattr(self.trigger, callback)(*arguments, self.trigger_context)
-        except Exception as error:
+        except RAISED as error:
             method = f"{type(self.trigger).__name__}.{callback}"
             raise self.context.user_error(error, method, key=self.backend.key) from error
 
@@ -243,7 +244,7 @@ class WindowOperator(WindowingOperator):
             try:
                 merged_contents = contents if into is None else self.merged_contents(into, contents)
                 table.put((key, state_window), merged_contents)
-            except Exception as error:
+            except RAISED as error:
                 raise self.context.user_error(error, f"merge of {self.contents.method}", key=key) from error
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.timers import TimeDomain
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.gathering import GatheringOperator
 from penstock.runtime.operators.keyed import FREED_ENTRIES
 from penstock.runtime.operators.operator import Timestamps, Values
@@ -92,7 +93,7 @@ class WindowingOperator(GatheringOperator):
                 self.result_times.append(timestamp)
                 if self.is_full():
                     yield
-        except Exception as error:
+        except RAISED as error:
             method = self.contents.method if self.evaluation.passes_on else self.evaluation.method
             raise self.context.user_error(error, method, key=key, timestamp=timestamp) from error
 
@@ -105,7 +106,7 @@ class WindowingOperator(GatheringOperator):
         self.backend.key, self.backend.namespace = key, window
         try:
             self.evaluation.clear(key, window)
-        except Exception as error:
+        except RAISED as error:
             raise self.context.user_error(error, "clear", key=key, timestamp=window.max_timestamp()) from error
 
     def late(self, value: Any, timestamp: int) -> None:

@@ -1,15 +1,14 @@
 """The plan of a batched job: one Spark job, stage after stage, sort shuffle between them.
 
-Rows are sorted by the first bytes of their buffers (key group, edge, sender, sequence number). So a task has finished
-one key group when the next starts, and if Spark reruns it, it gets the same input in the same order.
+Rows are sorted by the first bytes of their buffers (key group, edge, sender, sequence number). So a task has all of one
+key group when the next starts, and if Spark reruns it, it gets the same input in the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from penstock.runtime.network.buffer import SORT_PREFIX_BYTES, decode_segments
+from penstock.runtime.network.buffer import SORT_PREFIX_BYTES, decode_header, decode_segments
 from penstock.spark.internals.settings import PER_BATCH_JOB
 from penstock.spark.payload import Payload
 from penstock.spark.rows import ROW_TYPE
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 def run_batched(
     spark: SparkSession, widths: tuple[int, ...], payloads: list[Payload], job_group: str, name: str
-) -> Iterator[tuple[int, int, list[Any]]]:
-    """Run the job to its end, then give its results: (sink, subtask, values).
+) -> list[tuple[int, bytes]]:
+    """Run the job to its end. Returns for each slot, level by level, the run that Spark counts, and its reports.
 
-    Results are those of the runs that Spark counts as successful, one per task. Raises what Spark raises.
+    Their results have come on another way (`spark/driver/batched_results.py`). Raises what Spark raises.
     """
     from pyspark.sql.functions import col, expr
 
@@ -36,8 +35,15 @@ def run_batched(
     for width, payload in zip(widths[1:], payloads[1:], strict=True):
         exchanged = rows.repartitionById(width, col("target")).sortWithinPartitions(order)
         rows = exchanged.mapInArrow(batched_stage(payload), ROW_TYPE)
-    results = rows.toArrow()
-    for buffer in results.column("buffer"):
-        for segment in decode_segments(buffer.as_py()):
+    buffers = [buffer.as_py() for buffer in rows.toArrow().column("buffer")]
+    outcomes = []
+    for buffer in sorted(buffers, key=_level_and_slot):
+        for segment in decode_segments(buffer):
             assert isinstance(segment, tuple)
-            yield from segment[0]
+            outcomes += segment[0]
+    return outcomes
+
+
+def _level_and_slot(buffer: bytes) -> tuple[int, int]:
+    header = decode_header(buffer)
+    return header.target, header.sender

@@ -3,28 +3,31 @@
 Most of a start goes into loading and verifying ten thousand classes of Spark. The JVM can write them to a file once and
 map that file from then on. The file fits one Java and one PySpark, has some 170 MB and is kept in the user's cache. It
 is built in the background, at low priority, after the first program that has started a session has ended.
-PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both building and using it.
+PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both building and using it. One process builds it at a time: it
+holds a lock on a file beside the archive, which is free again however that process ends.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import hashlib
+import logging
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from penstock.spark.driver.java import JavaHome, cache_directory
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
-_STALE_SECONDS = 600
 KEPT = 2
 """So many archives stay, whatever number of environments there is: some 340 MB."""
 BUILDING = "PENSTOCK_CLASS_ARCHIVE"
+
+_log = logging.getLogger(__name__)
 
 
 def java_options(java: JavaHome, environ: Mapping[str, str]) -> str:
@@ -43,17 +46,16 @@ def java_options(java: JavaHome, environ: Mapping[str, str]) -> str:
         with contextlib.suppress(OSError):
             os.utime(archive)
         return f"-XX:SharedArchiveFile={archive} {_QUIET}"
+    remove_half_made(archive)
     atexit.register(_build_in_background, archive)
     return ""
 
 
 def prune(directory: Path, keep: int = KEPT) -> None:
-    """Delete archives other than those used last, and what builders that were killed have left behind."""
+    """Delete archives other than those used last."""
     with contextlib.suppress(OSError):
         archives = sorted(directory.glob("classes-*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
-        partial = (path for path in directory.glob("classes-*") if path.suffix not in (".jsa", ".lock"))
-        stale = [path for path in partial if time.time() - path.stat().st_mtime > _STALE_SECONDS]
-        for path in (*archives[keep:], *stale):
+        for path in archives[keep:]:
             path.unlink(missing_ok=True)
 
 
@@ -67,14 +69,40 @@ def _path(java: JavaHome, environ: Mapping[str, str]) -> Path:
     return cache_directory(environ) / f"classes-{java.version}-{pyspark.__version__}-{digest}.jsa"
 
 
+@contextlib.contextmanager
+def locked(archive: Path) -> Iterator[None]:
+    """The one process that may write files of this archive. Raises BlockingIOError if there is one, or OSError."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    # The lock's file stays: another process might lock a file of that name that has just been deleted.
+    descriptor = os.open(archive.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def half_made(archive: Path) -> Path:
+    """The file in which this process builds the archive."""
+    return archive.with_suffix(f".{os.getpid()}")
+
+
+def remove_half_made(archive: Path) -> None:
+    """Remove what builders have left that were killed, unless one builds now. Raises nothing: it may stay."""
+    left = [path for path in archive.parent.glob(f"{archive.stem}.*") if path.suffix[1:].isdigit()]
+    if left:
+        with contextlib.suppress(OSError), locked(archive):
+            for path in left:
+                path.unlink(missing_ok=True)
+                _log.debug("removed %s, which was left by a process that has ended", path)
+
+
 def _build_in_background(archive: Path) -> None:
+    # Several programs may end at once. The builder that gets the lock first builds, the others end at once.
     with contextlib.suppress(OSError):
-        # Several programs may end at once: the one that creates the lock builds. A lock whose owner died grows stale.
-        lock = archive.with_suffix(".lock")
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        if lock.exists() and time.time() - lock.stat().st_mtime > _STALE_SECONDS:
-            lock.unlink()
-        os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
+        with locked(archive):
+            if archive.exists():
+                return
         subprocess.Popen(
             [sys.executable, "-m", "penstock.spark.driver.class_archive_builder", str(archive)],
             stdin=subprocess.DEVNULL,

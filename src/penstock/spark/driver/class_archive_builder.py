@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.common.configuration import Configuration
-from penstock.spark.driver.class_archive import BUILDING, prune
+from penstock.spark.driver.class_archive import BUILDING, half_made, locked, prune, remove_half_made
 from penstock.spark.driver.pipelined_query import start_query
 from penstock.spark.driver.session import session_for
 from penstock.spark.internals.jvm import stop_and_end_jvm
@@ -25,7 +26,7 @@ def build(archive: Path) -> None:
     Takes a minute of CPU time; lowers the priority of this process.
     """
     os.nice(19)
-    temporary = archive.with_suffix(f".{os.getpid()}")
+    temporary = half_made(archive)
     os.environ[BUILDING] = str(temporary)
     spark = session_for(2, True, Configuration(), None)
     _run_batch(spark)
@@ -59,7 +60,8 @@ def _one_row(batches: Iterator[Any]) -> Iterator[Any]:
 
 if __name__ == "__main__":
     target = Path(sys.argv[1])
-    try:
-        build(target)
-    finally:
-        target.with_suffix(".lock").unlink(missing_ok=True)
+    remove_half_made(target)
+    # Else another process builds it.
+    with contextlib.suppress(BlockingIOError), locked(target):
+        if not target.exists():
+            build(target)

@@ -9,12 +9,11 @@ level 0 running.
 from __future__ import annotations
 
 import contextlib
-import shutil
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.spark.driver.transport_choice import usable_transport
 from penstock.spark.internals.memory_stream import empty_stream
 from penstock.spark.internals.real_time import start_real_time
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 class PipelinedQuery:
     """One deployment of a job, until it is stopped or fails."""
 
-    def __init__(self, query: StreamingQuery, directory: str) -> None:
+    def __init__(self, query: StreamingQuery, directory: HeldDirectory) -> None:
         self._query = query
         self._directory = directory
 
@@ -50,7 +49,7 @@ class PipelinedQuery:
         # The JVM may be gone: an error of Py4J must not take the place of the one that ended the job.
         with contextlib.suppress(Exception):
             self._query.stop()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.remove()
 
 
 def deploy(spark: SparkSession, widths: tuple[int, ...], payloads: list[Payload]) -> PipelinedQuery:
@@ -74,5 +73,10 @@ def start_query(spark: SparkSession, widths: tuple[int, ...], stages: list[Any])
     rows = empty_stream(spark, widths[0]).mapInArrow(stages[0], ROW_TYPE)
     for width, stage in zip(widths[1:], stages[1:], strict=True):
         rows = rows.repartitionById(width, col("target")).mapInArrow(stage, ROW_TYPE)
-    directory = tempfile.mkdtemp(prefix="penstock-query-")
-    return PipelinedQuery(start_real_time(rows, directory), directory)
+    remove_abandoned()
+    directory = HeldDirectory("query")
+    try:
+        return PipelinedQuery(start_real_time(rows, directory.path), directory)
+    except BaseException:
+        directory.remove()
+        raise

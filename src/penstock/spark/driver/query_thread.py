@@ -15,6 +15,7 @@ from penstock.jobmaster.effects import Deploy, StopAttempt
 from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed
 from penstock.spark.driver.pipelined_query import PipelinedQuery
 from penstock.spark.failures import from_spark
+from penstock.spark.internals.jvm import jvm_has_ended
 
 _CHECK_S = 0.5
 
@@ -75,7 +76,9 @@ class QueryThread:
                     continue
                 failure = query.failure()
             except Exception:
-                self._failed(attempt, TaskLostError("the connection to Spark's JVM was lost"))
+                text = "Spark's JVM has ended: killed, or out of memory"
+                error = TaskLostError(text if jvm_has_ended() else "the connection to Spark's JVM was lost")
+                self._failed(attempt, error)
                 continue
             if failure is None:
                 self._failed(attempt, JobError("Spark's query was stopped from outside"))

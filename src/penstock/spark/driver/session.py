@@ -7,21 +7,22 @@ already; if it lacks any, it is refused with a list of them, since with Spark's 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError, NotEnoughSlotsError
+from penstock.common.errors import ConfigurationError, NotEnoughSlotsError, SessionLostError
 from penstock.spark.driver import class_archive
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import find_java, quiet_home
-from penstock.spark.internals.jvm import is_alive
+from penstock.spark.internals.jvm import forget_jvm, is_alive, jvm_has_ended
 from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
 from penstock.spark.internals.version import check_version
 
@@ -43,6 +44,8 @@ _OWN = {
 # Slots of a local master are threads that mostly wait: with this many, the next larger job finds the session suitable.
 _LOCAL_SLOTS_LEAST = 64
 _TASK_TRIES = 4
+_ENDS_SECONDS = 10.0
+_log = logging.getLogger(__name__)
 own_session: SparkSession | None = None
 """The session that penstock has started, if any."""
 
@@ -56,12 +59,17 @@ def session_for(slots: int, pipelined: bool, configuration: Configuration, given
 
     Raises ConfigurationError if PySpark has an unsupported version, if a `pipelined` job needs settings that the
     user's session lacks, or if another job uses a session without the settings that this one needs;
-    NotEnoughSlotsError if too few slots are free.
+    NotEnoughSlotsError if too few slots are free; SessionLostError if the JVM of the user's session has ended.
     """
     check_version()
+    if not _jvm_answers():
+        if own_session is None or (given is not None and given is not own_session):
+            raise _lost(_ENDED)
+        forget_jvm()
+        given = None
     from pyspark.sql import SparkSession
 
-    settings = {k: v for k, v in configuration.to_dict().items() if k.startswith("spark.")}
+    settings = _spark_settings(configuration)
     running = given or SparkSession.getActiveSession()
     if running is not None and running is own_session and is_alive(running):
         suits = _has(running, settings)
@@ -74,11 +82,77 @@ def session_for(slots: int, pipelined: bool, configuration: Configuration, given
         running.stop()
         running = None
     if running is None or not is_alive(running):
-        running = start_session(slots, settings)
+        running = start_session(slots + HELD.total, settings)
     elif pipelined:
         _check_settings(running)
     _check_slots(running, slots)
     return running
+
+
+def _jvm_answers() -> bool:
+    """False: there was a JVM, and it has ended. Raises what PySpark raises if it runs and does not answer."""
+    from pyspark.sql import SparkSession
+
+    if jvm_has_ended():
+        return False
+    try:
+        SparkSession.getActiveSession()
+    except Exception:
+        if jvm_has_ended(_ENDS_SECONDS):
+            return False
+        raise
+    return True
+
+
+class JobSession:
+    """The session of one job, for all of its attempts: one of penstock's own is replaced when its JVM has died."""
+
+    def __init__(self, session: SparkSession, configuration: Configuration, python_files: Iterable[str] = ()) -> None:
+        self._session = session
+        self._is_own = session is own_session
+        self._settings = _spark_settings(configuration)
+        self._python_files = list(python_files)
+
+    def now(self) -> SparkSession:
+        """The session. Takes seconds if a new one is started.
+
+        Raises SessionLostError if the session was stopped, or if its JVM has ended and it is one of the user's.
+        """
+        with HELD.lock:
+            if not is_alive(self._session):
+                self._follow()
+            elif jvm_has_ended():
+                if not self._is_own:
+                    raise _lost(_ENDED)
+                _log.warning("Spark's JVM has ended (killed, or out of memory): a new session is started")
+                forget_jvm()
+                self._use(start_session(HELD.total, self._settings))
+            return self._session
+
+    def _follow(self) -> None:
+        # Another job of this process has replaced it already; or it was stopped on purpose.
+        if not self._is_own or own_session is None or own_session is self._session or not is_alive(own_session):
+            raise _lost("was stopped")
+        self._use(own_session)
+
+    def _use(self, session: SparkSession) -> None:
+        for path in self._python_files:
+            session.sparkContext.addPyFile(path)
+        self._session = session
+
+
+_ENDED = "has lost its JVM, which was killed or ran out of memory"
+
+
+def _lost(how: str) -> SessionLostError:
+    return SessionLostError(
+        f"the SparkSession of this job {how}, and penstock starts none in its place. Start one, and the job again from "
+        "its latest checkpoint: -s latest"
+    )
+
+
+def _spark_settings(configuration: Configuration) -> dict[str, str]:
+    return {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
 
 
 def stop_own_session() -> None:

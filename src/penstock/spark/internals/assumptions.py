@@ -58,6 +58,13 @@ ASSUMPTIONS = (
         "each worker imports its modules itself: the start of a job takes seconds longer",
     ),
     Assumption(
+        "forks_of_the_daemon",
+        "internals/daemon.py",
+        "`pyspark.daemon.manager` calls `os.fork` with the new worker's connection in its variable `sock`, and ignores "
+        "SIGCHLD by `signal.signal`; the JVM reads PYTHON_FAULTHANDLER_DIR/pid when the connection of a worker ends",
+        "how a worker has ended is not known: the error says only that it went away",
+    ),
+    Assumption(
         "memory_stream",
         "internals/memory_stream.py",
         "the Scala class LowLatencyMemoryStream makes a real-time source with a given number of partitions, and a "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +14,38 @@ if TYPE_CHECKING:
 def is_alive(session: SparkSession) -> bool:
     """Whether the session's context runs: False after `stop()`, of this session or of another one with its context."""
     return session.sparkContext._jsc is not None
+
+
+def jvm_has_ended(within_s: float = 0) -> bool:
+    """Whether the JVM that this process has started for its context is gone (killed, out of memory).
+
+    `within_s`: seconds that it may take, as a large process that is killed does not answer any more, and still exists.
+    """
+    from pyspark import SparkContext
+
+    # Where the JVM has started this process (spark-submit), there is no `proc`; it ends with its JVM.
+    process: Any = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def forget_jvm() -> None:
+    """Let the next session have a new JVM; the old one has ended. PySpark's own `stop` would ask it, and fail."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context
+    if context is not None:
+        with warnings.catch_warnings(), contextlib.suppress(Exception):
+            warnings.simplefilter("ignore", RuntimeWarning)
+            context.stop()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def stop_and_end_jvm(session: SparkSession) -> None:

@@ -28,7 +28,13 @@ FIXED_AT_START = {
 OFF = ("spark.speculation", "spark.dynamicAllocation.enabled")
 """Must not be on: a slot has one task at a time, and slots must not come and go by themselves."""
 
+_CRASHES = {
+    # Spark adds what a worker's crash has left to its exception: how the worker ended, and in which operators.
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+}
+
 PER_QUERY = {
+    **_CRASHES,
     # Python operators are not on Spark's list for real-time mode, yet they run.
     "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
     # One Arrow batch per row, so that no buffer waits for the next one to fill a batch.
@@ -39,6 +45,7 @@ PER_QUERY = {
 """Set before each pipelined query is started."""
 
 PER_BATCH_JOB = {
+    **_CRASHES,
     # Latency does not count in batched mode, the cost per batch does.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     "spark.sql.adaptive.enabled": "false",

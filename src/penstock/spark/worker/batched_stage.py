@@ -15,20 +15,23 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pyarrow as pa
 
+from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Result
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.vertex import LevelSpec
 from penstock.spark.failures import to_stage_failure
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of, to_batch
+from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
+from penstock.spark.worker.last_words import leave_note, take_note_away
 from penstock.spark.worker.reports import reports_of
-
-COUNTERS_SINK = -1
-"""The sink id under which the counters of a slot travel, as its last result."""
+from penstock.spark.worker.result_sender import ConnectedResultSender, ResultSender
+from penstock.spark.worker.spill_file import TemporarySpill
 
 
 def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -39,31 +42,43 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
 
         context = TaskContext.get()
         assert context is not None
-        run = f"{context.taskAttemptId()}-{os.getpid()}"
+        run, index = context.taskAttemptId(), context.partitionId()
         try:
-            yield from run_slot(payload, context.partitionId(), run, batches)
-        except Exception as error:
+            level = unpack(payload)
+            assert payload.control is not None
+            results = ConnectedResultSender(payload.control, payload.heartbeat_ms, run, level.level, index)
+            garbage = GarbageCollection(time.monotonic_ns())
+            yield from run_slot(
+                level, index, run, batches, results, lambda: garbage.waited(time.monotonic_ns(), idle_ns=0)
+            )
+        except RAISED as error:
             # Without the chain of exceptions: Spark would add a long text of it, and the failure is complete without.
             raise to_stage_failure(error) from None
+        finally:
+            take_note_away()
 
     return stage
 
 
 def run_slot(
-    payload: Payload,
+    level: LevelSpec,
     index: int,
-    run: str,
+    run: int,
     batches: Iterator[pa.RecordBatch],
+    results: ResultSender,
+    stepped: Callable[[], None],
     watch: Callable[[Callable[[], None]], None] = watch_for_hangup,
 ) -> Iterator[pa.RecordBatch]:
-    """Run the slot `index` of a level over its sorted input; gives the rows for the next level, counters last.
+    """Run the slot `index` of a level over its sorted input; gives the rows for the next level, its outcome last.
 
-    `run` names this run of the task, for names of files. `watch` is given a function to call when Spark has ended the
-    task. Must be called in the main thread. Raises what user functions raise, as UserFunctionError; the tasks are
-    closed then.
+    `run` is the number of this run of the task, also for names of files; the outcome is `run` and the reports of its
+    counters. What the slot sends to the driver goes to `results`, which is closed. `stepped` is called after each step,
+    `watch` is given a function to call when Spark has ended the task. Must be called in the main thread. Raises what
+    user functions raise, as UserFunctionError; the tasks are closed then.
     """
-    level = unpack(payload)
-    slot = Slot(level, index, Environment(_now_ms, time.monotonic_ns, run=run))
+    leave_note(level, index)
+    name = f"{run}-{os.getpid()}"
+    slot = Slot(level, index, Environment(_now_ms, time.monotonic_ns, run=name, open_spill=TemporarySpill))
     interrupt = Interrupt()
     abandoned = threading.Event()
 
@@ -82,30 +97,38 @@ def run_slot(
         for batch in batches if level.level else ():
             for buffer in buffers_of(batch):
                 slot.receive(buffer)
-                yield from _until_idle(slot, interrupt)
+                yield from _until_idle(slot, interrupt, results, stepped)
         for task in slot.tasks.values():
             if not isinstance(task.chain.head, SourceOperator):
                 task.handle(InputEnded())
         while not slot.data_ended:
-            yield from _until_idle(slot, interrupt)
+            yield from _until_idle(slot, interrupt, results, stepped)
             _sleep_until(slot)
         slot.handle_all(Close())
-        yield from _counters(slot)
+        _send_results(slot, results)
+        results.finish(next(iter(slot.tasks.values())).id, abandoned)
+        slot.send_outcome((run, msgspec.msgpack.encode(reports_of(slot))))
+        yield to_batch(slot.outbox.take())
     except BaseException:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*RAISED):
             slot.handle_all(Cancel())
         if abandoned.is_set():
             # Spark has closed the pipes: PySpark would fail to report this failure, and print a traceback about that.
             os._exit(0)
         raise
+    finally:
+        results.close()
 
 
-def _until_idle(slot: Slot, interrupt: Interrupt) -> Iterator[pa.RecordBatch]:
+def _until_idle(
+    slot: Slot, interrupt: Interrupt, results: ResultSender, stepped: Callable[[], None]
+) -> Iterator[pa.RecordBatch]:
     busy = True
     while busy:
         with interrupt.allowed():
             busy = slot.step()
-        slot.take_effects()
+        _send_results(slot, results)
+        stepped()
         rows = slot.outbox.take()
         if rows:
             yield to_batch(rows)
@@ -118,14 +141,10 @@ def _sleep_until(slot: Slot) -> None:
         time.sleep(max(0.0, at / 1000 - time.time()))
 
 
-def _counters(slot: Slot) -> Iterator[pa.RecordBatch]:
-    # As a result of any task: the first one.
-    task = next(iter(slot.tasks.values()))
-    task.effects.append(
-        Result(task.vertex.id, task.info.subtask, COUNTERS_SINK, Opaque([msgspec.msgpack.encode(reports_of(slot))]))
-    )
-    slot.take_effects()
-    yield to_batch(slot.outbox.take())
+def _send_results(slot: Slot, results: ResultSender) -> None:
+    for effect in slot.take_effects():
+        if isinstance(effect, Result):
+            results.send(effect)
 
 
 def _now_ms() -> int:

@@ -10,6 +10,7 @@ import gc
 import importlib
 
 from penstock.spark.internals.daemon import serve
+from penstock.spark.worker.last_words import LastWords
 
 IMPORTED_BEFORE_FORK = (
     "pandas",
@@ -35,7 +36,7 @@ def main() -> None:
     # worker, which would write to their headers and so copy memory that workers share.
     gc.collect()
     gc.freeze()
-    serve()
+    serve(LastWords().of)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.spark_transport import SparkTransport
+from penstock.common.user_calls import RAISED
 from penstock.rpc.client import ControlClient
 from penstock.rpc.failures import describe
 from penstock.rpc.messages import (
@@ -40,6 +41,7 @@ from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt, Interrupted
 from penstock.spark.worker.iterators import IteratorTransport
+from penstock.spark.worker.last_words import leave_note, take_note_away
 from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
@@ -81,6 +83,7 @@ class SlotHost:
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._level = unpack(payload)
         self._index = index
+        leave_note(self._level, index)
         self._transport = transport
         self._slot: Slot | None = None
         timeouts_ms = [vertex.buffer_timeout_ms for vertex in self._level.vertices]
@@ -122,6 +125,7 @@ class SlotHost:
         self._client.close()
         sys.stdout.flush()
         sys.stderr.flush()
+        take_note_away()
         os._exit(0)
 
     def _abandon(self) -> bool:
@@ -243,13 +247,13 @@ class SlotHost:
         except Interrupted:
             # By a Cancel, which has been received, or by the end of the query: the next turn finds it.
             return True
-        except Exception as error:
+        except RAISED as error:
             kind, text = describe(error)
             self._discarding = True
             self._report(SlotFailed(kind, text))
             if self._slot is not None:
                 # The first failure is the one that is reported.
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(*RAISED):
                     self._slot.handle_all(Cancel())
             return False
 

@@ -1,14 +1,12 @@
 """RocksDB as the key-value store of tasks, through rocksdict. Each subtask of an operator has a database of its own.
 
 A database holds working state only; durable state is in snapshots. So it writes no log, and its directory is removed
-when the operator is closed, or by the next job on this machine if the worker was killed.
+when the operator is closed, or by the next job on this disk if the worker was killed (common/held_directory.py).
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import os
 import shutil
 import tempfile
 import threading
@@ -19,10 +17,10 @@ from typing import Any
 
 from rocksdict import BlockBasedOptions, Cache, Checkpoint, Options, Rdict, WriteBatch, WriteOptions
 
+from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.state.backends.rocksdb.store import Stores
 
-_NAME = "penstock-rocksdb-"
 _BATCH_ENTRIES = 1_000
 _BUFFERS = 2
 
@@ -62,8 +60,9 @@ class RocksView:
 class RocksFiles:
     """A RocksDB checkpoint: hard links to the files of its tables, which stay when the database compacts its own."""
 
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
+    def __init__(self, path: Path, held: HeldDirectory) -> None:
+        self._path = path
+        self._held = held
         self.sizes = {file.name: file.stat().st_size for file in sorted(self._path.iterdir())}
 
     def is_lasting(self, name: str) -> bool:
@@ -79,6 +78,7 @@ class RocksFiles:
     def release(self) -> None:
         """Remove the links."""
         shutil.rmtree(self._path, ignore_errors=True)
+        self._held.remove_if_empty()
 
 
 class RocksStore:
@@ -88,17 +88,19 @@ class RocksStore:
     """
 
     def __init__(self, directory: str, memory_bytes: int, files: Mapping[str, Iterable[bytes]]) -> None:
-        self._path = tempfile.mkdtemp(prefix=f"{_NAME}{os.getpid()}-", dir=directory)
+        self._held = HeldDirectory("rocksdb", directory)
+        self._path = Path(self._held.path) / "database"
+        self._path.mkdir()
         self._links = itertools.count(1)
         # Links are made by another thread: the database must not be closed in the middle of one.
         self._linking = threading.Lock()
         try:
             for name, parts in files.items():
-                with (Path(self._path) / name).open("wb") as file:
+                with (self._path / name).open("wb") as file:
                     file.writelines(parts)
         except BaseException:
             # A restore that fails is tried again: each try would leave a copy of the state.
-            shutil.rmtree(self._path, ignore_errors=True)
+            self._held.remove()
             raise
         options = Options(raw_mode=True)
         options.create_if_missing(True)
@@ -108,7 +110,7 @@ class RocksStore:
         tables.set_block_cache(Cache(max(memory_bytes // 2, 1 << 20)))
         tables.set_bloom_filter(10, block_based=False)
         options.set_block_based_table_factory(tables)
-        self._database = Rdict(self._path, options)
+        self._database = Rdict(str(self._path), options)
         self._without_log = WriteOptions()
         self._without_log.disable_wal = True  # type: ignore[method-assign,assignment]
 
@@ -137,10 +139,10 @@ class RocksStore:
 
     def link(self) -> RocksFiles:
         """Its files, after RocksDB has flushed its write buffers. May be called by another thread than the others."""
-        path = f"{self._path}-{next(self._links)}"
+        path = self._path.with_name(f"links-{next(self._links)}")
         with self._linking:
-            Checkpoint(self._database).create_checkpoint(path)
-        return RocksFiles(path)
+            Checkpoint(self._database).create_checkpoint(str(path))
+        return RocksFiles(path, self._held)
 
     def remove_all(self, prefix: bytes) -> None:
         """Remove all entries whose keys begin with `prefix`."""
@@ -152,21 +154,12 @@ class RocksStore:
         with self._linking:
             self._database.close()
         shutil.rmtree(self._path, ignore_errors=True)
+        self._held.remove_if_empty()
 
 
 def rocksdb_stores(settings: RocksDBSettings) -> Stores:
-    """Stores for the tasks of a slot. Removes the databases of workers of this machine that were killed."""
+    """Stores for the tasks of a slot. Removes the databases of workers that were killed."""
     directory = settings.directory or tempfile.gettempdir()
     Path(directory).mkdir(parents=True, exist_ok=True)
-    _remove_orphans(Path(directory))
+    remove_abandoned(directory)
     return Stores(partial(RocksStore, directory, settings.memory_bytes), settings.cached_entries)
-
-
-def _remove_orphans(directory: Path) -> None:
-    """Remove the directories whose process does not exist any more."""
-    for path in directory.glob(f"{_NAME}*"):
-        pid = path.name.removeprefix(_NAME).partition("-")[0]
-        with contextlib.suppress(OSError):
-            # Without /proc nothing is known of other processes, and nothing is removed.
-            if pid.isdigit() and not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists():
-                shutil.rmtree(path, ignore_errors=True)

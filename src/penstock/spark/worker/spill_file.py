@@ -1,4 +1,4 @@
-"""Scratch space for buffers that tasks set aside during alignment: a temporary file without a name."""
+"""Scratch space for what tasks set aside during alignment, or sort in batched mode: a temporary file without a name."""
 
 from __future__ import annotations
 

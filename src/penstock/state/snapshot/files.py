@@ -296,7 +296,7 @@ def read_keyed(
             continue
         for section in file.sections:
             if section.group in groups:
-                stream = io.BytesIO(read_section(storage, file.path, section))
+                stream = io.BytesIO(read_section(storage.read, file.path, section))
                 while (before := stream.tell()) < section.length:
                     number, entry_keys, values = StateUnpickler(stream).load_complete()
                     if (table_name := names[number]) is not None:
@@ -315,7 +315,8 @@ def _check_units(file: KeyedFile) -> None:
 def read_items(storage: SnapshotStorage, path: str, part: ListInFile) -> list[Any]:
     """The items of a list. Raises CheckpointError if the file is missing or damaged."""
     if part.columns is None:
-        return [StateUnpickler(io.BytesIO(read_section(storage, path, item))).load_complete() for item in part.items]
+        items = (read_section(storage.read, path, item) for item in part.items)
+        return [StateUnpickler(io.BytesIO(item)).load_complete() for item in items]
     pairs = part.redistribution is Redistribution.BROADCAST
     rows: list[Any] = []
     for entry_keys, values, _ in storage.read_columns(part.columns, range(1)):

@@ -81,21 +81,35 @@ class SnapshotStorage(Protocol):
         """The rows of these key groups, some at a time, and how many bytes were read for them."""
 
 
-def read_section(storage: SnapshotStorage, path: str, section: Section) -> bytes:
+class ReadPart(Protocol):
+    """Reads `length` bytes of the file `path` from `offset` on; fewer, if the file ends before."""
+
+    def __call__(self, path: str, offset: int, length: int) -> bytes: ...
+
+
+def read_section(read: ReadPart, path: str, section: Section, kind: str = "snapshot") -> bytes:
     """The bytes of a section, checked. Raises CheckpointError (DamagedCheckpointError if they have changed)."""
-    try:
-        data = storage.read(path, section.offset, section.length)
-    except FileNotFoundError as error:
-        raise DamagedCheckpointError(f"the snapshot file {path} is missing") from error
-    except OSError as error:
-        raise CheckpointError(f"the snapshot file {path} can't be read: {error}") from error
-    if len(data) < section.length:
-        raise DamagedCheckpointError(
-            f"the snapshot file {path} is truncated: it ends before byte {section.offset + section.length}"
-        )
-    if zlib.crc32(data) != section.crc:
-        raise DamagedCheckpointError(
-            f"the snapshot file {path} is damaged: wrong checksum at bytes {section.offset} to "
-            f"{section.offset + section.length}"
-        )
+    data = read_part(read, path, section.offset, section.length, kind)
+    check_crc(zlib.crc32(data), section.crc, path, section.offset, section.length, kind)
     return data
+
+
+def read_part(read: ReadPart, path: str, offset: int, length: int, kind: str = "snapshot") -> bytes:
+    """As many bytes of a file. Raises CheckpointError (DamagedCheckpointError if they are not all there)."""
+    try:
+        data = read(path, offset, length)
+    except FileNotFoundError as error:
+        raise DamagedCheckpointError(f"the {kind} file {path} is missing") from error
+    except OSError as error:
+        raise CheckpointError(f"the {kind} file {path} can't be read: {error}") from error
+    if len(data) < length:
+        raise DamagedCheckpointError(f"the {kind} file {path} is truncated: it ends before byte {offset + length}")
+    return data
+
+
+def check_crc(found: int, written: int, path: str, offset: int, length: int, kind: str = "snapshot") -> None:
+    """Raises DamagedCheckpointError if the CRC-32 of these bytes is not the one that they were written with."""
+    if found != written:
+        raise DamagedCheckpointError(
+            f"the {kind} file {path} is damaged: wrong checksum at bytes {offset} to {offset + length}"
+        )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pyarrow import fs
 
 from penstock.api.sink import Committer
+from penstock.common.durable import sync_parent
 from penstock.common.errors import JobError
 from penstock.connectors.files.sink.part import PendingFile
 from penstock.connectors.files.storage import resolve_below
@@ -32,12 +33,25 @@ class FileCommitter(Committer):
         for file in committables:
             if not self._publish(file):
                 raise JobError(f"can't commit {file.pending_path} as {file.final_path}: neither file exists")
+        self._sync(committables)
 
     def commit_again(self, committables: Sequence[PendingFile]) -> None:
         """Publish files not yet published. Raises JobError if the size of a file has changed."""
         for file in committables:
             if not self._publish(file):
                 _log.warning("%s was committed before and has been removed since", file.final_path)
+        self._sync(committables)
+
+    def _sync(self, committables: Sequence[PendingFile]) -> None:
+        """Have the final names on disk, those of an earlier try, too: afterwards nobody commits these files again."""
+        synced = set()
+        for file in committables:
+            file_system, final = resolve_below(self._base_path, file.final_path)
+            directory = final.rpartition("/")[0]
+            if directory not in synced:
+                synced.add(directory)
+                with contextlib.suppress(FileNotFoundError):
+                    sync_parent(file_system, final)
 
     def _publish(self, file: PendingFile) -> bool:
         """Rename the file if needed. Return False if it exists under neither name."""

@@ -7,6 +7,7 @@ import re
 import msgspec
 from pyarrow import fs
 
+from penstock.common.durable import sync, sync_parent
 from penstock.common.stored import stored_as
 from penstock.connectors.files.sink.rolling import PartInfo
 
@@ -94,8 +95,10 @@ class PartFile:
         self._stream.flush()
 
     def finish(self) -> PendingFile:
-        """Close the complete file."""
+        """Close the complete file, and have it on disk: a checkpoint will name it."""
         self._stream.close()
+        sync(self._file_system, self._inner_path)
+        sync_parent(self._file_system, self._inner_path)
         return PendingFile(self._pending.pending_path, self._pending.final_path, self.size)
 
     def discard(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from pyarrow import fs
 
 from penstock.api.sink import SinkContext, SinkWriter
+from penstock.common.durable import make_directory
 from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext
 from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile, hidden_name
 from penstock.connectors.files.sink.rolling import RollingPolicy
@@ -120,7 +121,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         self._file_count += 1
         hidden = posixpath.join(path, hidden_name(name, self._context.attempt))
         pending = PendingFile(_below(self._base_path, hidden), _below(self._base_path, posixpath.join(path, name)), 0)
-        self._file_system.create_dir(_below(self._inner_base, path), recursive=True)
+        make_directory(self._file_system, _below(self._inner_base, path))
         part = self._open_part(self._file_system, _below(self._inner_base, hidden), pending, now_ms)
         self._open[bucket] = part
         return part

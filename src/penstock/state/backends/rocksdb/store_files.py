@@ -146,7 +146,11 @@ def _copy(
     whole = 0
     with whole_or_nothing(storage.create(name, shared=True)) as writer:
         for offset in range(0, size, _PART_BYTES):
-            data = linked.read(file, offset, min(_PART_BYTES, size - offset))
+            length = min(_PART_BYTES, size - offset)
+            data = linked.read(file, offset, length)
+            if len(data) < length:
+                # Its checksum would be right, of what is left of it.
+                raise OSError(f"RocksDB's file {file} has become shorter: it ends before byte {offset + length}")
             writer.write(data)
             sections.append(Section(0, offset, len(data), zlib.crc32(data)))
             whole = zlib.crc32(data, whole)
@@ -158,7 +162,7 @@ def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, I
     """A store's files by the names that they have in the store. Reading one raises CheckpointError."""
 
     def parts(file: KeyedFile) -> Iterator[bytes]:
-        return (read_section(storage, file.path, section) for section in file.sections)
+        return (read_section(storage.read, file.path, section) for section in file.sections)
 
     return {file.store_file: parts(file) for file in files}
 

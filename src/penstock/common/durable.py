@@ -1,0 +1,52 @@
+"""Files and directories that outlast a power failure.
+
+A file that was closed may lose its content, and one that was renamed its name, until the file and its directory are
+synced. What a manifest names, or a commit publishes, must be on disk before. Only local file systems can be told to:
+others have stored a file when it is closed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+
+def sync(system: fs.FileSystem, path: str) -> None:
+    """Wait until the content of a file, or the names in a directory, are on disk."""
+    from pyarrow import fs
+
+    if not isinstance(system, fs.LocalFileSystem):
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_parent(system: fs.FileSystem, path: str) -> None:
+    """The same of the directory that holds `path`."""
+    sync(system, path.rpartition("/")[0] or "/" * path.startswith("/") or ".")
+
+
+def publish(system: fs.FileSystem, unfinished: str, path: str) -> None:
+    """Rename a file that is closed: after a power failure the name means all of it, or nothing."""
+    sync(system, unfinished)
+    system.move(unfinished, path)
+    sync_parent(system, path)
+
+
+def make_directory(system: fs.FileSystem, path: str) -> None:
+    """Create a directory and those above it, as far as they don't exist."""
+    from pyarrow import fs
+
+    new: list[str] = []
+    if isinstance(system, fs.LocalFileSystem):
+        new = [str(part) for part in (Path(path), *Path(path).parents) if not part.exists()]
+    system.create_dir(path, recursive=True)
+    for directory in reversed(new):
+        sync_parent(system, directory)

@@ -1,0 +1,96 @@
+"""The results of a batched job on the driver: in a file, until it is known which runs of its tasks count.
+
+Spark may run a task again, when some of what it sent has arrived. So results are kept by run, as bytes that nothing
+here looks into, and are read when the job has succeeded. Memory holds where they are, not what they are.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import IO, NamedTuple
+
+from penstock.rpc.keys import ControlAddress
+from penstock.rpc.messages import FromSlot, ToJobMaster, ToTask
+from penstock.rpc.server import ControlServer
+from penstock.runtime.task.events import Close, Finished, Result
+from penstock.runtime.task.opaque import Opaque
+
+_log = logging.getLogger(__name__)
+
+
+class Kept(NamedTuple):
+    """Results of a subtask for a sink; the bytes from `offset` on are a pickled list."""
+
+    sink: int
+    subtask: int
+    offset: int
+    length: int
+
+
+class BatchedResults:
+    """Of one job. `on_failure` is called, by another thread, when they can't be kept; then nothing more is taken.
+
+    `file`: where they are kept, a temporary file by default.
+    """
+
+    def __init__(
+        self, server: ControlServer, on_failure: Callable[[BaseException], None], file: IO[bytes] | None = None
+    ) -> None:
+        self._server = server
+        self._on_failure = on_failure
+        self._file = file or tempfile.TemporaryFile(prefix="penstock-results-")  # noqa: SIM115 - closed by `close`
+        self._end = 0
+        self._kept: dict[int, list[Kept]] = defaultdict(list)
+        self._failed = False
+        self._lock = threading.Lock()
+        server.start(self._receive, lambda: None)
+
+    @property
+    def address(self) -> ControlAddress:
+        """Where slots connect."""
+        return self._server.address
+
+    def of(self, run: int) -> Iterator[tuple[int, int, Opaque]]:
+        """What a run of a task sent, in order: sink, subtask, list of values."""
+        for kept in self._kept.pop(run, ()):
+            with self._lock:
+                self._file.seek(kept.offset)
+                data = self._file.read(kept.length)
+            yield kept.sink, kept.subtask, Opaque.from_bytes(data)
+
+    def close(self) -> None:
+        """Forget all results, and free the space."""
+        self._server.stop()
+        with self._lock:
+            self._failed = True
+            self._file.close()
+
+    def _receive(self, identity: bytes, message: ToJobMaster) -> None:
+        if not isinstance(message, FromSlot):
+            return
+        report = message.report
+        if isinstance(report, Result):
+            self._keep(message.attempt, report)
+        elif isinstance(report, Finished):
+            # Messages of one slot arrive in order: all of its results are here.
+            self._server.send(identity, ToTask(message.attempt, report.vertex, Close()))
+
+    def _keep(self, run: int, result: Result) -> None:
+        data = result.values.to_bytes()
+        with self._lock:
+            if self._failed:
+                return
+            try:
+                self._file.seek(self._end)
+                self._file.write(data)
+            except OSError as error:
+                self._failed = True
+                _log.exception("the results of a batched job can't be kept on the driver's disk")
+                self._on_failure(error)
+                return
+            self._kept[run].append(Kept(result.sink_id, result.subtask, self._end, len(data)))
+            self._end += len(data)

@@ -1,0 +1,88 @@
+"""What is told of a worker that ended without a word: by os._exit, a signal, or the kernel when memory ran out.
+
+A worker leaves a note of what it hosts, and takes it away when it ends as it should. The daemon that has forked it
+finds the note of one that did not, and puts how it ended in its place, where Spark's JVM looks for the traceback of a
+crash (`spark.sql.execution.pyspark.udf.faulthandler.enabled`). So it is in the text of Spark's exception, on any
+machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+from penstock.common.errors import TaskLostError
+from penstock.runtime.task.vertex import LevelSpec
+from penstock.spark.failures import to_stage_failure
+
+_DIRECTORY = "PYTHON_FAULTHANDLER_DIR"
+"""Environment variable of Spark's: where each worker's crash is written, in a file that is named by its pid."""
+
+
+def leave_note(level: LevelSpec, index: int) -> None:
+    """In a worker: it hosts the slot `index` of a level from now on."""
+    names = [node.operator.name for vertex in level.vertices if index < vertex.parallelism for node in vertex.nodes]
+    shown = ", ".join(f"'{name}'" for name in names)
+    if (directory := os.environ.get(_DIRECTORY)) is not None:
+        # A note that can't be written is missed only if the worker dies.
+        with contextlib.suppress(OSError):
+            _note(directory, os.getpid()).write_text(f"level {level.level} slot {index}, which runs {shown}")
+
+
+def take_note_away() -> None:
+    """In a worker: it ends as it should, whatever that is."""
+    if (directory := os.environ.get(_DIRECTORY)) is not None:
+        with contextlib.suppress(OSError):
+            _note(directory, os.getpid()).unlink(missing_ok=True)
+
+
+def _note(directory: str, pid: int) -> Path:
+    return Path(directory) / f"{pid}.penstock"
+
+
+class LastWords:
+    """In the daemon. It counts the processes that the kernel has killed for want of memory, on this machine."""
+
+    def __init__(self) -> None:
+        self._oom_kills = _oom_kills()
+
+    def of(self, pid: int, status: int) -> None:
+        """The worker `pid` has ended with this status, as `os.waitpid` gives it."""
+        directory = os.environ.get(_DIRECTORY)
+        if directory is None:
+            return
+        note, crash = _note(directory, pid), Path(directory) / str(pid)
+        before, self._oom_kills = self._oom_kills, _oom_kills()
+        if not note.exists():
+            # Workers end by os._exit, which skips Spark's removal of this file.
+            crash.unlink(missing_ok=True)
+            return
+        traceback = crash.read_text(errors="replace").strip() if crash.exists() else ""
+        text = f"the worker of {note.read_text()}, {how_it_ended(status, self._oom_kills > before)}"
+        # Complete, before it is there: the JVM may look for it at any time.
+        note.write_text(str(to_stage_failure(TaskLostError(f"{text}\n{traceback}".rstrip()))))
+        note.replace(crash)
+
+
+def how_it_ended(status: int, out_of_memory: bool) -> str:
+    """A status, as `os.waitpid` gives it, in words. `out_of_memory`: the kernel has killed some process for that."""
+    if not os.WIFSIGNALED(status):
+        code = os.waitstatus_to_exitcode(status)
+        return f"ended itself with exit code {code}: a function, or a library that it uses, has called os._exit"
+    number = os.WTERMSIG(status)
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    if number == signal.SIGKILL and out_of_memory:
+        return f"was killed by the kernel, which had run out of memory ({name})"
+    if number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        return f"was killed from outside ({name}; a container or cluster does so at its limit of memory)"
+    return f"has crashed ({name}), as libraries in C can"
+
+
+def _oom_kills() -> int:
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0

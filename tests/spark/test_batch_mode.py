@@ -1,0 +1,132 @@
+"""BATCH as Flink has it, on Spark: one key after the other, little memory, results that are kept on disk."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.jobs import BATCH, collect, environment, failure_of
+
+from penstock.common import Types, WatermarkStrategy
+from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.datastream import OutputTag, StreamExecutionEnvironment
+from penstock.datastream.functions import KeyedProcessFunction, ProcessWindowFunction
+from penstock.datastream.state import ListStateDescriptor
+from penstock.datastream.window import EventTimeSessionWindows
+
+pytestmark = pytest.mark.spark
+COUNT = 4_000
+ODD: OutputTag[int] = OutputTag("odd")
+
+
+def stamped(env: StreamExecutionEnvironment, count: int = COUNT) -> Any:
+    """Numbers whose timestamps go to and fro."""
+    strategy: Any = WatermarkStrategy.for_monotonous_timestamps()
+    strategy = strategy.with_timestamp_assigner(lambda number, _: timestamp_of(number))
+    numbers = env.from_source(NumberSequenceSource(0, count - 1), WatermarkStrategy.no_watermarks(), "numbers")
+    return numbers.assign_timestamps_and_watermarks(strategy)
+
+
+def timestamp_of(number: int) -> int:
+    return number * 7919 % 1009
+
+
+class Journey(KeyedProcessFunction[int, int, tuple[Any, ...]]):
+    """Notes its calls in state, and emits the notes by the last timer of a key."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.notes = runtime_context.get_list_state(ListStateDescriptor("notes", Types.LONG()))
+        self.keys: list[int] = []
+
+    def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        if not self.keys or self.keys[-1] != ctx.get_current_key():
+            assert ctx.get_current_key() not in self.keys, "a key came again"
+            self.keys.append(ctx.get_current_key())
+        self.notes.add(value)
+        ctx.timer_service().register_event_time_timer(10_000)
+        ctx.timer_service().register_processing_time_timer(0)
+        if value % 2:
+            yield ODD, value
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        ctx.timer_service().register_event_time_timer(timestamp + 1)
+        yield ctx.get_current_key(), ctx.time_domain().name, timestamp, tuple(self.notes.get())
+
+
+@pytest.mark.parametrize("memory", ["10 kb", "128 mb"])
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_one_key_after_the_other_by_time(memory: str, backend: str) -> None:
+    """Functions that rely on Flink's order in BATCH would give wrong results, with more data than memory too."""
+    env = environment(BATCH, settings={"execution.sorted-inputs.memory": memory, "state.backend.type": backend})
+    journeys = stamped(env).key_by(lambda number: number % 40).process(Journey())
+    side = journeys.get_side_output(ODD).map(lambda number: ("odd", number))
+    calls = defaultdict(list)
+    for key, *call in collect(journeys.union(side)):
+        calls[key].append(tuple(call))
+
+    assert sorted(number for (number,) in calls.pop("odd")) == list(range(1, COUNT, 2))
+    assert set(calls) == set(range(40))
+    for key, of_key in calls.items():
+        first, second = of_key
+        assert (first[:2], second[:2]) == (("EVENT_TIME", 10_000), ("PROCESSING_TIME", 0))
+        times = [timestamp_of(number) for number in first[2]]
+        assert times == sorted(times)
+        assert sorted(first[2]) == list(range(key, COUNT, 40))
+
+
+class Bounds(ProcessWindowFunction[int, tuple[Any, ...], int, Any]):
+    def process(self, key: int, context: Any, elements: Any) -> Iterator[tuple[Any, ...]]:
+        yield key, context.window().start, context.window().end, sorted(elements)
+
+    def clear(self, context: Any) -> None:
+        pass
+
+
+def test_session_windows_are_those_of_streaming() -> None:
+    """A session would be split where its records were far apart in the input."""
+    sessions = []
+    for mode in (BATCH, None):
+        env = environment(*([mode] if mode else []))
+        # In STREAMING nothing is late, as no watermark comes before the end.
+        strategy: Any = WatermarkStrategy.no_watermarks()
+        strategy = strategy.with_timestamp_assigner(lambda number, _: number * number * 31 % 10_007)
+        numbers = env.from_source(NumberSequenceSource(0, 999), strategy, "numbers")
+        windows = numbers.key_by(lambda number: number % 3).window(EventTimeSessionWindows.with_gap(40))
+        sessions.append(sorted(collect(windows.process(Bounds()))))
+    assert sessions[0] == sessions[1]
+    assert len(sessions[0]) > 10
+
+
+def test_reduce_keeps_the_latest_by_time() -> None:
+    """The last value of a key would be the one that was read last."""
+    env = environment(BATCH)
+    numbers = collect(stamped(env).key_by(lambda number: number % 5).reduce(lambda a, b: b))
+    latest = {number % 5: number for number in numbers}
+    assert len(numbers) == 5
+    assert {key: timestamp_of(number) for key, number in latest.items()} == {
+        key: max(timestamp_of(number) for number in range(key, COUNT, 5)) for key in range(5)
+    }
+
+
+def test_many_results_come_in_order_and_once(tmp_path: Path) -> None:
+    """Results would be lost or doubled on their way by the driver's disk."""
+    env = environment(BATCH)
+    numbers = env.from_source(NumberSequenceSource(0, 299_999), WatermarkStrategy.no_watermarks(), "numbers")
+    values = collect(numbers.map(lambda number: (number, "x" * 20)))
+    assert sorted(number for number, _ in values) == list(range(300_000))
+
+
+def test_a_failing_batch_has_no_results() -> None:
+    """A part of the results would be taken for all of them."""
+    env = environment(BATCH)
+    seen: list[int] = []
+
+    def run() -> None:
+        with stamped(env).map(lambda number: 1 // (number - COUNT + 1)).execute_and_collect() as values:
+            seen.extend(values)
+
+    assert "ZeroDivisionError" in failure_of(run)
+    assert seen == []

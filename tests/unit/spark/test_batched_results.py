@@ -1,0 +1,103 @@
+"""Results of batched tasks, from slots to the driver's disk, over a real connection."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.rpc.server import ControlServer
+from penstock.runtime.ids import SubtaskId
+from penstock.runtime.task.events import Result
+from penstock.runtime.task.opaque import Opaque
+from penstock.spark.driver.batched_results import BatchedResults
+from penstock.spark.worker.result_sender import ConnectedResultSender
+
+SINK = 5
+
+
+@pytest.fixture
+def failures() -> list[BaseException]:
+    return []
+
+
+@pytest.fixture
+def results(failures: list[BaseException]) -> Iterator[BatchedResults]:
+    results = BatchedResults(ControlServer("127.0.0.1"), failures.append)
+    yield results
+    results.close()
+
+
+def sends(results: BatchedResults, run: int, *chunks: list, subtask: int = 0) -> None:
+    """A run of a slot, to its end."""
+    sender = ConnectedResultSender(results.address, 1000, run, 1, subtask)
+    for values in chunks:
+        sender.send(Result(2, subtask, SINK, Opaque(values)))
+    sender.finish(SubtaskId(2, subtask), threading.Event())
+    sender.close()
+
+
+def of(results: BatchedResults, run: int) -> list:
+    return [(sink, subtask, values.value) for sink, subtask, values in results.of(run)]
+
+
+def test_results_are_kept_by_run(results: BatchedResults) -> None:
+    """What a lost task had sent would come twice."""
+    sends(results, 1, ["a"], ["b", "c"])
+    sends(results, 2, ["a", "b"], ["c"], subtask=1)
+    assert of(results, 2) == [(SINK, 1, ["a", "b"]), (SINK, 1, ["c"])]
+    assert of(results, 1) == [(SINK, 0, ["a"]), (SINK, 0, ["b", "c"])]
+    assert of(results, 3) == []
+    assert of(results, 1) == [], "they are given once"
+
+
+def test_everything_has_arrived_when_a_slot_has_finished(results: BatchedResults) -> None:
+    """The last results of a task whose process ends at once would be missing."""
+    threads = [
+        threading.Thread(target=sends, args=(results, run, *([n] * 10 for n in range(2000)))) for run in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for run in range(3):
+        assert [values for _, _, values in of(results, run)] == [[n] * 10 for n in range(2000)]
+
+
+def test_a_slot_without_results_does_not_connect(results: BatchedResults) -> None:
+    """Each task of a batch that only writes files would need a way to the driver."""
+    sender = ConnectedResultSender(results.address, 1000, 1, 0, 0)
+    sender.finish(SubtaskId(0, 0), threading.Event())
+    sender.close()
+    assert of(results, 1) == []
+
+
+def test_a_slot_that_spark_has_given_up_does_not_wait_for_the_driver() -> None:
+    """A worker of a cancelled job would stay until it is killed."""
+    results = BatchedResults(ControlServer("127.0.0.1"), lambda error: None)
+    sender = ConnectedResultSender(results.address, 1000, 1, 0, 0)
+    results.close()
+    sender.send(Result(2, 0, SINK, Opaque(["a"])))
+    abandoned = threading.Event()
+    abandoned.set()
+    sender.finish(SubtaskId(2, 0), abandoned)
+    sender.close()
+
+
+class FullDisk(io.BytesIO):
+    """Takes nothing."""
+
+    def write(self, data) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_fails_the_job(failures: list[BaseException]) -> None:
+    """The job would succeed with a part of its results."""
+    results = BatchedResults(ControlServer("127.0.0.1"), failures.append, FullDisk())
+    try:
+        sends(results, 1, ["a"], ["b"])
+    finally:
+        results.close()
+    assert [str(error) for error in failures] == ["[Errno 28] No space left on device"]

@@ -1,0 +1,122 @@
+"""Workers that end without a word: what the daemon tells of them, and that Spark can't hear of it before."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark import daemon
+
+from penstock.spark.worker.last_words import how_it_ended
+
+PROGRAM = """
+import os, signal, socket, sys, time
+from types import SimpleNamespace as N
+from penstock.spark.internals.daemon import Workers
+from penstock.spark.worker.last_words import LastWords, leave_note, take_note_away
+
+ends = {
+    "exits": lambda: os._exit(3),
+    "exits well": lambda: os._exit(0),
+    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "crashes": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "as it should": take_note_away,
+}
+last_words = LastWords()
+
+def told(pid, status):
+    time.sleep(0.05)  # Spark must not be quicker.
+    last_words.of(pid, status)
+
+workers = Workers(told)
+workers.set_handler(signal.SIGCHLD, signal.SIG_IGN)
+
+def forked(end):
+    ours, sock = socket.socketpair()
+    pid = workers.fork()
+    if pid == 0:
+        ours.close()
+        nodes = [N(operator=N(name="orders")), N(operator=N(name="sum"))]
+        level = N(level=1, vertices=[N(parallelism=2, nodes=nodes), N(parallelism=1, nodes=[N(operator=N(name="no"))])])
+        leave_note(level, 1)
+        sock.sendall(b"ready")
+        time.sleep(0.05 if end != "killed" else 0)
+        ends[end]()
+        os._exit(0)
+    sock.close()
+    return pid, ours
+
+for end in sys.argv[1:]:
+    pid, ours = forked(end)
+    ours.sendall(b"what nobody reads")
+    assert ours.recv(100) == b"ready"
+    assert ours.recv(100) == b""
+    crash = os.path.join(os.environ["PYTHON_FAULTHANDLER_DIR"], str(pid))
+    print(open(crash).read() if os.path.exists(crash) else "nothing")
+"""
+
+
+def told_of(tmp_path: Path, *ends: str) -> list[str]:
+    """What is found where Spark looks, when the connection of each worker has ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *ends],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path), "PYTHON_FAULTHANDLER_DIR": str(tmp_path)},
+    )
+    return done.stdout.splitlines()
+
+
+def test_how_a_worker_has_ended_is_there_when_its_connection_ends(tmp_path: Path) -> None:
+    """A user would read that a worker went away, and look for a lack of memory that there is not."""
+    lines = told_of(tmp_path, "exits", "exits well", "killed", "crashes")
+    failures = [json.loads(base64.b64decode(line.split("<")[1].split(">")[0])) for line in lines]
+    worker = "the worker of level 1 slot 1, which runs 'orders', 'sum', "
+    assert {kind for kind, _ in failures} == {"TaskLostError"}
+    for (_, text), expected in zip(
+        failures,
+        [
+            "ended itself with exit code 3: a function, or a library that it uses, has called os._exit",
+            "ended itself with exit code 0: a function",
+            "was killed from outside (SIGKILL",
+            "has crashed (SIGSEGV)",
+        ],
+        strict=True,
+    ):
+        assert text.startswith(worker + expected)
+    assert not list(tmp_path.glob("*.penstock"))
+
+
+def test_nothing_is_told_of_a_worker_that_ends_as_it_should(tmp_path: Path) -> None:
+    """Each cancelled job would leave a report of a crash."""
+    assert told_of(tmp_path, "as it should", "as it should") == ["nothing", "nothing"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "out_of_memory", "text"),
+    [
+        (9, True, "was killed by the kernel, which had run out of memory (SIGKILL)"),
+        (9, False, "was killed from outside (SIGKILL; "),
+        (15, True, "was killed from outside (SIGTERM; "),
+        (6, True, "has crashed (SIGABRT)"),
+        (11 | 0x80, False, "has crashed (SIGSEGV)"),
+        (40, False, "signal 40"),
+        (7 << 8, True, "exit code 7"),
+    ],
+)
+def test_the_end_in_words(status: int, out_of_memory: bool, text: str) -> None:
+    """A user would have to look up numbers, and would not think of memory."""
+    assert text in how_it_ended(status, out_of_memory)
+
+
+def test_assumption_forks_of_the_daemon() -> None:
+    """How workers end would not be known any more, and nobody would notice."""
+    code = daemon.manager.__code__
+    assert "sock" in code.co_varnames + code.co_cellvars
+    assert {"os", "fork", "signal", "SIGCHLD", "SIG_IGN"} <= set(code.co_names)
