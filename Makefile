@@ -25,9 +25,9 @@ setup: $(READY) ## a virtual environment in .venv with all that the other target
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "penstock needs Python 3.11 or newer, found: $$(python3 --version 2>&1)." \
 		"Name another one: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing penstock and its tools into .venv (a gigabyte on disk; minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,demo]'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev,demo]'
 	@touch $@
 
 demo: $(READY) ## the flights that left New York in 2013, as a stream

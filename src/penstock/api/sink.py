@@ -121,3 +121,7 @@ class Sink(ABC, Generic[T]):
 
     def validate(self) -> None:
         """Raise errors that can be known before anything runs. Called at submission."""
+
+    def describe(self) -> str:
+        """Where is written to, a path for example, in one line for `penstock explain`; empty: its name says it all."""
+        return ""

@@ -222,6 +222,10 @@ class Source(ABC, Generic[T]):
     def validate(self) -> None:
         """Raise errors that can be known before anything runs: a missing path, a wrong format. Called at submission."""
 
+    def describe(self) -> str:
+        """What is read, a path for example, in one line for `penstock explain`; empty: its name says it all."""
+        return ""
+
     def get_produced_type(self) -> Any:
         """TypeInformation of the records where it is known, else None."""
         return None

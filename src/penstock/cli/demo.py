@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.interrupts import EXIT_CODE, Interrupts
 from penstock.common.errors import PenstockError
 
 
@@ -52,7 +53,10 @@ def demo(
     from penstock_examples.flights.demo import run_demo
 
     try:
-        run_demo(Console(highlight=False), _BATCHED[mode], parallelism, bound, events, kill)
+        with Interrupts():
+            run_demo(Console(highlight=False), _BATCHED[mode], parallelism, bound, events, kill)
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_CODE) from None
     except PenstockError as error:
         typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None

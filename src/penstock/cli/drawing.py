@@ -32,8 +32,8 @@ class Vertex(Protocol):
         """Number of subtasks."""
 
     @property
-    def operators(self) -> Sequence[str]:
-        """Names of the chained operators, upstream first."""
+    def labels(self) -> Sequence[str]:
+        """Names of the chained operators, upstream first, with what else is said about them."""
 
 
 class Edge(Protocol):
@@ -50,6 +50,10 @@ class Edge(Protocol):
     @property
     def partitioner(self) -> str:
         """Partitioner of the edge: HASH, FORWARD, REBALANCE, ..."""
+
+    @property
+    def side_output(self) -> str | None:
+        """The side output that it carries; None: the main output."""
 
 
 class Graph(Protocol):
@@ -80,7 +84,7 @@ def draw(graph: Graph, console: Console) -> None:
 
 
 def _box(vertex: Vertex) -> Panel:
-    first, *chained = list(vertex.operators) or [vertex.name]
+    first, *chained = list(vertex.labels) or [vertex.name]
     text = Text("\n".join([first, *(f"╰ {operator}" for operator in chained)]))
     text.append(f"\nparallelism {vertex.parallelism}", style="dim")
     return Panel.fit(text, title=Text(str(vertex.id)), title_align="left", box=box.ROUNDED)
@@ -88,6 +92,8 @@ def _box(vertex: Vertex) -> Panel:
 
 def _arrow(edge: Edge, source_level: int, target_level: int) -> Text:
     arrow = Text(f"   │ {edge.source} ─ ").append(edge.partitioner, style="bold").append(f" → {edge.target}")
+    if edge.side_output is not None:
+        arrow.append(f"   side output '{edge.side_output}'")
     relays = [str(level) for level in range(source_level + 1, target_level)]
     if relays:
         arrow.append(f"   relayed by level {', '.join(relays)}", style="dim")

@@ -18,6 +18,7 @@ def explain(
     """Draw the job graph of JOB: its operators, the partitioning between them, the slots it needs.
 
     JOB runs up to the point of execution; Spark is not started. Each level of the drawing is one Spark stage.
+    Says what would keep the job from starting: settings, functions that can't be pickled, too many slots.
 
     
       penstock explain job.py
@@ -44,3 +45,7 @@ def explain(
 
     for graph in executor.graphs:
         draw(graph, Console(highlight=False))
+    for fault in executor.faults:
+        typer.echo(f"penstock.{type(fault).__name__}: {fault}", err=True)
+    if executor.faults:
+        raise typer.Exit(1)

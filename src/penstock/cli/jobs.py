@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import sys
+import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +19,9 @@ if TYPE_CHECKING:
     from penstock.rpc.messages import Command
 
 _ANSWER_SECONDS = 5.0
+_RATE_SECONDS = 1.0
+_WATCH_SECONDS = 1.0
+_HOME_AND_CLEAR = "\x1b[H\x1b[2J"
 
 Job = Annotated[
     str, typer.Argument(metavar="JOB", show_default=False, help="Id of the job, a prefix of it, or its name.")
@@ -30,19 +37,38 @@ Directory = Annotated[
 
 
 def list_jobs() -> None:
-    """List the running jobs of this machine: id, start time, status, name."""
+    """List the running jobs of this machine: id, start, status, parallelism, records a second, event-time lag, name."""
     from penstock.cluster.registry import JobRegistry
-    from penstock.rpc.messages import Command
 
     jobs = JobRegistry().jobs()
-    for job in jobs:
-        try:
-            status = _answer(job, Command("status"), _ANSWER_SECONDS)
-        except PenstockError:
-            status = "(no answer)"
-        typer.echo(f"{job.job_id}  {as_moment(job.started_ms)}  {status:<11} {job.name}")
+    first = [_figures(job) for job in jobs]
+    if any(first):
+        # A rate is what has grown between two answers.
+        time.sleep(_RATE_SECONDS)
+    for job, before in zip(jobs, first, strict=True):
+        after = _figures(job) if before else None
+        shown = _figures_line(before, after) if before and after else "(no answer)"
+        typer.echo(f"{job.job_id}  {as_moment(job.started_ms)}  {shown}  {job.name}")
     if not jobs:
         typer.echo("no job is running on this machine", err=True)
+
+
+def _figures(job: RunningJob) -> dict[str, Any] | None:
+    """The figures of a job, with the time at which they came, `at_ms`; None: it does not answer."""
+    try:
+        figures: dict[str, Any] = json.loads(ask_figures(job))
+    except PenstockError:
+        return None
+    return {**figures, "at_ms": time.time_ns() // 1_000_000}
+
+
+def _figures_line(before: dict[str, Any], after: dict[str, Any]) -> str:
+    grown = after["totals"]["records_in"] - before["totals"]["records_in"]
+    rate = max(0, grown) * 1000 / max(1, after["at_ms"] - before["at_ms"])
+    parallelism = max((vertex["parallelism"] for vertex in after["vertices"]), default=0)
+    watermark = after["totals"]["watermark"]
+    lag = "-" if watermark is None else f"{(after['at_ms'] - watermark) / 1000:,.1f} s behind"
+    return f"{after['status']:<9}  parallelism {parallelism}  {rate:>9,.0f} records/s  {lag}"
 
 
 def savepoint(job: Job, directory: Directory = None) -> None:
@@ -79,15 +105,22 @@ def cancel(job: Job) -> None:
     print_result(lambda: _ask(job, "cancel"))
 
 
-def checkpoints(job: Job) -> None:
+def checkpoints(
+    job: Job, watch: Annotated[bool, typer.Option("--watch", help="Write it anew each second; Ctrl-C ends it.")] = False
+) -> None:
     """Show the latest checkpoints of a running job, with sizes, and times of the slowest subtask."""
-    import json
 
     def show() -> str:
         reports = json.loads(_ask(job, "checkpoints"))
         return "\n".join(_table(reports)) if reports else "no checkpoint has completed or failed yet"
 
     print_result(show)
+    with contextlib.suppress(KeyboardInterrupt):
+        while watch:
+            time.sleep(_WATCH_SECONDS)
+            # Asked first: the screen is not empty while the job is asked.
+            text = _result_of(show)
+            typer.echo(_HOME_AND_CLEAR * sys.stdout.isatty() + text)
 
 
 def _table(reports: list[dict[str, Any]]) -> list[str]:
@@ -153,12 +186,23 @@ def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
     return ask(job.address, command, timeout_s, lambda: job in JobRegistry().jobs())
 
 
+def ask_figures(job: RunningJob) -> str:
+    """The figures of a running job, as JSON. Raises JobError if it does not answer."""
+    from penstock.rpc.messages import Command
+
+    return _answer(job, Command("figures"), _ANSWER_SECONDS)
+
+
 def print_result(call: Callable[[], str]) -> None:
     """Print the result of `call`. If it raises a PenstockError, print its message and raise typer.Exit."""
+    text = _result_of(call)
+    if text:
+        typer.echo(text)
+
+
+def _result_of(call: Callable[[], str]) -> str:
     try:
-        text = call()
+        return call()
     except PenstockError as error:
         typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None
-    if text:
-        typer.echo(text)

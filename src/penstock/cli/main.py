@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from penstock.cli import demo, jobs
 from penstock.cli.explain import explain
 from penstock.cli.run import run
 from penstock.cli.state import state
+from penstock.cli.top import top
 from penstock.cli.version import version
 
 _PROGRAM_FIRST = {"allow_interspersed_args": False}
@@ -21,7 +24,7 @@ Start here:
   penstock explain job.py                   draw the job graph and the slots it needs
   penstock run job.py                       run it on this machine
   penstock run -p 4 job.py --day monday     four subtasks of each operator; --day is the job's own
-  penstock list                             running jobs; then savepoint, stop, cancel, checkpoints JOB
+  penstock list                             running jobs; then top, savepoint, stop, cancel, checkpoints JOB
   penstock state ls SAVEPOINT               contents of a savepoint or checkpoint; then state show
 
 \b
@@ -46,9 +49,33 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version_and_no_more(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=_version_and_no_more,
+            help="Print the versions of penstock, Python and Spark.",
+        ),
+    ] = False,
+) -> None:
+    """Have options of the command itself."""
+
+
 app.command(context_settings=_PROGRAM_FIRST)(run)
 app.command(context_settings=_PROGRAM_FIRST)(explain)
 app.command("list")(jobs.list_jobs)
+app.command()(top)
 app.command()(jobs.savepoint)
 app.command()(jobs.stop)
 app.command()(jobs.cancel)

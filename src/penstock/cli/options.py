@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 
 Job = Annotated[
     Path,
-    typer.Argument(metavar="JOB", exists=True, readable=True, show_default=False, help="The Python file of the job."),
+    typer.Argument(
+        metavar="JOB",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        show_default=False,
+        help="The Python file of the job.",
+    ),
 ]
 Arguments = Annotated[
     list[str] | None,
@@ -36,7 +43,10 @@ PyFlink = Annotated[
     bool, typer.Option("--pyflink", help="Run an unchanged PyFlink program: pyflink.* resolves to penstock.*.")
 ]
 
-
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing about the job: no start, progress, end.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Write about the job in JSON, an object a line, for other programs.")
+]
 FromState = Annotated[
     str | None,
     typer.Option(
@@ -60,6 +70,29 @@ AllowDuplicates = Annotated[
         help="If the newest checkpoint is damaged: start from the one before, though output since comes twice.",
     ),
 ]
+
+
+_OURS = (
+    "-p", "--parallelism", "-D", "-s", "--from-savepoint", "-n", "--allow-non-restored-state", "-q", "--quiet",
+    "--json", "--pyflink",
+)  # fmt: skip
+
+
+def misplaced(job: Path, arguments: Sequence[str]) -> str | None:
+    """A sentence about an option of penstock's that stands after the job; None if the job may know it, too."""
+    try:
+        program = job.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        option = "-D" if name.startswith("-D") else name
+        if option in _OURS and f'"{option}"' not in program and f"'{option}'" not in program:
+            return (
+                f"{argument} stands after {job.name}, so it is passed to the job, which does not mention it. To give "
+                f"it to penstock, put it first: penstock run {argument} … {job.name}"
+            )
+    return None
 
 
 def settings_of(
@@ -96,17 +129,24 @@ def program_context(
 ) -> Iterator[None]:
     """While it is open, environments start from `defaults`, and `executor` runs their jobs.
 
-    What the program sets itself takes precedence. With `pyflink`, `import pyflink` gives penstock from now on.
+    What the program sets itself takes precedence. With `pyflink`, `import pyflink` gives penstock from now on. Raises
+    typer.BadParameter for a misspelt key.
     """
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.client.context_environment import ContextEnvironment, as_context
-    from penstock.common import pyflink_alias
+    from penstock.common import options, pyflink_alias
     from penstock.common.configuration import Configuration
+    from penstock.common.errors import ConfigurationError
 
     if pyflink:
         pyflink_alias.install()
     configuration = Configuration()
     for key, value in defaults.items():
         configuration.set_string(key, value)
+    try:
+        # Unknown ones are reported by the job that starts with them.
+        options.check_keys(configuration)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint="-D") from None
     with as_context(ContextEnvironment(configuration, executor)):
         yield

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+import typer
+
+from penstock.cli.interrupts import EXIT_CODE, Interrupts
 from penstock.cli.options import (
     AllowDuplicates,
     AllowNonRestored,
     Arguments,
+    AsJson,
     FromState,
     Job,
     Parallelism,
     PyFlink,
+    Quiet,
     Settings,
+    misplaced,
     program_context,
     settings_of,
 )
@@ -26,10 +35,13 @@ def run(
     from_state: FromState = None,
     allow_non_restored: AllowNonRestored = False,
     allow_duplicates: AllowDuplicates = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run JOB as `python JOB` would, with defaults from the command line.
 
     What the job sets itself takes precedence over -p and -D. Options precede JOB; arguments after it belong to the job.
+    What is said about the job goes to standard error: when it starts, how far it is (on a terminal), how it ended.
 
     
       penstock run job.py
@@ -38,5 +50,31 @@ def run(
       penstock run -s latest -p 8 job.py
       penstock run --pyflink word_count.py
     """
-    with program_context(settings_of(parallelism, settings, from_state, allow_non_restored, allow_duplicates), pyflink):
-        run_script(job, arguments or [])
+    word = misplaced(job, arguments or [])
+    if word:
+        typer.echo(word, err=True)
+    # Imported here, not at the top: `penstock --help` is to answer at once.
+    from penstock.cli.watched_executor import WatchedExecutor
+
+    defaults = settings_of(parallelism, settings, from_state, allow_non_restored, allow_duplicates)
+    try:
+        with (
+            Interrupts(),
+            WatchedExecutor(job.name, quiet, as_json) as executor,
+            program_context(defaults, pyflink, executor),
+        ):
+            run_script(job, arguments or [])
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_CODE) from None
+    if not executor.jobs:
+        _say_that_nothing_ran(job)
+
+
+def _say_that_nothing_ran(job: Path) -> None:
+    # A program that writes a savepoint executes no job of its own.
+    if "penstock.state_processor" not in sys.modules:
+        typer.echo(
+            f"{job.name} has ended and executed nothing: streams run when it calls env.execute() or "
+            "execute_and_collect()",
+            err=True,
+        )

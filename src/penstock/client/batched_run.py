@@ -45,6 +45,7 @@ class BatchedRun:
         self._group = f"penstock-{job_id}"
         self.metrics = JobMetrics(graph)
         self.checkpoints: list[Any] = []
+        self.restarts = 0
         self.status = JobStatus.CREATED
         self._error: BaseException | None = None
         self._results_error: BaseException | None = None

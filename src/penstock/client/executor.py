@@ -7,11 +7,13 @@ loader chooses one by `execution.target`. Flink: PipelineExecutor.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
 from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.plan.job_graph import JobGraph
 
@@ -31,6 +33,8 @@ class Submission:
     """Modules, package directories and zip files that workers put on their path."""
     spark: SparkSession | None
     """The session that the program brings; None: the executor provides one."""
+    on_start: Callable[[JobID], object] = lambda job_id: None
+    """Called when the job's id is known, before Spark is started."""
 
 
 class PipelineExecutor(ABC):

@@ -11,10 +11,4 @@ class LocalExecutor(PipelineExecutor):
     """The job master lives in this process, which is also Spark's driver. `execution.target: local`, the default."""
 
     def execute(self, submission: Submission) -> JobClient:
-        return submit(
-            submission.graph,
-            submission.result_sinks,
-            submission.configuration,
-            submission.python_files,
-            submission.spark,
-        )
+        return submit(submission)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from penstock.client.executor import PipelineExecutor, Submission
-from penstock.common.errors import JobError
+from penstock.client.settings_check import check_settings
+from penstock.client.slots_check import check_slots
+from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.results.result_sinks import CollectedResults
 from penstock.plan.job_graph import JobGraph
+from penstock.plan.pickling import dump_level
 
 
 class PlanExecutor(PipelineExecutor):
@@ -21,14 +26,33 @@ class PlanExecutor(PipelineExecutor):
     def __init__(self) -> None:
         self.graphs: list[JobGraph] = []
         """The graphs, in the order of execution."""
+        self.faults: list[PenstockError] = []
+        """What would keep a job from starting."""
 
     def execute(self, submission: Submission) -> JobClient:
+        job_id = JobID.generate()
+        submission.on_start(job_id)
         self.graphs.append(submission.graph)
+        self._check(submission)
         for result_sink in submission.result_sinks.values():
             # The program may wait for the end of the results. Other sinks would print, or commit.
             if isinstance(result_sink, CollectedResults):
                 result_sink.succeeded()
-        return JobClient(JobID.generate(), _PlannedRun(submission.graph))
+        return JobClient(job_id, _PlannedRun(submission.graph))
+
+    def _check(self, submission: Submission) -> None:
+        graph, configuration = submission.graph, submission.configuration
+        self._try(lambda: check_settings(configuration))
+        if submission.spark is None:
+            self._try(lambda: check_slots(graph, configuration))
+        for level in graph.levels("planned"):
+            self._try(partial(dump_level, level))
+
+    def _try(self, check: Callable[[], object]) -> None:
+        try:
+            check()
+        except PenstockError as error:
+            self.faults.append(error)
 
 
 class _PlannedRun:
@@ -38,6 +62,7 @@ class _PlannedRun:
         self.status = JobStatus.FINISHED
         self.metrics = JobMetrics(graph)
         self.checkpoints: list[Any] = []
+        self.restarts = 0
 
     def cancel(self) -> None:
         pass

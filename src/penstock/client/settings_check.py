@@ -32,8 +32,9 @@ WITHOUT_EFFECT: dict[ConfigOption[Any], str] = {
 def check_settings(configuration: Configuration) -> None:
     """Warn of settings without effect. Raises ConfigurationError for misspelt keys, wrong values, and those refused."""
     options.check_values(configuration)
-    for warning in options.check_keys(configuration):
-        _log.warning("%s", warning)
+    unknown = options.check_keys(configuration)
+    if unknown:
+        _log.warning("penstock has no such settings, they have no effect: %s", ", ".join(map(repr, unknown)))
     for refused, why in REFUSED.items():
         if configuration.get(refused):
             raise ConfigurationError(f"{refused.key}: {why}")

@@ -66,7 +66,11 @@ def start_point(graph: JobGraph, configuration: Configuration) -> StartPoint:
 def _latest(graph: JobGraph, configuration: Configuration) -> Latest:
     base = configuration.get(options.CHECKPOINT_DIRECTORY)
     if base is None:
-        raise ConfigurationError(f"`latest` looks below {options.CHECKPOINT_DIRECTORY.key}, which is not set")
+        key = options.CHECKPOINT_DIRECTORY.key
+        raise ConfigurationError(
+            f"`latest` looks for checkpoints below {key}, which is not set. Set it as in the run that took them: "
+            f"penstock run -s latest -D {key}=DIR …"
+        )
     sinks = [node.name for vertex in graph.vertices for node in vertex.nodes if isinstance(node.operator, SinkOperator)]
     latest = latest_of(base, graph.name, [] if allows_duplicates(configuration) else sinks)
     system, root = file_system_of(latest.directory)

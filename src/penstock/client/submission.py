@@ -9,7 +9,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.batched_run import BatchedRun
+from penstock.client.executor import Submission
 from penstock.client.settings_check import check_settings
+from penstock.client.slots_check import check_slots
 from penstock.client.start_point import RunIdentity, StartPoint, new_savepoint, start_point, take_job
 from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common import options
@@ -43,18 +45,17 @@ if TYPE_CHECKING:
 _HEARTBEAT_MOST_MS = 500
 
 
-def submit(
-    graph: JobGraph,
-    result_sinks: dict[int, ResultSink],
-    configuration: Configuration,
-    python_files: list[str],
-    given: SparkSession | None,
-) -> JobClient:
+def submit(submission: Submission) -> JobClient:
     """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
+    graph, configuration = submission.graph, submission.configuration
+    result_sinks = submission.result_sinks
     check_settings(configuration)
+    if submission.spark is None:
+        check_slots(graph, configuration)
     start = StartPoint() if graph.batched else start_point(graph, configuration)
     # A run that takes a job over has its id: what the job has finished is finished once.
     job_id = JobID.generate() if start.latest is None else JobID(start.latest.manifest.job_id)
+    submission.on_start(job_id)
     settings: dict[str, Any] = {
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
@@ -66,12 +67,12 @@ def submit(
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
         settings["sorted_inputs_bytes"] = configuration.get(options.SORTED_INPUTS_MEMORY)
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
-        run.start(_session(job_id, graph, configuration, python_files, given), payloads)
+        run.start(_session(submission, job_id), payloads)
         return JobClient(job_id, run)
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     pack(graph.levels(str(job_id), **settings), None, 0)
-    spark = _session(job_id, graph, configuration, python_files, given)
-    session = JobSession(spark, configuration, python_files)
+    spark = _session(submission, job_id)
+    session = JobSession(spark, configuration, submission.python_files)
     try:
         run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, session, start)
     except BaseException:
@@ -168,13 +169,12 @@ def _query_starter(
     return start
 
 
-def _session(
-    job_id: JobID, graph: JobGraph, configuration: Configuration, python_files: list[str], given: SparkSession | None
-) -> SparkSession:
+def _session(submission: Submission, job_id: JobID) -> SparkSession:
     """The session for a job, whose slots are held from now on. Raises what `session_for` raises."""
+    graph = submission.graph
     with HELD.lock:
-        spark = session_for(graph.slots, not graph.batched, configuration, given)
-        for path in python_files:
+        spark = session_for(graph.slots, not graph.batched, submission.configuration, submission.spark)
+        for path in submission.python_files:
             spark.sparkContext.addPyFile(path)
         # Last: what fails before it holds nothing.
         HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
@@ -187,6 +187,10 @@ class _PipelinedRun:
     def __init__(self, host: JobMasterHost) -> None:
         self._host = host
         self.metrics = host.metrics
+
+    @property
+    def restarts(self) -> int:
+        return self._host.restarts
 
     @property
     def checkpoints(self) -> list[Any]:

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from penstock.common.extras import S3
+
 if TYPE_CHECKING:
     from pyarrow import fs
 
@@ -39,7 +41,8 @@ def exclusive_creation(url: str, system: fs.FileSystem) -> Create:
             return partial(_put, client)
         _log.warning(
             "two runs of a job that start at the same moment may both go on: to tell them apart in S3, install boto3 "
-            "(pip install 'penstock[s3]')"
+            "(pip install '%s')",
+            S3,
         )
     return partial(_look, system)
 

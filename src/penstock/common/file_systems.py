@@ -50,7 +50,9 @@ def file_system_of(path: str) -> tuple[fs.FileSystem, str]:
         return file_system, str(inner)
     except pyarrow.ArrowInvalid as error:
         try:
-            fsspec = importlib.import_module("fsspec")
-            return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme))), rest.removeprefix("//")
-        except (ImportError, ValueError):
-            raise ValueError(f"{path}: no file system is installed for {scheme}:// ({error})") from error
+            file_system, inner = importlib.import_module("fsspec.core").url_to_fs(path)
+            return fs.PyFileSystem(fs.FSSpecHandler(file_system)), str(inner)
+        except (ImportError, ValueError) as reason:
+            raise ValueError(
+                f"{path}: no file system is installed for {scheme}://. pyarrow: {error}. fsspec: {reason}"
+            ) from error

@@ -31,6 +31,10 @@ class JobRun(Protocol):
     def checkpoints(self) -> list[Any]:
         """Return its CheckpointReports, oldest first, those of failed checkpoints included."""
 
+    @property
+    def restarts(self) -> int:
+        """Return how often it was started again."""
+
     def cancel(self) -> None:
         """Request cancellation."""
 
@@ -51,6 +55,8 @@ class JobClient:
         self._job_id = job_id
         self._run = run
         self._began = time.monotonic()
+        self._ending = threading.Lock()
+        self._on_end: Callable[[], object] | None = None
 
     def get_job_id(self) -> JobID:
         """Return the job's id."""
@@ -63,7 +69,7 @@ class JobClient:
     def cancel(self) -> CompletableFuture[None]:
         """Cancel the job; completes when it has stopped. A finished job is unchanged."""
         self._run.cancel()
-        return _later(self._wait)
+        return _later(self._ended)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         """Take a savepoint in a directory, or in `execution.checkpointing.savepoint-dir`. The result is its path.
@@ -104,6 +110,15 @@ class JobClient:
         """
         return self._run.checkpoints
 
+    def get_num_restarts(self) -> int:
+        """Return how often the job was started again after a failure: Flink's metric `numRestarts`."""
+        return self._run.restarts
+
+    def when_ended(self, call: Callable[[], object]) -> None:
+        """Call this once when the job has ended, before anybody who waits for the end is given the outcome."""
+        self._on_end = call
+        _later(self._wait)
+
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Return the metrics registered by user functions, summed over subtasks."""
         return _later(self._accumulators)
@@ -114,11 +129,20 @@ class JobClient:
             name: value for metrics in self.get_metrics().values() for name, value in metrics.items() if name not in own
         }
 
-    def _wait(self) -> None:
-        self._run.wait()
+    def _wait(self) -> BaseException | None:
+        error = self._run.wait()
+        # Whoever comes first makes the call, all others wait for it.
+        with self._ending:
+            call, self._on_end = self._on_end, None
+            if call is not None:
+                call()
+        return error
+
+    def _ended(self) -> None:
+        self._wait()
 
     def _result(self) -> JobExecutionResult:
-        error = self._run.wait()
+        error = self._wait()
         if error is not None:
             raise error
         return JobExecutionResult(self._job_id, int((time.monotonic() - self._began) * 1000), self._accumulators())

@@ -166,6 +166,17 @@ class StreamExecutionEnvironment:
         """Send a module, package directory or zip file to the workers and add it to their import path."""
         self._python_files.append(file_path)
 
+    def add_jars(self, *jars_path: str) -> None:
+        """Raise ProgramError: nothing of a job is Java here. Of PyFlink's, for its connectors in Java."""
+        raise ProgramError(
+            "add_jars: no part of a job runs in Java here, so jars have no effect. penstock's connectors are Python "
+            "(penstock.datastream.connectors); jars for Spark itself go to the setting spark.jars"
+        )
+
+    def add_classpaths(self, *classpaths: str) -> None:
+        """Raise ProgramError: see `add_jars`."""
+        self.add_jars(*classpaths)
+
     # Sources.
 
     def from_source(

@@ -102,6 +102,20 @@ class Attempt:
         """Slots of tasks that are not closed."""
         return sorted({self._slot_of[task] for task in self._slot_of.keys() - self._finished})
 
+    def explained(self, error: BaseException) -> BaseException:
+        """The error of a query; of a lost worker with what it may have been doing, if tasks had not opened by then."""
+        unopened = sorted({slot.level for slot in self.slots.keys() - self._registered})
+        if not isinstance(error, TaskLostError) or self.status is not JobStatus.CREATED or not unopened:
+            return error
+        names = "; ".join(
+            f"level {level}: " + ", ".join(f"'{v.name}'" for v in self.graph.vertices if v.level == level)
+            for level in unopened
+        )
+        return TaskLostError(
+            f"{error}\n  These operators had not opened: {names}. The worker may have died while it unpickled one of "
+            "their functions, restored its state, or was in its open()"
+        )
+
     def send(self, vertex: int, subtask: int, event: ControlEvent) -> None:
         """Send an event to a task."""
         slot = SlotId(self.graph.vertices[vertex].level, subtask)

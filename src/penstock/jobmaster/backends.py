@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
+from penstock.common.extras import ROCKSDB
 from penstock.runtime.task.vertex import RocksDBSettings
 
 
@@ -20,7 +21,7 @@ def rocksdb_settings(configuration: Configuration) -> RocksDBSettings | None:
     # Reported here, before anything runs: a task could only fail with an ImportError.
     if find_spec("rocksdict") is None:
         raise ConfigurationError(
-            f"{options.STATE_BACKEND.key} is rocksdb, which is not installed: pip install 'penstock[rocksdb]', here "
+            f"{options.STATE_BACKEND.key} is rocksdb, and rocksdict is not installed: pip install '{ROCKSDB}', here "
             "and on the executors"
         )
     return RocksDBSettings(

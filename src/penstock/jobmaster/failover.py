@@ -47,6 +47,8 @@ class Failover:
         settings: JobSettings,
         emit: Callable[[JobEffect], None],
     ) -> None:
+        self.restarts = 0
+        """How often regions were restarted; of several that restart together as one."""
         self.restart_at_ms: int | None = None
         """When the regions that have ended are restarted."""
         self.delivered_with: set[int] = set()
@@ -170,7 +172,9 @@ class Failover:
             return None
         delay_ms = self._restarts.delay_ms(attempts, self._job.now_ms)
         if delay_ms is not None:
-            _log.warning("%s failed and restarts in %d ms: %s", self._job.name, delay_ms, error)
+            _log.warning(
+                "%s", self._restarts.notice(self._job.name, error, self.restarts + 1, delay_ms, self._job.now_ms)
+            )
             self.restart_at_ms = self._job.now_ms + delay_ms
             return None
         self.restart_at_ms = None
@@ -192,6 +196,7 @@ class Failover:
         """Restart the regions that wait, if their time has come; returns them. `graph`: that of their next attempts."""
         if self.restart_at_ms is None or self._job.now_ms < self.restart_at_ms or not self.may_restart:
             return []
+        self.restarts += 1
         self.restart_at_ms = None
         regions = self._job.regions
         restarted = [region for region in regions if region.is_ended]

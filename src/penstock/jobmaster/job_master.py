@@ -164,6 +164,11 @@ class JobMaster:
         return f"job '{self.graph.name}'"
 
     @property
+    def restarts(self) -> int:
+        """How often it was started again, in whole or in part."""
+        return self._failover.restarts
+
+    @property
     def status(self) -> JobStatus:
         """Where the job is."""
         if self._failover.restart_at_ms is not None:
@@ -271,7 +276,7 @@ class JobMaster:
         region = self._region_of(event.attempt)
         # A query that ends after StopAttempt ends because of it.
         if region is not None and not region.is_stopped:
-            self.fail(region, event.error)
+            self.fail(region, region.attempt.explained(event.error))
             region.attempt.abandon()
 
     def _attempt_stopped(self, event: AttemptStopped) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import threading
 
+from penstock.checkpoint.report import CheckpointReport
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import TaskReport
 
@@ -40,6 +42,29 @@ class VertexMetrics:
     """State restored when the tasks last started, in bytes."""
 
 
+@dataclasses.dataclass(frozen=True)
+class JobTotals:
+    """What a job has done since it was last started. `watermark`: the lowest at a sink (ms); None: there is none."""
+
+    records_in: int
+    """Emitted by its sources."""
+    records_out: int
+    """Arrived at its sinks."""
+    watermark: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class JobFigures:
+    """A job at one moment, for whoever looks at it from outside."""
+
+    status: str
+    restarts: int
+    totals: JobTotals
+    vertices: list[VertexMetrics]
+    checkpoint: CheckpointReport | None
+    """The latest that has completed."""
+
+
 class JobMetrics:
     """The newest report of each subtask."""
 
@@ -64,6 +89,10 @@ class JobMetrics:
             result.append(_sum_up(vertex.name, vertex.parallelism, subtasks))
         return result
 
+    def totals(self) -> JobTotals:
+        """Records in and out, and event time."""
+        return totals_of(self._graph, self.vertices())
+
     def as_dict(self) -> dict[str, dict[str, int | float]]:
         """By operator name: numRecordsIn, numRecordsOut, numLateRecordsDropped, currentInputWatermark, users' own."""
         metrics: dict[str, dict[str, int | float]] = {}
@@ -81,6 +110,22 @@ class JobMetrics:
                     **operator.user,
                 }
         return metrics
+
+
+def totals_of(graph: JobGraph, vertices: list[VertexMetrics]) -> JobTotals:
+    """Add up metrics of the vertices of a graph."""
+    sending = {edge.source for edge in graph.stream_graph.edges}
+    records_in = records_out = 0
+    watermark = MAX_TIMESTAMP
+    for vertex, figures in zip(graph.vertices, vertices, strict=True):
+        # Of a vertex that has not reported yet there are no operators.
+        for node, operator in zip(vertex.nodes, figures.operators, strict=False):
+            if vertex.is_source and node is vertex.nodes[0]:
+                records_in += operator.records_out
+            if node.id not in sending:
+                records_out += operator.records_in
+                watermark = min(watermark, operator.watermark)
+    return JobTotals(records_in, records_out, watermark if MIN_TIMESTAMP < watermark < MAX_TIMESTAMP else None)
 
 
 def _next_name(name: str) -> str:

@@ -5,6 +5,7 @@ Without clock or randomness of their own: both are parameters. Source: Flink doc
 
 from __future__ import annotations
 
+import datetime
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from penstock.common.errors import (
     ProgramError,
     SessionLostError,
     SourceError,
+    UserFunctionError,
 )
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.settings import JobSettings
@@ -29,6 +31,9 @@ another run has taken over never comes back."""
 
 _UNREAD_MAX = 3
 """Tries to read a damaged checkpoint that has no other before it."""
+
+_MISTAKES = ("AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "TypeError", "UnboundLocalError")
+"""Raised in `open` of a first attempt they are mistakes of the program, and not of the input or of a service."""
 
 
 class RestartStrategy(ABC):
@@ -123,6 +128,7 @@ class RestartDecision:
         self._strategy = strategy
         self._settings = settings
         self._slots_missed_ms: int | None = None
+        self._noticed = ""
         self._unread = 0
         """How often in a row the same checkpoint could not be read."""
 
@@ -145,6 +151,8 @@ class RestartDecision:
         if isinstance(attempt.error, SourceError) and attempt.number == 0 and not attempt.has_run:
             # There is nothing to read: more likely a wrong path than a store that is away for a moment.
             return True
+        if attempt.number == 0 and not attempt.has_run and _is_of_the_program(attempt.error):
+            return True
         return isinstance(attempt.error, _PERMANENT)
 
     def delay_ms(self, failed: Sequence[Attempt], now_ms: int) -> int | None:
@@ -166,6 +174,23 @@ class RestartDecision:
             if now_ms - self._slots_missed_ms < self._settings.slot_request_timeout_ms:
                 return self._settings.slots_retry_ms
         return self._strategy.delay_ms(now_ms)
+
+    def notice(self, job: str, error: BaseException | None, restart: int, delay_ms: int, now_ms: int) -> str:
+        """What the user reads about a restart; of an error that comes again only where it was, and what."""
+        at = datetime.datetime.fromtimestamp(now_ms / 1000).strftime("%H:%M:%S")
+        lines = str(error).splitlines() or [""]
+        again = lines[-1] == self._noticed
+        self._noticed = lines[-1]
+        # In between there are the value and the traceback.
+        text = f"{lines[0]} … {lines[-1].strip()}" if again and len(lines) > 1 else "\n".join(lines)
+        kind = type(error).__name__
+        return f"{at} {job} failed and restarts in {delay_ms} ms (restart {restart}): {kind}: {text}"
+
+
+def _is_of_the_program(error: BaseException | None) -> bool:
+    """Whether a user's function raised what is a mistake in its code whenever it runs, as its traceback ends."""
+    lines = str(error).splitlines()
+    return isinstance(error, UserFunctionError) and bool(lines) and lines[-1].strip().partition(":")[0] in _MISTAKES
 
 
 def restart_strategy(configuration: Configuration, chance: Callable[[], float]) -> RestartStrategy:

@@ -18,6 +18,7 @@ from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.plan.transformations import Chaining
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.partitioners import BroadcastPartitioner, ForwardPartitioner
+from penstock.runtime.operators.sink import SinkOperator
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
 
@@ -29,6 +30,8 @@ class JobVertex:
     id: int
     nodes: list[StreamNode]
     level: int = 0
+    labels: list[str] = dataclasses.field(default_factory=list)
+    """Of each operator: the name, the user's uid, the side output that it reads, what it reads or writes outside."""
 
     @property
     def parallelism(self) -> int:
@@ -77,6 +80,12 @@ class JobEdge:
         """Name of the partitioner: HASH, FORWARD, REBALANCE, ..."""
         return self.stream_edge.partitioner.ship_strategy
 
+    @property
+    def side_output(self) -> str | None:
+        """Id of the side output that it carries; None: the main output."""
+        tag = self.stream_edge.tag
+        return None if tag is None else tag.tag_id
+
 
 class JobGraph:
     """The plan of a job, drawn by `penstock explain` and deployed by the hosts."""
@@ -90,6 +99,8 @@ class JobGraph:
         if batched:
             self._add_combiners()
         self.vertices, self._vertex_of = self._fuse()
+        for vertex in self.vertices:
+            vertex.labels = [self._label(node) for node in vertex.nodes]
         self.edges: list[JobEdge] = []
         for edge in self._in_reading_order():
             source, target = self._vertex_of[edge.source], self._vertex_of[edge.target]
@@ -115,6 +126,20 @@ class JobGraph:
     def sources(self) -> list[JobVertex]:
         """The vertices that read from outside."""
         return [vertex for vertex in self.vertices if vertex.is_source]
+
+    def _label(self, node: StreamNode) -> str:
+        operator = node.operator
+        parts = [f"uid {node.uid}"] if node.uid_is_users else []
+        parts += [
+            f"side output '{edge.tag.tag_id}' of {self._nodes[edge.source].name}"
+            for edge in self._edges
+            if edge.target == node.id and edge.tag is not None
+        ]
+        if isinstance(operator, SourceOperator):
+            parts.append(operator.source.describe())
+        elif isinstance(operator, SinkOperator):
+            parts.append(operator.sink.describe())
+        return "  ".join([node.name, *(part for part in parts if part)])
 
     def vertices_of(self, region: int) -> list[JobVertex]:
         """The vertices of a pipelined region, by its index in `regions`."""

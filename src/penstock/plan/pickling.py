@@ -8,21 +8,23 @@ not run again, so it needs no `if __name__ == "__main__"`; notebooks work the sa
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
 import pickle
 import sys
-from collections.abc import Callable
-from typing import Any
-
-import cloudpickle
+from collections.abc import Callable, Iterable
+from typing import Any, ForwardRef
 
 from penstock.common.errors import ProgramError
+from penstock.plan import program_pickler
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
 
 
 @dataclasses.dataclass
 class _PickledNode:
+    name: str
     operator: bytes
     uid: str
     links: list[ChainLink]
@@ -34,31 +36,46 @@ def dump_level(level: LevelSpec) -> bytes:
     vertices = []
     for vertex in level.vertices:
         nodes: Any = [
-            _PickledNode(_dump_operator(node.operator), node.uid, node.links, node.state_id) for node in vertex.nodes
+            _PickledNode(node.operator.name, _dump_operator(node.operator), node.uid, node.links, node.state_id)
+            for node in vertex.nodes
         ]
         vertices.append(dataclasses.replace(vertex, nodes=nodes))
     try:
-        return bytes(cloudpickle.dumps(dataclasses.replace(level, vertices=vertices)))
+        return program_pickler.dumps(dataclasses.replace(level, vertices=vertices))
     except Exception as error:
         raise _explained(error, "a key selector, partitioner or split can't be pickled") from error
 
 
 def load_level(data: bytes) -> LevelSpec:
-    """Deserialize a level, with its own copies of the operators."""
-    level: LevelSpec = pickle.loads(data)
+    """Deserialize a level, with its own copies of the operators. Raises ProgramError that names what it can't load."""
+    level: LevelSpec = _loaded(data, "a key selector, partitioner or split")
     return dataclasses.replace(level, vertices=[_load_vertex(vertex) for vertex in level.vertices])
 
 
 def _load_vertex(vertex: VertexSpec) -> VertexSpec:
     nodes: list[Any] = vertex.nodes
     return dataclasses.replace(
-        vertex, nodes=[ChainNode(pickle.loads(node.operator), node.uid, node.links, node.state_id) for node in nodes]
+        vertex,
+        nodes=[
+            ChainNode(_loaded(node.operator, f"operator '{node.name}'"), node.uid, node.links, node.state_id)
+            for node in nodes
+        ],
     )
+
+
+def _loaded(data: bytes, what: str) -> Any:
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise ProgramError(
+            f"a worker can't unpickle {what}: {type(error).__name__}: {error}. Usual causes: a module that "
+            "workers can't import (env.add_python_file sends it), another version of a package, a failing __setstate__"
+        ) from error
 
 
 def _dump_operator(operator: Operator) -> bytes:
     try:
-        return bytes(cloudpickle.dumps(operator))
+        return program_pickler.dumps(operator)
     except Exception as error:
         raise _explained(error, f"operator '{operator.name}': its function can't be pickled") from error
 
@@ -71,22 +88,45 @@ def _explained(error: Exception, what: str) -> ProgramError:
 
 
 def dump_main_classes() -> bytes:
-    """Serialize the classes defined in `__main__` that can be pickled, by name."""
+    """Serialize the classes defined in `__main__` that can be pickled, by name, and what their type hints refer to."""
     main = sys.modules.get("__main__")
-    defined = list(vars(main).items()) if main is not None else []
+    defined = dict(vars(main)) if main is not None else {}
     classes = {
         name: value
-        for name, value in defined
-        if isinstance(value, type) and value.__module__ == "__main__" and _can(cloudpickle.dumps, value)
+        for name, value in defined.items()
+        if isinstance(value, type) and value.__module__ == "__main__" and _can(program_pickler.dumps, value)
     }
-    return bytes(cloudpickle.dumps(classes))
+    hinted = {
+        name: defined[name]
+        for name in sorted(_names_in_hints(classes.values()) & defined.keys() - classes.keys())
+        if _can(program_pickler.dumps, defined[name])
+    }
+    return program_pickler.dumps((classes, hinted))
 
 
 def load_main_classes(data: bytes) -> None:
     """Set the classes of the driver's script into this process's `__main__`, so that references to them resolve."""
     main = sys.modules["__main__"]
-    for name, value in pickle.loads(data).items():
+    classes, hinted = _loaded(data, "the classes of the job's script")
+    for name, value in {**hinted, **classes}.items():
         setattr(main, name, value)
+
+
+def _names_in_hints(classes: Iterable[type]) -> set[str]:
+    """The names in type hints that are text, as they all are after `from __future__ import annotations`.
+
+    What reads type hints, such as msgspec's decoders, looks them up in the module of the class.
+    """
+    names: set[str] = set()
+    for one in classes:
+        for hint in vars(one).get("__annotations__", {}).values():
+            text = hint.__forward_arg__ if isinstance(hint, ForwardRef) else hint
+            if isinstance(text, str):
+                with contextlib.suppress(SyntaxError):
+                    names.update(
+                        node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)
+                    )
+    return names
 
 
 def _can(do: Callable[[Any], Any], value: Any) -> bool:

@@ -85,7 +85,7 @@ class ToTask(msgspec.Struct, frozen=True, tag=True):
 class Command(msgspec.Struct, frozen=True, tag=True):
     """A request of another process of the user. `directory`: the target of a savepoint."""
 
-    verb: Literal["status", "checkpoints", "savepoint", "stop", "cancel"]
+    verb: Literal["status", "figures", "checkpoints", "savepoint", "stop", "cancel"]
     directory: str | None = None
     drain: bool = False
 

@@ -10,13 +10,13 @@ import re
 
 import msgspec
 
-from penstock.common.errors import ConfigurationError, NotEnoughSlotsError, PenstockError, TaskLostError
+from penstock.common.errors import NotEnoughSlotsError, PenstockError, TaskLostError
 from penstock.rpc.failures import describe, revive
 from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, TOO_FEW_SLOTS
 from penstock.spark.internals.jvm import java_stack_of, jvm_has_ended
 
 # What a worker refuses before its slot can report failures: the last line of the traceback in Spark's text.
-_REFUSAL = f"{ConfigurationError.__module__}.{ConfigurationError.__qualname__}: "
+_REFUSAL = re.compile(rf"{re.escape(PenstockError.__module__)}\.(ConfigurationError|ProgramError): (.*)")
 _MARK = re.compile(r"penstock-failure<([A-Za-z0-9+/=]+)>")
 
 
@@ -48,8 +48,9 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
                 "spark.pyspark.python names"
             ),
         )
-    elif _REFUSAL in text:
-        kind, message = ConfigurationError.__name__, _rest_of_line(text, _REFUSAL)
+    elif refusals := _REFUSAL.findall(text):
+        # The last one: the errors that it came from stand before it.
+        kind, message = refusals[-1]
     elif TOO_FEW_SLOTS in text:
         kind, message = NotEnoughSlotsError.__name__, "Spark has fewer free slots than the job needs"
     elif any(sign in text for sign in LOST_WORKER):
@@ -68,7 +69,3 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
 
 def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
-
-
-def _rest_of_line(text: str, part: str) -> str:
-    return text[text.index(part) + len(part) :].splitlines()[0]

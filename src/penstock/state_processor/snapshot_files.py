@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.checkpoint.storage import SavepointStorage
 from penstock.common.errors import CheckpointError
+from penstock.common.extras import ROCKSDB
 from penstock.common.options import ROCKSDB_CACHED_ENTRIES, ROCKSDB_MEMORY
 from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.state.backends.rocksdb.store import Stores
@@ -32,7 +33,7 @@ def _stores() -> Stores:
     if find_spec("rocksdict") is None:
         raise CheckpointError(
             "this checkpoint consists of RocksDB files, and rocksdict, which reads them, is not installed: "
-            "pip install 'penstock[rocksdb]'. Alternatively take a savepoint, which needs no RocksDB"
+            f"pip install '{ROCKSDB}'. Alternatively take a savepoint, which needs no RocksDB"
         )
     from penstock.spark.worker.rocksdb import rocksdb_stores
 

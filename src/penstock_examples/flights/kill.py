@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -24,7 +25,8 @@ class Kill:
     Call `result` for each result.
     """
 
-    def __init__(self, client: Any, total: int) -> None:
+    def __init__(self, client: Any, total: int, announce: Callable[[int], object] = lambda pid: None) -> None:
+        """`announce` is given the worker before it is killed."""
         self.pid: int | None = None
         """Process id of the killed worker; None if the stream ended before."""
         self.read = 0
@@ -35,6 +37,7 @@ class Kill:
         """Time from the kill until the last operator received records again, by its counter; None if it never did."""
         self.results_s: float | None = None
         """Time from the kill until a result computed after it was returned; None if there was none."""
+        self._announce = announce
         self._client = client
         self._total = total
         self._killed_s = 0.0
@@ -63,6 +66,7 @@ class Kill:
         found = workers()
         if not found:
             return
+        self._announce(found[-1])
         self._killed_s = time.monotonic()
         os.kill(found[-1], signal.SIGKILL)
         self.pid = found[-1]

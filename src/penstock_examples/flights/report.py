@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -59,6 +59,11 @@ def progress(client: Any, total: int, console: Console) -> Iterator[None]:
         finally:
             over.set()
             thread.join()
+
+
+def announce(console: Console) -> Callable[[int], None]:
+    """Return what says that a worker is about to be killed."""
+    return lambda pid: console.print(f"Now worker {pid} is killed (kill -9). The job recovers by itself …")
 
 
 class ReadSoFar:

@@ -82,7 +82,7 @@ def test_the_latest_is_the_newest_of_its_name(tmp_path) -> None:
     assert latest_of(str(tmp_path), name).path == str(tmp_path / "a" / "chk-3"), (
         "of two in one millisecond, the later one"
     )
-    with pytest.raises(CheckpointError):
+    with pytest.raises(CheckpointError, match=r"of a job named 'another' below "):
         latest_of(str(tmp_path), "another")
 
 
@@ -113,3 +113,8 @@ def test_what_is_not_there_is_told(tmp_path) -> None:
         read_manifest(str(tmp_path / "nowhere"))
     with pytest.raises(CheckpointError, match="can't be used"):
         file_system_of("nosuchscheme://x/y")
+    # Of a scheme that fsspec knows, and for which a package is missing.
+    with pytest.raises(
+        CheckpointError, match=r"no file system is installed for dropbox://\. pyarrow: .* fsspec: .*dropbox"
+    ):
+        file_system_of("dropbox://x/y")

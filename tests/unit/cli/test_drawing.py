@@ -15,7 +15,7 @@ class Vertex:
     id: int
     level: int
     parallelism: int
-    operators: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
     name: str = ""
 
 
@@ -24,6 +24,7 @@ class Edge:
     source: int
     target: int
     partitioner: str
+    side_output: str | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def test_a_diamond_with_an_edge_that_skips_a_level() -> None:
             Edge(1, 2, "HASH"),
             Edge(1, 3, "GLOBAL"),
             Edge(2, 4, "REBALANCE"),
-            Edge(3, 4, "BROADCAST"),
+            Edge(3, 4, "BROADCAST", "storms"),
             Edge(1, 4, "HASH"),
         ],
     )
@@ -71,7 +72,7 @@ def test_a_diamond_with_an_edge_that_skips_a_level() -> None:
 │ parallelism 4 │  │ parallelism 1    │
 ╰───────────────╯  ╰──────────────────╯
    │ 2 ─ REBALANCE → 4
-   │ 3 ─ BROADCAST → 4
+   │ 3 ─ BROADCAST → 4   side output 'storms'
    │ 1 ─ HASH → 4   relayed by level 1
 ╭─ 4 ───────────╮
 │ out           │

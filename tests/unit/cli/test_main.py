@@ -45,7 +45,37 @@ def test_options_before_the_job_are_ours_and_after_it_the_jobs(settings_job: Pat
     """A job with an option called -p could not be given it."""
     result = CliRunner().invoke(app, ["run", "-p", "2", str(settings_job), "-p", "9", "--help"])
 
-    assert result.output == "ran with ['-p', '9', '--help'] {'parallelism.default': '2'}\n"
+    assert result.stdout == "ran with ['-p', '9', '--help'] {'parallelism.default': '2'}\n"
+
+
+def test_an_option_of_ours_after_the_job_gets_a_word(settings_job: Path) -> None:
+    """`penstock run job.py -p 4` would run with one subtask, and nobody would know why."""
+    result = CliRunner().invoke(app, ["run", str(settings_job), "--day", "x", "-Da=b"])
+
+    assert result.stdout == "ran with ['--day', 'x', '-Da=b'] {}\n"
+    assert "-Da=b stands after settings.py" in result.stderr
+    assert "penstock run -Da=b … settings.py" in result.stderr
+
+
+def test_an_option_that_the_job_knows_is_the_jobs(tmp_path: Path) -> None:
+    """Each run of a job with an option -p would begin with a warning."""
+    job = tmp_path / "job.py"
+    job.write_text(
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('-p')\nparser.parse_args()\n"
+    )
+
+    assert "stands after" not in CliRunner().invoke(app, ["run", str(job), "-p", "4"]).output
+
+
+def test_a_program_that_executes_nothing_says_so(job: Path) -> None:
+    """The user would wait for results of streams that nobody has started."""
+    command = [sys.executable, "-m", "penstock.cli.main", "run", str(job)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "ran with []\n"
+    assert done.stderr == (
+        "job.py has ended and executed nothing: streams run when it calls env.execute() or execute_and_collect()\n"
+    )
 
 
 def test_settings_in_flinks_spelling(settings_job: Path) -> None:
@@ -65,6 +95,7 @@ def test_settings_in_flinks_spelling(settings_job: Path) -> None:
         (["run", "-D", "parallelism.default", "JOB"], "'parallelism.default' is not KEY=VALUE"),
         (["run", "-p", "0", "JOB"], "'-p'"),
         (["run", "nowhere.py"], "'nowhere.py' does not exist"),
+        (["run", "."], "'.' is a directory"),
     ],
 )
 def test_a_wrong_command_line_is_refused_with_words(job: Path, arguments: list[str], words: str) -> None:
@@ -79,7 +110,7 @@ def test_settings_end_with_the_program(settings_job: Path) -> None:
     """A second program in the same process would run with settings that nobody gave it."""
     CliRunner().invoke(app, ["run", "-p", "2", str(settings_job)])
 
-    assert CliRunner().invoke(app, ["run", str(settings_job)]).output == "ran with [] {}\n"
+    assert CliRunner().invoke(app, ["run", str(settings_job)]).stdout == "ran with [] {}\n"
 
 
 _PLANNED = """
@@ -112,6 +143,52 @@ def test_explain_draws_even_if_the_program_then_fails_for_want_of_results(tmp_pa
     assert "Print to Std. Out" in result.output
 
 
+_FAULTY = """
+import threading
+from penstock.common import WatermarkStrategy
+from penstock.datastream import OutputTag, StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSource, StreamFormat
+
+lock = threading.Lock()
+late = OutputTag("late")
+
+def split(value):
+    yield late, value
+
+env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(30000)
+source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), __file__).build()
+lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").uid("the-lines")
+parts = lines.key_by(len).process(split).name("split")
+parts.map(lambda value: (lock, value)).name("guarded").print()
+parts.get_side_output(late).rebalance().print("late")
+env.execute("faulty")
+"""
+
+
+def test_explain_finds_what_would_fail_later(tmp_path: Path) -> None:
+    """The user would start a cluster job, and learn after a minute what was known before."""
+    job = tmp_path / "job.py"
+    job.write_text(_FAULTY)
+
+    result = CliRunner().invoke(app, ["explain", str(job)])
+
+    assert result.exit_code == 1
+    assert "NotEnoughSlotsError: the job 'faulty' needs 90,000 slots at once" in result.stderr
+    assert "ProgramError: operator 'guarded': its function can't be pickled" in result.stderr
+    drawn = "".join(part for part in result.stdout if part not in " \n│")
+    assert f"linesuidthe-lines{job}" in drawn
+    assert "sideoutput'late'" in drawn
+    assert "parallelism30000" in drawn
+
+
+def test_a_misspelt_key_is_refused_at_once(job: Path) -> None:
+    """The program would run up to its first execute() before it fails."""
+    result = CliRunner().invoke(app, ["run", "-D", "paralellism.defualt=2", str(job)])
+
+    assert result.exit_code == 2
+    assert "Did you mean 'parallelism.default'?" in " ".join(result.stderr.split())
+
+
 def test_explain_says_when_a_program_executes_nothing(job: Path) -> None:
     """The user would look at an empty screen."""
     result = CliRunner().invoke(app, ["explain", str(job)])
@@ -123,6 +200,7 @@ def test_explain_says_when_a_program_executes_nothing(job: Path) -> None:
 def test_version_is_the_packages() -> None:
     """Bug reports would name the wrong version."""
     assert f"penstock {penstock.__version__}\n" in CliRunner().invoke(app, ["version"]).output
+    assert CliRunner().invoke(app, ["--version"]).output == CliRunner().invoke(app, ["version"]).output
 
 
 def test_the_command_starts_without_what_is_slow_to_import() -> None:

@@ -112,6 +112,8 @@ def test_copies_and_prefixes() -> None:
         ("Parallelism.Default", "parallelism.default"),
         ("execution.checkpointing.min_pause", "execution.checkpointing.min-pause"),
         ("heartbeat.timout", "heartbeat.timeout"),
+        ("paralellism.defualt", "parallelism.default"),
+        ("execution.checkpoiting.intreval", "execution.checkpointing.interval"),
     ],
 )
 def test_near_misses_are_errors_with_the_right_key(key: str, meant: str) -> None:
@@ -126,8 +128,23 @@ def test_other_keys_pass() -> None:
     assert (
         options.check_keys(Configuration.from_dict({**known, "spark.master": "local[2]", "state.backend": "x"})) == []
     )
-    (told,) = options.check_keys(Configuration.from_dict({"taskmanager.numberOfTaskSlots": "4"}))
-    assert "taskmanager.numberOfTaskSlots" in told
+    flinks = [
+        "execution.checkpointing.cleaner.parallel-mode",
+        "execution.checkpointing.interval-during-backlog",
+        "execution.checkpointing.write-buffer-size",
+        "execution.savepoint-restore-mode",
+        "metrics.latency.granularity",
+        "metrics.latency.history-size",
+        "pipeline.jars",
+        "restart-strategy.failure-rate.attempts-before-reset",
+        "slot.idle.timeout",
+        "state.backend.incremental",
+        "state.backend.rocksdb.log.level",
+        "task.cancellation.timers.timeout",
+        "taskmanager.numberOfTaskSlots",
+        "web.port",
+    ]
+    assert options.check_keys(Configuration.from_dict(dict.fromkeys(flinks, "1"))) == flinks
 
 
 def test_no_two_options_are_near_misses_of_each_other() -> None:

@@ -1,13 +1,16 @@
 """The examples of docs/connectors.md run as printed."""
 
-import re
 import sqlite3
 import sys
 import types
 from pathlib import Path
 
 import pytest
+from tests.snippets import snippets_of
 
+from penstock.client.context_environment import ContextEnvironment, as_context
+from penstock.client.plan_executor import PlanExecutor
+from penstock.common import Configuration
 from penstock.testing.conformance.sink import check_sink
 from penstock.testing.conformance.source import check_source
 
@@ -15,11 +18,15 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "connectors.md"
 
 
 @pytest.fixture
-def examples(monkeypatch):
+def examples(monkeypatch, tmp_path):
+    """What the programs define. Their jobs are planned here, and run in tests/e2e/test_snippets.py."""
+    (tmp_path / "programs").mkdir()
+    monkeypatch.chdir(tmp_path / "programs")
     module = types.ModuleType("connectors_examples")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    for block in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL):
-        exec(compile(block, str(DOCUMENT), "exec"), vars(module))
+    with as_context(ContextEnvironment(Configuration(), PlanExecutor())):
+        for snippet in snippets_of(DOCUMENT):
+            exec(compile(snippet.text, str(DOCUMENT), "exec"), vars(module))
     return module
 
 

@@ -1,5 +1,6 @@
 """From paths to files, listed once or periodically."""
 
+import logging
 import pickle
 
 import pytest
@@ -134,6 +135,18 @@ def test_watching_goes_on_when_the_directory_was_away(tmp_path):
     (directory / "b.txt").write_text("b\n")
     run.discover()
     assert polled(run) == ["b"]
+
+
+def test_a_pattern_that_matches_nothing_yet_is_told(tmp_path, caplog):
+    """A job with a misspelt pattern would run for ever, and say nothing."""
+    run = SourceRun(watching(tmp_path / "*.txt"), 2)
+    with caplog.at_level(logging.WARNING):
+        run.start()
+        run.discover()
+    assert caplog.messages == [f"no file matches yet, and is looked for every 10000 ms: {tmp_path}/*.txt"]
+    (tmp_path / "a.txt").write_text("a\n")
+    run.discover()
+    assert polled(run) == ["a"]
 
 
 def test_watching_may_begin_with_nothing(tmp_path):

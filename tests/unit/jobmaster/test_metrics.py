@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.jobmaster.played_job import plan
 
-from penstock.jobmaster.metrics import JobMetrics
+from penstock.jobmaster.metrics import JobMetrics, JobTotals
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import OperatorReport, TaskReport
 
@@ -136,3 +136,13 @@ def test_reports_in_any_order_give_the_counters_of_the_last_ones(heartbeats: lis
     assert all(figures["numRecordsIn"] == sum(newest.values()) for figures in metrics.as_dict().values())
     plain: dict[str, Any] = dataclasses.asdict(count)
     assert plain["parallelism"] == 2
+
+
+def test_totals_are_what_sources_emit_and_what_comes_to_sinks() -> None:
+    """`penstock list` would count what an operator in the middle passes on, or show event time where there is none."""
+    begins = report(0, operator("source", 7), *(operator(f"chained {n}", 5) for n in range(5)), vertex=SOURCE)
+    ends = [report(subtask, operator("reduce", 9), operator("print", 4, watermark)) for subtask, watermark in
+            enumerate((1_000, 900))]  # fmt: skip
+    assert metrics_of(begins, *ends).totals() == JobTotals(14, 8, 900)
+    assert metrics_of(begins).totals() == JobTotals(14, 0, None)
+    assert metrics_of().totals() == JobTotals(0, 0, None)

@@ -40,6 +40,7 @@ from penstock.jobmaster.events import (
     StorageEnded,
     Tick,
 )
+from penstock.rpc.messages import Register
 from penstock.runtime.task.events import (
     Acknowledge,
     Finished,
@@ -59,6 +60,24 @@ def test_a_new_attempt_waits_until_the_tasks_of_the_old_one_are_gone() -> None:
     assert not any(isinstance(effect, Deploy) for effect in job.waits(60_000))
     job.handle(AttemptStopped(AttemptId(0, 0)))
     job.restarts()
+
+
+def test_a_worker_that_dies_before_its_operators_are_open_is_told_of_with_their_names() -> None:
+    """The user would read "killed, or out of memory" where a class of theirs could not be unpickled."""
+    job = Job()
+    job.report(0, Register())
+    job.fails(TaskLostError("a worker went away"))
+    error = str(job.attempt.error)
+    last = job.graph.vertices[-1]
+    assert f"had not opened: level {last.level}: '{last.name}'." in error
+    assert "level 0" not in error
+
+
+def test_a_worker_that_dies_later_is_not_told_of_with_operators() -> None:
+    """A worker that is out of memory would be looked for in the code."""
+    job = Job().runs()
+    job.fails(TaskLostError("a worker went away"))
+    assert str(job.attempt.error) == "a worker went away"
 
 
 def test_a_new_attempt_waits_for_the_storage() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,6 +75,10 @@ class Counting(RestartStrategy):
         (SourceError("the bucket is away"), 1, False, True),
         (NotEnoughSlotsError("too few"), 0, False, True),
         (UserFunctionError("it raised"), 0, True, True),
+        (UserFunctionError("operator 'm', in open\nNameError: name 'x' is not defined"), 0, False, False),
+        (UserFunctionError("operator 'm', in open\nNameError: name 'x' is not defined"), 1, False, True),
+        (UserFunctionError("operator 'm', in map\nTypeError: None + 1"), 0, True, True),
+        (UserFunctionError("operator 'm', in open\nConnectionRefusedError: the service"), 0, False, True),
         (TaskLostError("a worker"), 0, False, True),
         (CheckpointError("timeout"), 3, False, True),
         (DamagedCheckpointError("a file is missing"), 3, False, True),
@@ -132,6 +138,20 @@ def test_a_fixed_number_of_restarts(attempts: int, delay_ms: int, times: list[in
     strategy = FixedDelay(attempts, delay_ms)
     delays = [strategy.delay_ms(now) for now in times]
     assert delays == [delay_ms if number < attempts else None for number in range(len(times))]
+
+
+def test_a_restart_is_told_with_its_time_its_number_and_its_error() -> None:
+    """A job that fails again and again would fill the screen with one traceback, or not say how often it failed."""
+    decision = RestartDecision(FixedDelay(3, 100), SETTINGS)
+    error = UserFunctionError("operator 'm', in map\n  value 3\n  Traceback\n  ValueError: 3")
+    first = decision.notice("job 'x'", error, 1, 100, 0)
+    second = decision.notice("job 'x'", error, 2, 100, 61_000)
+    other = decision.notice("job 'x'", TaskLostError("a worker went away"), 3, 100, 0)
+
+    assert re.match(r"\d\d:\d\d:\d\d job '.*' failed and restarts in 100 ms \(restart 1\): UserFunctionError: o", first)
+    assert first.endswith("in map\n  value 3\n  Traceback\n  ValueError: 3")
+    assert second.endswith("(restart 2): UserFunctionError: operator 'm', in map … ValueError: 3")
+    assert other.endswith("(restart 3): TaskLostError: a worker went away")
 
 
 @given(TIMES)

@@ -75,6 +75,25 @@ def test_a_partitioner_that_holds_something_open_is_told() -> None:
             dump_level(level)
 
 
+class Refuses:
+    def __setstate__(self, state):
+        raise ValueError("no state of mine")
+
+    def __call__(self, value):
+        return value
+
+
+def test_what_can_not_be_unpickled_is_named() -> None:
+    """A worker would end with an error that names neither operator nor class."""
+    refusing = Refuses()
+    refusing.state = 1
+    env, stream = numbers()
+    stream.map(str).name("fine").map(refusing).name("refusing").print()
+    data = dump_level(levels(env)[0])
+    with pytest.raises(ProgramError, match="can't unpickle operator 'refusing': ValueError: no state of mine"):
+        load_level(data)
+
+
 SCRIPT = """
 import dataclasses, enum, pickle, sys
 from penstock.plan.pickling import dump_main_classes, load_main_classes

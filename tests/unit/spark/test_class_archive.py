@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -151,3 +153,21 @@ def test_a_cache_that_can_not_be_written_is_no_failure(tmp_path: Path, at_exit: 
     (tmp_path / "penstock").write_text("a file in the place of the directory")
     end_of_a_program(tmp_path, at_exit)
     assert builders == []
+
+
+def test_only_those_used_last_stay(tmp_path: Path, at_exit: list) -> None:
+    """Each virtual environment would leave 170 MB in the home directory."""
+    environ = {"XDG_CACHE_HOME": str(tmp_path)}
+    directory = tmp_path / "penstock"
+    directory.mkdir()
+    class_archive.java_options(JAVA, environ)
+    used = at_exit[0][1]
+    for age_s, path in enumerate((directory / "classes-b.jsa", directory / "classes-c.jsa", used), 1000):
+        path.touch()
+        os.utime(path, (time.time() - age_s, time.time() - age_s))
+    (directory / "jobs").mkdir()
+
+    class_archive.java_options(JAVA, environ)
+    class_archive.prune(directory)
+
+    assert sorted(directory.iterdir()) == sorted([used, directory / "classes-b.jsa", directory / "jobs"])

@@ -12,10 +12,12 @@ from penstock.common.errors import (
     JobError,
     NotEnoughSlotsError,
     PenstockError,
+    ProgramError,
     SourceError,
     TaskLostError,
     UserFunctionError,
 )
+from penstock.plan.pickling import load_level
 from penstock.spark.failures import describe, from_spark, revive, to_stage_failure
 from penstock.spark.internals.version import check_version
 from penstock.spark.internals.worker_streams import WorkerStreams
@@ -102,6 +104,17 @@ def test_what_a_worker_refuses_is_reported_in_one_sentence(check, sentence) -> N
     first = str(error).splitlines()[0]
     assert first.startswith(sentence)
     assert "org.apache" not in first
+
+
+def test_what_a_worker_can_not_unpickle_is_reported_in_one_sentence() -> None:
+    """The user would read "Spark ended the job: An exception was thrown from the Python worker", and nothing else."""
+    try:
+        load_level(b"no pickle")
+    except ProgramError:
+        text = f"Job aborted due to stage failure:\n{traceback.format_exc()}\n\tat org.apache.spark.X"
+    error = from_spark(RuntimeError(text), show_stack=False)
+    assert type(error) is ProgramError
+    assert str(error).startswith("a worker can't unpickle a key selector, partitioner or split: UnpicklingError: ")
 
 
 def test_an_error_of_the_user_is_not_followed_by_advice_on_spark() -> None:

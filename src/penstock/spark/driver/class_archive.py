@@ -23,6 +23,8 @@ from pathlib import Path
 from penstock.spark.driver.java import JavaHome, cache_directory
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
+KEPT = 2
+"""So many archives stay, whatever number of environments there is: some 340 MB."""
 BUILDING = "PENSTOCK_CLASS_ARCHIVE"
 
 _log = logging.getLogger(__name__)
@@ -40,10 +42,21 @@ def java_options(java: JavaHome, environ: Mapping[str, str]) -> str:
         return f"-XX:ArchiveClassesAtExit={setting} {_QUIET}"
     archive = _path(java, environ)
     if archive.exists():
+        # The time of its last use: see `prune`.
+        with contextlib.suppress(OSError):
+            os.utime(archive)
         return f"-XX:SharedArchiveFile={archive} {_QUIET}"
     remove_half_made(archive)
     atexit.register(_build_in_background, archive)
     return ""
+
+
+def prune(directory: Path, keep: int = KEPT) -> None:
+    """Delete archives other than those used last."""
+    with contextlib.suppress(OSError):
+        archives = sorted(directory.glob("classes-*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in archives[keep:]:
+            path.unlink(missing_ok=True)
 
 
 def _path(java: JavaHome, environ: Mapping[str, str]) -> Path:

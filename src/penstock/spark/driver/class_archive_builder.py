@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.common.configuration import Configuration
-from penstock.spark.driver.class_archive import BUILDING, half_made, locked, remove_half_made
+from penstock.spark.driver.class_archive import BUILDING, half_made, locked, prune, remove_half_made
 from penstock.spark.driver.pipelined_query import start_query
 from penstock.spark.driver.session import session_for
 from penstock.spark.internals.jvm import stop_and_end_jvm
@@ -34,6 +34,7 @@ def build(archive: Path) -> None:
     stop_and_end_jvm(spark)
     # A JVM that starts at this moment sees no archive, or the whole one.
     temporary.replace(archive)
+    prune(archive.parent)
 
 
 def _run_batch(spark: Any) -> None:

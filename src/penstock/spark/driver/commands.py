@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Protocol
@@ -10,7 +11,10 @@ import msgspec
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.metrics import JobFigures, JobMetrics
 from penstock.rpc.messages import Answer, Command
+
+_log = logging.getLogger(__name__)
 
 
 class CommandedJob(Protocol):
@@ -19,6 +23,14 @@ class CommandedJob(Protocol):
     @property
     def status(self) -> JobStatus:
         """Where the job is."""
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again."""
+
+    @property
+    def metrics(self) -> JobMetrics:
+        """Its counters."""
 
     def checkpoint_reports(self) -> list[CheckpointReport]:
         """Its newest checkpoints."""
@@ -39,15 +51,28 @@ def answer_command(
     """Carry a command out. `send` is called on the control thread when there is an answer."""
     if command.verb == "status":
         send(Answer(True, job.status.name))
+    elif command.verb == "figures":
+        send(Answer(True, msgspec.json.encode(_figures(job)).decode()))
     elif command.verb == "checkpoints":
         send(Answer(True, msgspec.json.encode(job.checkpoint_reports()).decode()))
     elif command.verb == "cancel":
+        _log.warning("the job is cancelled from outside: penstock cancel")
         job.cancel()
         send(Answer(True, ""))
     else:
         stop = command.verb == "stop"
+        if stop:
+            _log.warning("the job is stopped with a savepoint from outside: penstock stop")
         outcome = job.savepoint(command.directory, stop, stop and command.drain)
         outcome.add_done_callback(lambda done: _send_outcome(done, send, on_control_thread))
+
+
+def _figures(job: CommandedJob) -> JobFigures:
+    completed = [report for report in job.checkpoint_reports() if report.is_completed]
+    metrics = job.metrics
+    return JobFigures(
+        job.status.name, job.restarts, metrics.totals(), metrics.vertices(), completed[-1] if completed else None
+    )
 
 
 def _send_outcome(

@@ -116,6 +116,11 @@ class JobMasterHost:
         """Why the job ended, if it did not succeed."""
         return self._fault or self._master.error
 
+    @property
+    def restarts(self) -> int:
+        """How often the job was started again."""
+        return self._master.restarts
+
     def checkpoint_reports(self) -> list[CheckpointReport]:
         """The newest checkpoints that completed or failed, oldest first."""
         return list(self._master.coordinator.history)

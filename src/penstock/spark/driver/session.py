@@ -9,9 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
@@ -184,9 +187,38 @@ def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in merged.items():
         builder = builder.config(key, value)
-    with _environment("JAVA_HOME", str(java)):
+    with _environment("JAVA_HOME", str(java)), _interrupts_wait():
         own_session = builder.getOrCreate()
     return own_session
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Hold KeyboardInterrupt back until the block ends: a JVM that PySpark does not know yet would stay for ever.
+
+    Afterwards the handler is the one that was there. PySpark sets its own, which cancels Spark's jobs: functions would
+    not be closed.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    interrupted = False
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        try:
+            before(number, frame)
+        except KeyboardInterrupt:
+            interrupted = True
+
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

@@ -43,6 +43,9 @@ class FileSink(Sink[Any]):
         self._policy = policy
         self._names = names
 
+    def describe(self) -> str:
+        return self._base_path
+
     @staticmethod
     def for_row_format(
         base_path: str | os.PathLike[str], encoder: Encoder | Callable[[Any], bytes]

@@ -83,6 +83,12 @@ class FileEnumerator(SharedSplitEnumerator):
             # Where files are watched for, a store or a directory may be away for a moment.
             _log.warning("files are looked for again in %d ms: %s", self._discovery_interval_ms, error)
             return
+        if not files and not self._has_listed:
+            _log.warning(
+                "no file matches yet, and is looked for every %s ms: %s",
+                self._discovery_interval_ms,
+                ", ".join(self._paths),
+            )
         self._has_listed = True
         splits: list[FileSplit] = []
         for file in files:

@@ -54,6 +54,9 @@ class FileSource(Source[Any]):
         self._split_bytes = split_bytes
         self._discovery_interval_ms = discovery_interval_ms
 
+    def describe(self) -> str:
+        return ", ".join(self._paths)
+
     @staticmethod
     def for_record_stream_format(stream_format: RecordFormat, *paths: str | os.PathLike[str]) -> FileSourceBuilder:
         """Return a builder for files that store one record after another: text, CSV, JSON lines."""

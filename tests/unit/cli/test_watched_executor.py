@@ -1,0 +1,155 @@
+"""What the user reads about a job while it runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from penstock.checkpoint.report import CheckpointReport
+from penstock.cli.job_progress import ProgressMeter, as_duration
+from penstock.cli.watched_executor import WatchedExecutor
+from penstock.client.executor import PipelineExecutor, Submission
+from penstock.client.plan_executor import PlanExecutor
+from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
+from penstock.common.job_status import JobStatus
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.jobmaster.metrics import JobMetrics
+from penstock.plan.job_graph import JobGraph
+from penstock.rpc.messages import OperatorReport, TaskReport
+
+
+def program(executor: PipelineExecutor) -> StreamExecutionEnvironment:
+    env = StreamExecutionEnvironment(executor=executor)
+    env.from_collection([1, 2]).map(str).print()
+    return env
+
+
+def graph() -> JobGraph:
+    planned = PlanExecutor()
+    program(planned).execute("numbers")
+    return planned.graphs[0]
+
+
+class Refusing(PipelineExecutor):
+    def execute(self, submission: Submission) -> JobClient:
+        raise RuntimeError("no Spark")
+
+
+class Run:
+    """A job that has done what is set here."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        self.metrics = JobMetrics(graph)
+        self.checkpoints: list[Any] = []
+        self.restarts = 0
+        self.status = JobStatus.RUNNING
+
+    def counts(self, read: int, watermark: int = MIN_TIMESTAMP) -> None:
+        operators = [OperatorReport(name, read, read, 0, watermark, {}) for name in ("source", "map", "print")]
+        self.metrics.update([TaskReport(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, operators)])
+
+    def cancel(self) -> None:
+        self.status = JobStatus.CANCELED
+
+    def savepoint(self, directory: str | None) -> Future[str]:
+        raise NotImplementedError
+
+    def stop(self, directory: str | None, drain: bool) -> Future[str]:
+        raise NotImplementedError
+
+    def wait(self) -> BaseException | None:
+        return None
+
+
+def test_a_job_has_a_line_when_it_starts_and_one_when_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    """The user would look at an empty screen, and not know the id by which the job is controlled."""
+    with WatchedExecutor("job.py", executor=PlanExecutor()) as executor:
+        program(executor).execute("numbers")
+        first, last = capsys.readouterr().err.splitlines()
+
+    assert re.fullmatch(r"job [0-9a-f]{32} 'numbers' starts: STREAMING, 1 slot", first)
+    assert re.fullmatch(rf"job {first[4:12]} 'numbers' finished after 0\.\d s: 0 records in, 0 out", last)
+    assert executor.jobs == 1
+    assert capsys.readouterr().err == "", "nothing more when the program ends"
+
+
+def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    """Scripts that read standard error would have to filter it."""
+    with WatchedExecutor("job.py", quiet=True, executor=PlanExecutor()) as executor:
+        program(executor).execute("numbers")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_json_is_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    """A scheduler would have to parse sentences."""
+    with WatchedExecutor("job.py", as_json=True, executor=PlanExecutor()) as executor:
+        program(executor).execute("numbers")
+    started, ended = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (started["event"], started["name"], started["mode"], started["slots"]) == (
+        "starting",
+        "numbers",
+        "STREAMING",
+        1,
+    )
+    assert (ended["event"], ended["status"], ended["job_id"]) == ("ended", "FINISHED", started["job_id"])
+
+
+def test_a_job_that_does_not_start_is_not_told_to_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """The line would contradict the error."""
+    with pytest.raises(RuntimeError), WatchedExecutor("job.py", executor=Refusing()) as executor:
+        program(executor).execute("numbers")
+    assert capsys.readouterr().err == ""
+
+
+def test_figures_of_a_running_job() -> None:
+    """The live line would show another job than the one that runs."""
+    planned = graph()
+    job = Run(planned)
+    client = JobClient(JobID.generate(), job)
+    meter = ProgressMeter(planned, time.monotonic(), "a" * 32)
+    nothing = meter.measure(client)
+    assert (nothing.records_in, nothing.records_out, nothing.event_time_lag_ms) == (0, 0, None)
+
+    now_ms = time.time_ns() // 1_000_000
+    job.counts(3_000, watermark=now_ms - 90_000)
+    job.restarts = 1
+    job.checkpoints = [
+        CheckpointReport(4, now_ms - 10_500, 500, 1, 1),
+        CheckpointReport(5, now_ms - 5_000, 500, 0, 1, failure="timeout"),
+    ]
+    measured = meter.measure(client)
+    assert (measured.records_in, measured.records_out) == (3_000, 3_000)
+    assert measured.records_in_per_s == measured.records_out_per_s > 0
+    line = measured.as_line()
+    assert line.startswith("aaaaaaaa 'numbers' running 0.")
+    assert " · in 3,000 (" in line and "· out 3,000 (" in line
+    assert "event time 1 min 30 s behind · checkpoint 4 10." in line
+    assert line.endswith(" s ago · 1 restart")
+
+    job.counts(10)
+    assert meter.measure(client).records_in_per_s == 0, "a restart counts anew"
+
+
+def test_the_end_is_told_before_anybody_knows_it() -> None:
+    """The last line about a job would come among the lines that the program prints after it."""
+    told: list[str] = []
+    client = JobClient(JobID.generate(), Run(graph()))
+    client.when_ended(lambda: time.sleep(0.05) or told.append("end"))
+    client.get_job_execution_result().result()
+    assert told == ["end"]
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "0.0 s"), (59_940, "59.9 s"), (61_000, "1 min 1 s"), (7_260_000, "2 h 1 min"), (-1500, "-1.5 s")],
+)
+def test_lengths_of_time(ms: int, text: str) -> None:
+    """A lag of hours would be a number of milliseconds."""
+    assert as_duration(ms) == text
