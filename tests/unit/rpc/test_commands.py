@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 
-from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common.errors import JobError
 from penstock.rpc.commands import ask
 from penstock.rpc.messages import Answer, Command
@@ -42,15 +40,4 @@ def test_a_job_that_ends_without_an_answer() -> None:
         ask(served.server.address, Command("savepoint"), None, lambda: time.monotonic() < started_s + 0.3)
     with pytest.raises(JobError, match="does not answer"):
         ask(served.server.address, Command("status"), 0.1, lambda: True)
-    served.server.stop()
-
-
-@pytest.mark.parametrize("answers", [True, False])
-def test_a_registered_job_runs_if_it_answers(tmp_path: Path, answers: bool) -> None:
-    """A driver that was killed could not be started again, since another process has its number."""
-    served = Served(answers)
-    registry = JobRegistry({"XDG_CACHE_HOME": str(tmp_path)})
-    registry.add(RunningJob("id", "name", 1, 0, served.server.address))
-    assert registry.answers("id", timeout_s=2 if answers else 0.2) is answers
-    assert not registry.answers("another")
     served.server.stop()
