@@ -85,7 +85,8 @@ def draw(graph: Graph, console: Console) -> None:
 
 def _box(vertex: Vertex) -> Panel:
     first, *chained = list(vertex.labels) or [vertex.name]
-    text = Text("\n".join([first, *(f"╰ {operator}" for operator in chained)]))
+    # Folded, not cut off: the end of a path says most.
+    text = Text("\n".join([first, *(f"╰ {operator}" for operator in chained)]), overflow="fold")
     text.append(f"\nparallelism {vertex.parallelism}", style="dim")
     return Panel.fit(text, title=Text(str(vertex.id)), title_align="left", box=box.ROUNDED)
 
