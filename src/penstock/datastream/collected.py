@@ -27,7 +27,10 @@ class CloseableIterator(Generic[T]):
         try:
             return next(self._values)
         except StopIteration:
-            self._exhausted = True
+            if not self._exhausted:
+                self._exhausted = True
+                # Its last value comes before its end: what the job stored is deleted then, and its slots are free.
+                self._client.get_job_execution_result().result()
             raise
         except KeyboardInterrupt:
             self.close()
