@@ -90,6 +90,9 @@ def evaluate(program: Program) -> Expected:
             exact = program.exact_time or program.batched
             streams[node.id] = [Part([], exact=exact, parallelism=program.node(node.inputs[0]).parallelism)]
         elif node.kind in _OF_TWO:
+            if node.kind in _BY_TIME:
+                # A join partitions its inputs by its own keys, however they were partitioned before.
+                inputs = [[dataclasses.replace(part, how="hash") for part in stream] for stream in inputs]
             first, second = (_merged(stream, node.parallelism, program.batched) for stream in inputs)
             streams[node.id] = [_OF_TWO[node.kind](node, first, second)]
             if node.kind in _BY_TIME and not (program.exact_time or program.batched):
