@@ -145,10 +145,12 @@ class DiesAtTheGate(CountsAndDies):
         yield from super().process_element(value, ctx)
 
 
-def test_a_checkpoint_that_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A bad block on a disk would end the job, though the checkpoint before is sound."""
+@pytest.mark.parametrize("allowed", [True, False], ids=["duplicates allowed", "exactly once"])
+def test_a_checkpoint_that_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture, allowed: bool) -> None:
+    """A bad block on a disk would end the job, though the checkpoint before is sound; or bring output twice, unasked."""
     checkpoints, gate = tmp_path / "checkpoints", tmp_path / "gate"
-    env = environment(STREAMING, 1, settings(tmp_path, **{"execution.checkpointing.num-retained": "3"}))
+    more = {"execution.checkpointing.num-retained": "3", "execution.state-recovery.allow-duplicates": str(allowed)}
+    env = environment(STREAMING, 1, settings(tmp_path, **more))
     numbers = env.from_source(NumberSequenceSource(0, 19_999), NONE, "numbers").map(Slowly())
     counted = numbers.key_by(lambda v: v % 50).process(DiesAtTheGate(gate))
 
@@ -171,6 +173,11 @@ def test_a_checkpoint_that_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureF
 
     thread = threading.Thread(target=damage)
     thread.start()
+    if not allowed:
+        failure = failure_of(lambda: collect(counted))
+        thread.join()
+        assert "would be written a second time" in failure and "--allow-duplicates" in failure
+        return
     collected = collect(counted)
     thread.join()
     assert "falls back to the previous checkpoint" in caplog.text
