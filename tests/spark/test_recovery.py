@@ -147,7 +147,7 @@ class DiesAtTheGate(CountsAndDies):
 
 @pytest.mark.parametrize("allowed", [True, False], ids=["duplicates allowed", "exactly once"])
 def test_a_checkpoint_that_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture, allowed: bool) -> None:
-    """A bad block on a disk would end the job, though the checkpoint before is sound; or bring output twice, unasked."""
+    """A bad block on a disk would end the job, though the checkpoint before is sound; or bring output twice."""
     checkpoints, gate = tmp_path / "checkpoints", tmp_path / "gate"
     more = {"execution.checkpointing.num-retained": "3", "execution.state-recovery.allow-duplicates": str(allowed)}
     env = environment(STREAMING, 1, settings(tmp_path, **more))
