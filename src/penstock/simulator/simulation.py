@@ -202,6 +202,8 @@ class Simulation:
         if self._is_cancelled or not self.circumstances.checkpointing:
             return
         self.trace.add("fate", f"the driver is {'stopped' if stopped else 'killed'}")
+        for host in self.hosts.values():
+            host.kill()
         seen, driver = self.storage.recorded(), self.driver
         end = seen.end if seen is not None else None
         if end is not None and (not end.savepoint or driver.is_draining(end.savepoint) or driver.drained):
@@ -212,8 +214,6 @@ class Simulation:
         if stopped:
             self._former.add(driver)
         self.went_back += 1
-        for host in self.hosts.values():
-            host.kill()
         newest = self.storage.latest()
         if newest is not None:
             # Collected results are the driver's own. Here an observer saw them as soon as they counted.
