@@ -67,12 +67,12 @@ def test_the_examples_that_are_shown(tmp_path: Path, spark: Any, monkeypatch: py
     assert shown["rules"] == {"delay": 60}
     assert shown["report"] == [("JFK", 120, [5, 7], set()), ("LGA", 45, [2], set())]
     assert shown["frame"].dtypes == [("key", "string"), ("value", "bigint")]
-    second = SavepointReader.read("second")
+    second = SavepointReader.read(shown["second"])
     assert dict(second.entries("airport-delay", "total")) == {"JFK": 60, "LGA": 22}
     assert dict(second.entries("airport-delay", "last")) == {"JFK": [5, 7], "LGA": [2]}
     assert dict(second.entries("airport-totals", "total")) == {"JFK": 120}
     assert [operator.uid for operator in second.operators()] == ["airport-delay", "airport-totals"]
-    assert dict(SavepointReader.read("third").entries("airport-delay", "total")) == {"JFK": 40, "LGA": 5}
+    assert dict(SavepointReader.read(shown["third"]).entries("airport-delay", "total")) == {"JFK": 40, "LGA": 5}
 
 
 class CountAndLast(KeyedStateReaderFunction[int, Any]):
