@@ -65,6 +65,7 @@ class _Entry(msgspec.Struct, frozen=True):
     kind: str = _CHECKPOINT
     epoch: int = 0
     checkpoint_id: int = 0
+    record_number: int = 0
     job_name: str = ""
     how: str = ""
     """Of an end: the status of the job."""
@@ -138,6 +139,8 @@ def _decoded(data: bytes, number: int) -> _Entry:
             check_seal(data, where)
     except msgspec.DecodeError as error:
         raise DamagedCheckpointError(f"{where} is damaged: {error}") from error
+    if entry.record_number not in (0, number):
+        raise DamagedCheckpointError(f"{where} is damaged: it is entry {entry.record_number}")
     # Manifests have an epoch of 0 if something else than a run has written them.
     return msgspec.structs.replace(entry, epoch=max(entry.epoch, 1))
 
@@ -161,7 +164,7 @@ class JobRecord:
     def claim(store: RecordStore, job_name: str, seen: Recorded | None) -> JobRecord:
         """Take a job over, as it was when `seen` was read. Raises CheckpointError if another run was quicker."""
         epoch, last = (seen.epoch + 1, seen.last) if seen is not None else (1, 0)
-        entry = _Entry(_CLAIM, epoch, job_name=job_name)
+        entry = _Entry(_CLAIM, epoch, record_number=last + 1, job_name=job_name)
         if not store.create(last + 1, seal(entry)):
             raise CheckpointError(
                 "the job has gone on in the meantime, or another run has taken it over at the same moment: see "
@@ -171,12 +174,13 @@ class JobRecord:
 
     def publish(self, manifest: Manifest) -> None:
         """Publish a checkpoint: from here on it is complete. Raises FencedError if the job was taken over."""
-        self._append(encode(manifest))
+        self._append(lambda number: encode(msgspec.structs.replace(manifest, record_number=number)))
         self._checkpoints[self._last] = manifest.checkpoint_id
 
     def end(self, how: str, savepoint: str = "") -> None:
         """Record that the job has ended: nothing is ever restored from it. Raises FencedError."""
-        self._append(seal(_Entry(_END, self.epoch, job_name=self._job_name, how=how, stopped_with=savepoint)))
+        entry = _Entry(_END, self.epoch, job_name=self._job_name, how=how, stopped_with=savepoint)
+        self._append(lambda number: seal(msgspec.structs.replace(entry, record_number=number)))
         self.has_ended = True
 
     def forget(self, checkpoint: int) -> None:
@@ -213,9 +217,10 @@ class JobRecord:
         if self.is_fenced:
             raise FencedError("another run has taken this job over: this one may change nothing any more")
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, entry: Callable[[int], bytes]) -> None:
+        """Create the entry behind the last one; `entry` gives its text, by its number."""
         self.check()
-        while not self._create(self._last + 1, data):
+        while not self._create(self._last + 1, entry(self._last + 1)):
             if not self._is_own(self._last + 1):
                 self.is_fenced = True
                 self.check()

@@ -97,6 +97,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """The lowest version that a penstock must know to read this. Below `version` if only optional fields were added."""
     epoch: int = 0
     """Which run of the job wrote it: job_record.py. 0: before there were epochs."""
+    record_number: int = 0
+    """Which entry of the job's record it is: job_record.py. 0: a savepoint, or the copy beside the files."""
     checksum: str = _NO_CHECKSUM
     """CRC-32 of the text, in hexadecimal, computed with this field set to zeros. The last field."""
 

@@ -181,6 +181,19 @@ def test_a_damaged_entry_is_told(store: RecordFiles, tmp_path: Path, change: Cal
     assert newest(store) == 1 and claimed(store).epoch > 2
 
 
+def test_entries_that_have_changed_places_are_told(store: RecordFiles, tmp_path: Path) -> None:
+    """A job would go on from the older of two checkpoints, and commit what came after it once more."""
+    record = JobRecord(store, "a job")
+    for number in (1, 2):
+        record.publish(manifest_of(number))
+    one, other = (tmp_path / "job" / "record" / f"{number:08d}" for number in (1, 2))
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+    seen = recorded(store)
+    assert seen is not None and seen.checkpoint is None and "it is entry 1" in seen.damaged
+
+
 def test_where_there_are_no_links_it_is_looked_first() -> None:
     """Each entry of an object store would replace the one before it."""
     store = record_in(f"memory://records-{uuid.uuid4().hex}/job")
