@@ -59,7 +59,7 @@ class ConnectedStreams(Generic[T1, T2]):
         )
 
     def map(self, func: CoMapFunction[T1, T2, R], output_type: TypeInformation | None = None) -> DataStream[R]:
-        """Emit one result per record: of `map1` for the first stream, of `map2` for the second."""
+        """Emit the result for each record, unless it is None: of `map1` for the first stream, `map2` for the second."""
         as_two_functions(func, CoMap.methods, CoMapFunction)
         declared = common_output_type(func, CoMap.methods, output_type)
         return self._operator("Co-Map", CoMap(func), CoMap.methods, declared)

@@ -132,6 +132,32 @@ def test_streams_with_keys_share_state_and_timers() -> None:
         assert harness.outputs()[2:] == [("EVENT_TIME", "bob", "jam")]
 
 
+class Even(CoMapFunction):
+    def map1(self, value):
+        return value if value % 2 == 0 else None
+
+    def map2(self, value):
+        return self.map1(len(value))
+
+
+def test_a_map_that_returns_none_emits_nothing() -> None:
+    """As in PyFlink, whose programs filter with it: the next function would get a None that it does not expect."""
+
+    def program(first, second):
+        return first.connect(second).map(Even())
+
+    def with_keys(first, second):
+        return program(first.key_by(lambda value: 0), second.key_by(lambda value: 0))
+
+    for connected in (program, with_keys):
+        with TwoInputHarness(connected) as harness:
+            for value in (0, 1, 2):
+                harness.push1(value)
+            for value in ("", "a", "aa"):
+                harness.push2(value)
+            assert harness.outputs() == [0, 2, 0, 2]
+
+
 class Counted(CoMapFunction):
     def open(self, runtime_context):
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.INT()))

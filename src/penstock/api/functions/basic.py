@@ -31,15 +31,15 @@ class MapFunction(Function, Generic[IN, OUT]):
 
 
 class CoMapFunction(Function, Generic[IN1, IN2, OUT]):
-    """Returns one result for each record of two connected streams."""
+    """Returns a result for each record of two connected streams; for None nothing is emitted, as in PyFlink."""
 
     @abstractmethod
-    def map1(self, value: IN1) -> OUT:
-        """Return the result for a record of the first stream."""
+    def map1(self, value: IN1) -> OUT | None:
+        """Return the result for a record of the first stream, if there is one."""
 
     @abstractmethod
-    def map2(self, value: IN2) -> OUT:
-        """Return the result for a record of the second stream."""
+    def map2(self, value: IN2) -> OUT | None:
+        """Return the result for a record of the second stream, if there is one."""
 
 
 class FlatMapFunction(Function, Generic[IN, OUT]):

@@ -99,15 +99,17 @@ class _AsCoProcess:
 
 
 class CoMap(_AsCoProcess):
-    """Emits the one result of `map1` or `map2`."""
+    """Emits the one result of `map1` or `map2`; nothing for None. Source: PyFlink, ConnectedStreams.map."""
 
     methods = ("map1", "map2")
 
     def process_element1(self, value: Any, ctx: Any) -> Any:
-        return (self._first(value),)
+        result = self._first(value)
+        return () if result is None else (result,)
 
     def process_element2(self, value: Any, ctx: Any) -> Any:
-        return (self._second(value),)
+        result = self._second(value)
+        return () if result is None else (result,)
 
 
 class CoFlatMap(_AsCoProcess):
