@@ -21,6 +21,9 @@ from typing import Any, ClassVar
 import cloudpickle
 import msgspec
 
+from penstock.plan import decorator_pickling, enum_pickling
+from penstock.plan.class_maker import ClassMaker
+
 _StructMeta: Any = type(msgspec.Struct)
 
 
@@ -53,20 +56,41 @@ class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
     # What `dataclasses` compares by identity: as names, not as objects of their own.
     dispatch_table: ClassVar[Any] = ChainMap(
         {type(dataclasses.MISSING): lambda _: "MISSING", type(dataclasses.KW_ONLY): lambda _: "KW_ONLY"},
+        decorator_pickling.REDUCERS,
         cloudpickle.Pickler.dispatch_table,
     )
 
     def reducer_override(self, obj: Any) -> Any:
         """How `obj` is rebuilt; NotImplemented: as pickle would, for a class by reference."""
         reduced = super().reducer_override(obj)
-        if not isinstance(obj, type) or reduced is NotImplemented or len(reduced) != _LENGTH_BY_VALUE:
+        if reduced is NotImplemented:
+            return reduced
+        if decorator_pickling.is_dispatcher(obj):
+            return decorator_pickling.reduced_dispatcher(obj)
+        if not isinstance(obj, type) or len(reduced) != _LENGTH_BY_VALUE:
             return reduced
         make, args, (attributes, slots), *rest = reduced
         attributes = {name: value for name, value in attributes.items() if name not in _DERIVED}
         attributes["__qualname__"] = obj.__qualname__
-        if not isinstance(obj, enum.EnumMeta):
-            args, attributes = _with_body(obj, args, attributes)
-        return (make, args, (attributes, slots), *rest)
+        if isinstance(obj, enum.EnumMeta):
+            return _reduced_enum(obj, (make, args, (attributes, slots), *rest))
+        args, attributes = _with_body(obj, args, attributes)
+        metaclass, *others = args
+        return (make, (ClassMaker.of(obj, metaclass, self._is_of_script), *others), (attributes, slots), *rest)
+
+    def _is_of_script(self, kind: type) -> bool:
+        reduced = super().reducer_override(kind)
+        return reduced is not NotImplemented and len(reduced) == _LENGTH_BY_VALUE
+
+
+def _reduced_enum(kind: Any, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`reduced` is cloudpickle's: bases, name, qualified name, values by name, and three of its own."""
+    make, args, (attributes, slots), *rest, setter = reduced
+    bases, name, qualname, _, *others = args
+    of_class = enum_pickling.attributes_of(kind, attributes), slots
+    state = type(kind), of_class, enum_pickling.states_of(kind)
+    args = (bases, name, qualname, enum_pickling.body_of(kind), *others)
+    return (make, args, state, *rest, enum_pickling.EnumSetter(setter))
 
 
 def _with_body(obj: Any, args: tuple[Any, ...], attributes: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
