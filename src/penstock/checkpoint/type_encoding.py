@@ -26,7 +26,7 @@ from penstock.common.composite_types import (
     RowTypeInfo,
     TupleTypeInfo,
 )
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.stored import stored_name_of, type_stored_as
 from penstock.common.typeinfo import TypeInformation, Types
 
@@ -106,6 +106,6 @@ def _class_named(name: str) -> type[Any] | None:
         found: Any = importlib.import_module(module)
         for part in qualified.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError):
+    except (ImportError, AttributeError, ProgramError):
         return None
     return found if isinstance(found, type) else None

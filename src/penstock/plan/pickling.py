@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import pickle
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, ForwardRef
 
 from penstock.common.errors import ProgramError
@@ -88,28 +88,50 @@ def _explained(error: Exception, what: str) -> ProgramError:
 
 
 def dump_main_classes() -> bytes:
-    """Serialize the classes defined in `__main__` that can be pickled, by name, and what their type hints refer to."""
+    """Serialize the classes defined in `__main__`, by name, and what their type hints refer to.
+
+    Of a class that can't be pickled the reason is sent, for the error of a worker that would need it.
+    """
     main = sys.modules.get("__main__")
     defined = dict(vars(main)) if main is not None else {}
-    classes = {
-        name: value
-        for name, value in defined.items()
-        if isinstance(value, type) and value.__module__ == "__main__" and _can(program_pickler.dumps, value)
-    }
-    hinted = {
-        name: defined[name]
-        for name in sorted(_names_in_hints(classes.values()) & defined.keys() - classes.keys())
-        if _can(program_pickler.dumps, defined[name])
-    }
-    return program_pickler.dumps((classes, hinted))
+    own = {name: one for name, one in defined.items() if isinstance(one, type) and one.__module__ == "__main__"}
+    left_out = {name: reason for name, one in own.items() if (reason := _why_not(one))}
+    classes = {name: one for name, one in own.items() if name not in left_out}
+    names = sorted(_names_in_hints(classes.values()) & defined.keys() - own.keys())
+    hinted = {name: defined[name] for name in names if not _why_not(defined[name])}
+    return program_pickler.dumps((classes, hinted, left_out))
 
 
 def load_main_classes(data: bytes) -> None:
-    """Set the classes of the driver's script into this process's `__main__`, so that references to them resolve."""
+    """Set the classes of the driver's script into this process's `__main__`, so that references to them resolve.
+
+    References to those that could not be pickled raise a ProgramError which says why.
+    """
     main = sys.modules["__main__"]
-    classes, hinted = _loaded(data, "the classes of the job's script")
+    classes, hinted, left_out = _loaded(data, "the classes of the job's script")
     for name, value in {**hinted, **classes}.items():
         setattr(main, name, value)
+    if left_out:
+        main.__getattr__ = _LeftOut(left_out)
+    elif isinstance(vars(main).get("__getattr__"), _LeftOut):
+        delattr(main, "__getattr__")
+
+
+@dataclasses.dataclass(frozen=True)
+class _LeftOut:
+    """Looks up what a module lacks (PEP 562): pickle asks the module for the class of a value."""
+
+    reasons: dict[str, str]
+
+    def __call__(self, name: str) -> Any:
+        if name not in self.reasons:
+            raise AttributeError(f"module '__main__' has no attribute '{name}'")
+        # pickle would replace an AttributeError by one without a reason.
+        raise ProgramError(
+            f"class '{name}' of the job's script is not known here, since it could not be pickled in the driver: "
+            f"{self.reasons[name]}. Keep what is open or bound to a process out of the class, or put the class into "
+            "a module that workers can import (env.add_python_file sends it)"
+        )
 
 
 def _names_in_hints(classes: Iterable[type]) -> set[str]:
@@ -129,9 +151,10 @@ def _names_in_hints(classes: Iterable[type]) -> set[str]:
     return names
 
 
-def _can(do: Callable[[Any], Any], value: Any) -> bool:
+def _why_not(value: Any) -> str:
+    """Why `value` can't be pickled; empty if it can be."""
     try:
-        do(value)
-    except Exception:
-        return False
-    return True
+        program_pickler.dumps(value)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, BinaryIO
 
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.types import Row
 from penstock.state.former_names import found_by_former_name
 
@@ -31,7 +31,7 @@ class StateUnpickler(pickle.Unpickler):
         """Called by pickle for each class that it meets."""
         try:
             found = found_by_former_name(module, name) or super().find_class(module, name)
-        except (ImportError, AttributeError):
+        except (ImportError, AttributeError, ProgramError):
             stand_in = STAND_IN.get()
             if stand_in is None:
                 raise

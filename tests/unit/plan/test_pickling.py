@@ -114,21 +114,29 @@ class Holds:
     lock = threading.Lock()
 
 if len(sys.argv) > 1:
-    sys.stdout.buffer.write(pickle.dumps((dump_main_classes(), pickle.dumps([Flight("JFK")]))))
+    records = pickle.dumps([Flight("JFK")]), pickle.dumps([Holds()])
+    sys.stdout.buffer.write(pickle.dumps((dump_main_classes(), *records)))
 """
 
 WORKER = """
 import pickle, sys
 from penstock.plan.pickling import load_main_classes
-classes, records = pickle.loads(sys.stdin.buffer.read())
+classes, records, unreadable = pickle.loads(sys.stdin.buffer.read())
 load_main_classes(classes)
 (flight,) = pickle.loads(records)
 import __main__
 assert type(flight) is __main__.Flight, type(flight)
 assert flight.color is __main__.Color.RED
 assert pickle.loads(pickle.dumps(flight)) == flight
-assert not hasattr(__main__, "Holds")
+assert "Holds" not in vars(__main__) and not hasattr(__main__, "Unheard")
 print(flight)
+try:
+    pickle.loads(unreadable)
+except Exception as error:
+    print(f"{type(error).__name__}: {error}")
+# A job after this one, in the same worker.
+load_main_classes(pickle.dumps(({}, {}, {})))
+assert not hasattr(__main__, "Holds")
 """
 
 
@@ -139,4 +147,9 @@ def test_classes_of_the_script_answer_to_main_in_workers(tmp_path: Path) -> None
     sent = subprocess.run([sys.executable, str(script), "dump"], check=True, capture_output=True).stdout
     done = subprocess.run([sys.executable, "-c", WORKER], input=sent, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout.decode().strip() == "Flight(origin='JFK', color=<Color.RED: 1>)"
+    flight, why = done.stdout.decode().splitlines()
+    assert flight == "Flight(origin='JFK', color=<Color.RED: 1>)"
+    assert why.startswith(
+        "ProgramError: class 'Holds' of the job's script is not known here, since it could not be pickled in the driver: "
+        "TypeError: cannot pickle '_thread.lock' object"
+    )
