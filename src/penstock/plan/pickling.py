@@ -112,7 +112,7 @@ def load_main_classes(data: bytes) -> None:
     for name, value in {**hinted, **classes}.items():
         setattr(main, name, value)
     if left_out:
-        main.__getattr__ = _LeftOut(left_out)
+        vars(main)["__getattr__"] = _LeftOut(left_out)
     elif isinstance(vars(main).get("__getattr__"), _LeftOut):
         delattr(main, "__getattr__")
 
