@@ -49,6 +49,13 @@ def encode_key(key: Any) -> bytes:
     return encode(key) if encode is not None else _encode_subclass(key)
 
 
+def check_key(key: Any) -> None:
+    """Raise KeyTypeError if `key` has a type that cannot be a key. Of plain types it is not encoded."""
+    kind = type(key)
+    if kind not in _PLAIN and not (kind is tuple and _PLAIN.issuperset(map(type, key))):
+        encode_key(key)
+
+
 def _sized(tag: bytes, data: bytes) -> bytes:
     return tag + _LENGTH.pack(len(data)) + data
 
@@ -120,7 +127,8 @@ def _encode_subclass(key: Any) -> bytes:
         return _sized(b"K", _name_of(type(key))) + _encode_fields(b"(", compared)
     raise KeyTypeError(
         f"a {type(key).__name__} cannot be a key: {key!r:.80}. Keys are None, numbers, str, bytes, dates, UUIDs, "
-        "enums, and tuples, Rows or frozen dataclasses of these"
+        "enums, and tuples, Rows or frozen dataclasses of these, or have a method __penstock_key__(self) which returns "
+        "such a key"
     )
 
 
@@ -148,3 +156,5 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     tuple: lambda key: _encode_fields(b"(", key),
     Row: lambda key: b"R" + encode_key(row_identity(key)),
 }
+_PLAIN = frozenset(_ENCODERS.keys() - {float, tuple, Row})
+"""Types of which every value can be a key."""

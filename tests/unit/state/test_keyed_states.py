@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 import pytest
 from tests.unit.state.written_state import BACKENDS, backend_of
 
@@ -12,9 +16,12 @@ from penstock.api.state.descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.common import Types
+from penstock.api.state.ttl import StateTtlConfig
+from penstock.api.windows.window import Window
+from penstock.common import Time, Types
 from penstock.common.errors import ProgramError
 from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.keys import KeyTypeError
 
 ANY = Types.PICKLED_BYTE_ARRAY()
 VALUE = ValueStateDescriptor("value", ANY)
@@ -172,3 +179,99 @@ def test_one_name_is_one_state(backend) -> None:
     assert store.get_state(ValueStateDescriptor("value", ANY)).value() == 5
     with pytest.raises(ProgramError, match=r"'value' is declared as ValueStateDescriptor and as ListStateDescriptor"):
         store.get_list_state(ListStateDescriptor("value", ANY))
+
+
+@dataclass(unsafe_hash=True)
+class Edge:
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class FrozenEdge:
+    source: str
+    target: str
+
+
+TTL_MAP = MapStateDescriptor("map that expires", ANY, ANY)
+TTL_MAP.enable_time_to_live(StateTtlConfig.new_builder(Time.seconds(1)).build())
+
+
+@pytest.mark.parametrize("descriptor", [MAP, TTL_MAP], ids=["plain", "with a time to live"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda state, key: state.put(key, 1),
+        lambda state, key: state.put_all({key: 1}),
+        lambda state, key: state.get(key),
+        lambda state, key: state.contains(key),
+        lambda state, key: state.remove(key),
+    ],
+    ids=["put", "put_all", "get", "contains", "remove"],
+)
+def test_a_key_of_a_map_is_refused_as_one_of_a_stream_is(
+    backend: KeyedStateBackend, descriptor: MapStateDescriptor, use: Callable[[Any, Any], Any]
+) -> None:
+    """Equal keys could have different bytes: in RocksDB they were two entries."""
+    backend.key = "JFK"
+    state = backend.state(descriptor)
+    for key, why in (
+        (Edge("a", "b"), "frozen=True"),
+        (("JFK", Edge("a", "b")), "frozen=True"),
+        (object(), "__penstock_key__"),
+        (float("nan"), "does not equal itself"),
+    ):
+        with pytest.raises(KeyTypeError, match=why):
+            use(state, key)
+    assert state.is_empty()
+
+
+def test_equal_keys_of_a_map_are_one_entry(backend: KeyedStateBackend) -> None:
+    """A dict's keys: whichever of two equal ones was put, the other one finds its value."""
+    backend.key = "JFK"
+    state = backend.state(MAP)
+    for key, other in (
+        (FrozenEdge("ab", "ab"), FrozenEdge("ab", "".join("ab"))),
+        ((1, "x"), (1.0, "x")),
+    ):
+        state.put(key, "first")
+        for filler in range(9):
+            state.put(filler + 100, filler)
+            backend.maintain(100)
+        state.put(other, "second")
+        assert state.get(key) == state.get(other) == "second"
+        assert [one for one in state if one == key] == [key]
+
+
+class Season(Window):
+    """With attributes of its own, and no encoding."""
+
+    def __init__(self, year: int, name: str, label: str) -> None:
+        self.year = year
+        self.name = name
+        self.label = label
+
+    def max_timestamp(self) -> int:
+        return self.year
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Season) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def test_equal_windows_have_one_state(backend: KeyedStateBackend) -> None:
+    """Whether two attributes are one object is not what windows are compared by: in RocksDB they had two states."""
+    state = backend.state(VALUE, namespaced=True)
+    backend.key = "JFK"
+    spring, same = "spring", "".join(["spr", "ing"])
+    for name, label in ((spring, spring), (spring, same)):
+        backend.namespace = Season(2024, name, label)
+        state.update((state.value() or 0) + 1)
+        for filler in range(9):
+            backend.namespace = Season(filler, name, label)
+            state.update(filler + 1)
+            backend.maintain(100)
+    backend.namespace = Season(2024, same, spring)
+    assert state.value() == 2

@@ -28,6 +28,7 @@ from penstock.api.state.state import (
 from penstock.state.backends.key_context import KeyContext
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.collections import ABSENT
+from penstock.state.keys import check_key
 from penstock.state.layers import LayeredTable
 from penstock.state.tables import Layer
 
@@ -122,20 +123,30 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
 
     def get(self, key: Any) -> Any:
         value = self._table.entry(self._place(), key)
-        return None if value is ABSENT else value
+        if value is ABSENT:
+            check_key(key)
+            return None
+        return value
 
     def put(self, key: Any, value: Any) -> None:
+        check_key(key)
         self._table.part(self._place())[key] = value
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        for key in dict_value:
+            check_key(key)
         if dict_value:
             self._table.put_entries(self._place(), dict_value)
 
     def remove(self, key: Any) -> None:
+        check_key(key)
         self._table.remove_entry(self._place(), key)
 
     def contains(self, key: Any) -> bool:
-        return self._table.entry(self._place(), key) is not ABSENT
+        found = self._table.entry(self._place(), key) is not ABSENT
+        if not found:
+            check_key(key)
+        return found
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         return self._table.entries(self._place())

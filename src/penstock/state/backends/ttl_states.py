@@ -27,6 +27,7 @@ from penstock.state.backends.key_context import KeyContext
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.collections import ABSENT
 from penstock.state.expiry import Expiry, ExpiryScan
+from penstock.state.keys import check_key
 from penstock.state.layers import LayeredTable
 
 
@@ -215,6 +216,7 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
         entry_key, now_ms = self._place(), self._backend.now_ms()
         item: Any = self._table.entry(entry_key, key)
         if item is ABSENT:
+            check_key(key)
             return None
         if self._is_over(item[0], now_ms):
             self.remove(key)
@@ -225,16 +227,20 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
 
     def put(self, key: Any, value: Any) -> None:
         entry_key, now_ms = self._place(), self._backend.now_ms()
+        check_key(key)
         self._table.part(entry_key)[key] = now_ms, value
         self._touch(entry_key, now_ms)
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         entry_key, now_ms = self._place(), self._backend.now_ms()
+        for key in dict_value:
+            check_key(key)
         if dict_value:
             self._table.put_entries(entry_key, {key: (now_ms, value) for key, value in dict_value.items()})
             self._touch(entry_key, now_ms)
 
     def remove(self, key: Any) -> None:
+        check_key(key)
         self._table.remove_entry(self._place(), key)
 
     def contains(self, key: Any) -> bool:

@@ -18,10 +18,11 @@ from typing import Any
 
 from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView
 from penstock.state.backends.rocksdb.store_files import TableStore, group_prefix
-from penstock.state.backends.rocksdb.table import NUMBERS_GROUP, REMEMBERED_MAX, RocksDBTable, Whole, Write, entry_bytes
+from penstock.state.backends.rocksdb.table import NUMBERS_GROUP, REMEMBERED_MAX, RocksDBTable, Whole, Write
 from penstock.state.collection_tables import CollectionTable, ListTable, MapTable
 from penstock.state.collections import ABSENT, CHANGES, GONE, ListChanges, MapChanges, in_pieces, with_change
 from penstock.state.key_groups import KeyGroups
+from penstock.state.keys import encode_key
 from penstock.state.tables import PIECE_ENTRIES, FrozenTable, Layer, Pieces
 
 _SEGMENT_ELEMENTS = 512
@@ -147,7 +148,7 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
                     yield key, None
             for key, value in (part or {}).items():
                 data = None if value is GONE else pickle.dumps((place, key, value), protocol=5)
-                yield prefix + entry_bytes(key), data
+                yield prefix + encode_key(key), data
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         # A place that occurs twice is written before it is replaced.
@@ -202,7 +203,7 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         return GONE if value is ABSENT else value
 
     def _looked_up(self, store: EmbeddedStore | StoreView, place: Any, key: Any) -> Any:
-        data = store.get(self._key(place) + entry_bytes(key))
+        data = store.get(self._key(place) + encode_key(key))
         return ABSENT if data is None else pickle.loads(data)[2]
 
 
@@ -401,7 +402,7 @@ def _merged(stored: Iterator[tuple[bytes, bytes]], parts: _Parts) -> Iterator[tu
     above: dict[bytes, tuple[Any, Any]] = {}
     for part in parts:
         for key, value in part.items():
-            above[entry_bytes(key)] = key, value
+            above[encode_key(key)] = key, value
     return _interleaved(stored, sorted(above.items()) if len(above) > 1 else list(above.items()))
 
 

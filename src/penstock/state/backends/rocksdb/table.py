@@ -12,6 +12,7 @@ spilled keys to remember, the next snapshot is full. A full checkpoint consists 
 
 from __future__ import annotations
 
+import io
 import itertools
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -216,7 +217,7 @@ class RocksDBTable(LayeredTable):
         prefix = group_prefix(self._prefix, group)
         if not self._namespaced:
             return prefix + encode_key(entry_key)
-        return prefix + encode_key(entry_key[0]) + entry_bytes(entry_key[1])
+        return prefix + encode_key(entry_key[0]) + _namespace_bytes(entry_key[1])
 
 
 class Whole:
@@ -281,10 +282,19 @@ def _pieces(entries: Iterable[tuple[Any, Any]]) -> Pieces:
         yield entry_keys, values
 
 
-def entry_bytes(part: Any) -> bytes:
-    """The bytes of a namespace, or of a key of a map. No part's bytes are the beginning of another one's."""
+def _namespace_bytes(window: Any) -> bytes:
+    """The bytes of a window. No window's bytes are the beginning of another one's."""
     try:
-        return encode_key(part)
+        return encode_key(window)
     except KeyTypeError:
-        # A user's own kind of window: equal ones must have equal pickles, which those of plain attributes have.
-        return pickle.dumps(part, protocol=5)
+        # A window of a class of its own: those with equal attributes have equal pickles, if no two attributes are one
+        # object in one window and two in the other. What is loaded from a pickle without references shares nothing.
+        return pickle.dumps(pickle.loads(_without_references(window)), protocol=5)
+
+
+def _without_references(value: Any) -> bytes:
+    with io.BytesIO() as file:
+        pickler = pickle.Pickler(file, protocol=5)
+        pickler.fast = True
+        pickler.dump(value)
+        return file.getvalue()
