@@ -263,6 +263,43 @@ def test_calls_of_other_threads_are_made_in_order(driver) -> None:
     assert made == list(range(200))
 
 
+def test_thousands_of_calls_wait_for_a_busy_server(driver) -> None:
+    """The outcomes of a checkpoint's commits would be lost, and the threads that report them would end."""
+    gate, made = threading.Event(), []
+    driver.server.call_soon(lambda: gate.wait(20))
+    for n in range(3000):
+        assert driver.server.call_soon(lambda n=n: made.append(n))
+    gate.set()
+    until(lambda: len(made) == 3000)
+    assert made == list(range(3000))
+
+
+def test_calls_that_call_again_leave_room_for_messages(driver, slots) -> None:
+    """A job whose results are committed without a pause would neither hear its slots nor notice timeouts."""
+
+    def again() -> None:
+        driver.server.call_soon(again)
+
+    again()
+    slots(1).send(register(1))
+    ticks = driver.ticks
+    until(lambda: bool(driver.arrived) and driver.ticks > ticks)
+
+
+def test_calls_of_many_threads_are_all_made(driver) -> None:
+    """A call that arrives while the ones before are taken would wait for the next one, perhaps for ever."""
+    made: list[int] = []
+
+    def submit() -> None:
+        for n in range(2000):
+            driver.server.call_soon(lambda n=n: made.append(n))
+
+    threads = [threading.Thread(target=submit) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(made) == 8000)
+
+
 def test_a_server_that_never_started_can_be_stopped() -> None:
     """A job that fails before its start would leave its port open."""
     server = ControlServer("127.0.0.1")
