@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -225,6 +226,63 @@ def test_a_slot_waits_when_nobody_takes_its_results(driver, slots) -> None:
     gate.set()
     thread.join(timeout=120)
     until(lambda: len(driver.arrived) == 40_000, seconds=30)
+
+
+def test_heartbeats_come_between_messages_that_wait(driver, slots) -> None:
+    """A slot that sends results without a pause would be taken for dead, and its counters would stand still."""
+    gate = threading.Event()
+
+    def beat() -> FromSlot:
+        gate.wait(20)
+        return FromSlot(0, 1, 9, Heartbeat([]))
+
+    slot = slots(9, interval_ms=0, heartbeat=beat)
+    for vertex in range(800):
+        slot.send(request(9, vertex))
+    gate.set()
+    until(lambda: any(getattr(message.report, "vertex", 0) == 799 for message in driver.arrived))
+    kinds = [isinstance(message.report, Heartbeat) for message in driver.arrived]
+    runs = [len(list(run)) for is_beat, run in itertools.groupby(kinds) if not is_beat]
+    assert sum(runs) == 800 and max(runs) < 100
+
+
+def test_a_slot_whose_results_wait_hears_the_driver() -> None:
+    """Triggers, splits and a cancel would come seconds late, or never, while the driver is slow to take results."""
+    full, heard = threading.Event(), threading.Event()
+    arrived: list[FromSlot] = []
+
+    def on_message(identity: bytes, message) -> None:
+        arrived.append(message)
+        if len(arrived) == 1:
+            full.wait(20)
+            server.send(identity, ToTask(0, 0, Cancel()))
+            heard.wait(10)
+
+    server = ControlServer("127.0.0.1")
+    server.start(on_message, lambda: None)
+    slot = Slot(server.address, 2)
+    sent = [0]
+    payload = b"x" * 5_000
+
+    def send() -> None:
+        while not heard.is_set():
+            slot.send(FromSlot(0, 1, 2, Result(0, sent[0], 1, Opaque(payload))))
+            sent[0] += 1
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    last = -1
+    while sent[0] != last:
+        last = sent[0]
+        time.sleep(0.5)
+    full.set()
+    until(lambda: bool(slot.received), seconds=8)
+    heard.set()
+    thread.join(timeout=60)
+    until(lambda: len(arrived) == sent[0], seconds=60)
+    assert [message.report.subtask for message in arrived] == list(range(sent[0]))
+    slot.close()
+    server.stop()
 
 
 def test_what_was_said_before_the_end_arrives(driver) -> None:
