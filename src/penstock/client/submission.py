@@ -32,6 +32,7 @@ from penstock.plan.job_graph import JobGraph
 from penstock.plan.static_splits import assign_statically
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
+from penstock.spark.driver.batched_job import BatchedJob
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
@@ -67,7 +68,9 @@ def submit(submission: Submission) -> JobClient:
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
         settings["sorted_inputs_bytes"] = configuration.get(options.SORTED_INPUTS_MEMORY)
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
-        run.start(_session(submission, job_id), payloads)
+        session_of_job = _session(submission, job_id)
+        job = BatchedJob(session_of_job, graph.widths, f"penstock-{job_id}", graph.name)
+        run.start(job, control_host(session_of_job), payloads)
         return JobClient(job_id, run)
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     pack(graph.levels(str(job_id), **settings), None, 0)
