@@ -7,8 +7,8 @@
     aborted        declined, expired, not storable or subsumed: the job goes on, and what sinks prepared is committed
                    with the next checkpoint that completes
 
-Savepoints take the same way, one at a time with no checkpoint beside them. The job is never restored from one, so
-nothing is committed with it unless the job stops there.
+Savepoints take the same way, one at a time with no checkpoint beside them. With a checkpoint interval the job is not
+restored from one, so nothing is committed with it unless the job stops there; without one both are done.
 
 A state machine without I/O: time is handed in, everything asked of the world is an effect (effects.py). Manifests are
 stored one after the other. A checkpoint whose manifest is on its way is neither complete nor can it be aborted: only
@@ -37,7 +37,7 @@ from penstock.checkpoint.effects import (
     StoreManifest,
 )
 from penstock.checkpoint.failure import OF_DECLINE, CheckpointFailureReason, FailureTolerance
-from penstock.checkpoint.manifest import Manifest, unpacked
+from penstock.checkpoint.manifest import Manifest, located, unpacked
 from penstock.checkpoint.pending import CheckpointRequest, JobIdentity, PendingCheckpoint
 from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.retention import Retention
@@ -388,7 +388,8 @@ class CheckpointCoordinator:
             self._commit(pending)
             pending.request.then(manifest)
         elif self.settings.interval_ms is None:
-            # The job is never restored from anything before.
+            # The job is never restored from anything before: it would write the same output again.
+            self.retention.saved = located(manifest, pending.savepoint)
             self._commit(pending)
             pending.request.then(manifest)
         else:
