@@ -104,13 +104,18 @@ class CheckpointCoordinator:
 
     # The life of tasks.
 
-    def start_from(self, manifest: Manifest) -> None:
-        """The job starts from this checkpoint. It is retained as the job's own only if this job has taken it."""
+    def start_from(self, manifest: Manifest, older: Sequence[Manifest] = ()) -> None:
+        """The job starts from this checkpoint. It is retained as the job's own only if this job has taken it.
+
+        `older`: those before it that are retained, oldest first.
+        """
         # Numbers continue: files are named by them, and must not meet those of the checkpoint.
         self._last_id = max(self._last_id, manifest.checkpoint_id)
         if manifest.job_id == self._job_id and not manifest.savepoint:
-            self.retention.adopt(manifest)
-            self.store.ask(RetainOnly(self.store.number(), [manifest], former_only=True))
+            retained = [*older, manifest][-self.settings.retained :]
+            for one in retained:
+                self.retention.adopt(one)
+            self.store.ask(RetainOnly(self.store.number(), retained, former_only=True))
 
     def tasks_began(
         self, attempt: int, vertices: Sequence[CheckpointVertex], enumerator_states: EnumeratorStates, now_ms: int

@@ -123,6 +123,7 @@ class MasterHost:
             origin,
             held_back=frozenset(self._sinks),
             epoch=run.epoch,
+            older=run.older,
         )
 
     def start(self) -> None:
