@@ -149,7 +149,7 @@ class CheckpointCoordinator:
         for pending in self._pending.values():
             self._send_to_all(AbortCheckpoint(pending.checkpoint_id))
             if pending.savepoint:
-                self._delete_savepoint(pending)
+                self.store.ask(DeleteSavepoint(self.store.number(), pending.savepoint))
             else:
                 reason = CheckpointFailureReason.ATTEMPT_ENDED
                 self.history.append(CheckpointReport.failed(pending, reason, "", now_ms))
@@ -391,15 +391,13 @@ class CheckpointCoordinator:
             self.stopped = True
             self._drop_all()
             self._commit(pending)
-            pending.request.then(manifest)
         elif self.settings.interval_ms is None:
             # The job is never restored from anything before: it would write the same output again.
             self.retention.saved = located(manifest, pending.savepoint)
             self._commit(pending)
-            pending.request.then(manifest)
         else:
             self._ledger.carry(pending.named)
-            pending.request.then(manifest)
+        pending.request.then(manifest)
         self._begin_requested(now_ms)
 
     def _checkpoint_stored(self, pending: PendingCheckpoint, manifest: Manifest, now_ms: int) -> None:
@@ -437,15 +435,12 @@ class CheckpointCoordinator:
         self._ledger.carry(pending.take_prepared())
         self._send_to_all(AbortCheckpoint(pending.checkpoint_id))
         if pending.savepoint:
-            self._delete_savepoint(pending)
+            self.store.ask(DeleteSavepoint(self.store.number(), pending.savepoint))
         else:
             self.history.append(CheckpointReport.failed(pending, reason, detail, now_ms))
             self.error = self.error or self._tolerance.failed(pending.checkpoint_id, reason, detail)
         pending.request.then(reason.error(detail))
         self._begin_requested(now_ms)
-
-    def _delete_savepoint(self, pending: PendingCheckpoint) -> None:
-        self.store.ask(DeleteSavepoint(self.store.number(), pending.savepoint))
 
     # Effects.
 
