@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from penstock.checkpoint.manifest import Manifest, check_seal, decode, encode, seal
+from penstock.checkpoint.manifest import UNREADABLE, Manifest, check_seal, decode, encode, seal
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
 
 _LOOKS_MAX = 20
@@ -151,7 +151,7 @@ def _older(store: RecordStore, numbers: list[int], newest: int) -> tuple[bytes, 
 def job_name_in(store: RecordStore) -> str | None:
     """The name of the job that a record is of, also if a newer penstock has written it. None: it can't be told."""
     for number in reversed(store.numbers()):
-        with contextlib.suppress(OSError, msgspec.DecodeError):
+        with contextlib.suppress(OSError, *UNREADABLE):
             name = msgspec.json.decode(store.read(number), type=_Entry).job_name
             if name:
                 return name
@@ -166,7 +166,7 @@ def _decoded(data: bytes, number: int) -> _Entry:
             decode(data, where)
         else:
             check_seal(data, where)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DamagedCheckpointError(f"{where} is damaged: {error}") from error
     if entry.record_number not in (0, number):
         raise DamagedCheckpointError(f"{where} is damaged: it is entry {entry.record_number}")

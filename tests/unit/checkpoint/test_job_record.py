@@ -223,7 +223,14 @@ def damaged(store: RecordFiles, tmp_path: Path, number: int, change: Callable[[b
     path.write_bytes(change(path.read_bytes()))
 
 
-@pytest.mark.parametrize("change", [lambda data: data[:-4], lambda data: data.replace(b'"epoch": 2', b'"epoch": 3')])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data[:-4],
+        lambda data: data.replace(b'"epoch": 2', b'"epoch": 3'),
+        lambda data: data.replace(b'"kind": "', b'"kind": "\x80'),
+    ],
+)
 def test_a_damaged_entry_is_told(store: RecordFiles, tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
     """A job would go on from an older checkpoint without a word, or share its epoch with another run."""
     JobRecord(store, "a job").publish(manifest_of(1))
