@@ -25,6 +25,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import enum
+import functools
 import struct
 import uuid
 from collections.abc import Callable
@@ -50,10 +51,23 @@ def encode_key(key: Any) -> bytes:
 
 
 def check_key(key: Any) -> None:
-    """Raise KeyTypeError if `key` has a type that cannot be a key. Of plain types it is not encoded."""
+    """Raise KeyTypeError if `key` cannot be a key. A plain value, or a tuple or dataclass of such, is not encoded."""
     kind = type(key)
-    if kind not in _PLAIN and not (kind is tuple and _PLAIN.issuperset(map(type, key))):
+    if kind in _PLAIN:
+        return
+    parts = key if kind is tuple else [getattr(key, name) for name in _compared_fields(kind)]
+    if not parts or not _PLAIN.issuperset(map(type, parts)):
         encode_key(key)
+
+
+@functools.cache
+def _compared_fields(kind: type) -> tuple[str, ...]:
+    """The names of the fields that a frozen dataclass is encoded by; of what is encoded otherwise, or refused, none."""
+    if not dataclasses.is_dataclass(kind) or hasattr(kind, "__penstock_key__") or issubclass(kind, _OTHERWISE):
+        return ()
+    if not kind.__dataclass_params__.frozen or not _is_generated(kind.__eq__):  # type: ignore[attr-defined]
+        return ()
+    return tuple(field.name for field in dataclasses.fields(kind) if field.compare)
 
 
 def _sized(tag: bytes, data: bytes) -> bytes:
@@ -158,3 +172,5 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
 }
 _PLAIN = frozenset(_ENCODERS.keys() - {float, tuple, Row})
 """Types of which every value can be a key."""
+_OTHERWISE = (bool, int, float, str, bytes, tuple, enum.Enum)
+"""Kinds whose subclasses may be encoded as they are, also if they are dataclasses."""

@@ -19,7 +19,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from penstock.common.types import Row, RowKind
-from penstock.state.keys import KeyTypeError, encode_key
+from penstock.state.keys import KeyTypeError, check_key, encode_key
 
 
 class Color(enum.Enum):
@@ -230,8 +230,10 @@ def test_keys_that_look_alike_are_kept_apart(different) -> None:
 )
 def test_what_cannot_be_a_key_is_refused(key, why: str) -> None:
     """The job would run, and lose state or mix it up."""
-    with pytest.raises(KeyTypeError, match=why):
-        encode_key(key)
+    for told in (encode_key, check_key):
+        for part_of in (key, (1, key)):
+            with pytest.raises(KeyTypeError, match=why):
+                told(part_of)
 
 
 def test_bytes_are_the_same_in_every_process() -> None:
