@@ -52,7 +52,7 @@ def encode_key(key: Any) -> bytes:
 
 def check_key(key: Any) -> None:
     """Raise KeyTypeError if `key` cannot be a key. A plain value, or a tuple or dataclass of such, is not encoded."""
-    kind = type(key)
+    kind: Any = type(key)
     if kind in _PLAIN:
         return
     parts = key if kind is tuple else [getattr(key, name) for name in _compared_fields(kind)]
