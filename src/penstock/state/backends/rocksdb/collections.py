@@ -161,8 +161,8 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
 
     # Snapshots.
 
-    def _in_memory(self, layers: list[Layer]) -> Pieces:
-        return in_pieces((place, self.in_file(part)) for layer in layers for place, part in layer.items())
+    def _in_memory(self, layers: list[Layer]) -> Callable[[], Pieces]:
+        return lambda: in_pieces((place, self.in_file(part)) for layer in layers for place, part in layer.items())
 
     def _whole(self, view: StoreView, layers: list[Layer]) -> WholeCollections:
         return WholeCollections(view, self._prefix, layers, self.in_file)
@@ -304,6 +304,24 @@ class RocksDBListTable(RocksDBCollectionTable, ListTable):
             return None
         segments = self._segments(part)
         return MapChanges(segments) if type(part) is ListChanges else segments
+
+    def _in_memory(self, layers: list[Layer]) -> Callable[[], Pieces]:
+        if self._compacting is None:
+            return super()._in_memory(layers)
+        # Part of the oldest layer is in the store, and so in the snapshot's files. Elements have no numbers in the layers
+        # of a snapshot, which a restore would append to those in the files: each comes in one of the two.
+        view, oldest, newer = self._table_store.store.view(), layers[0], super()._in_memory(layers[1:])
+
+        def parts() -> Iterator[tuple[Any, Any]]:
+            for place, part in oldest.items():
+                if type(part) is MapChanges:
+                    prefix = self._key(place)
+                    part = MapChanges(item for item in part.items() if view.get(prefix + entry_bytes(item[0])) is None)
+                    if not part:
+                        continue
+                yield place, self.in_file(part)
+
+        return lambda: chain(in_pieces(parts()), newer())
 
     def clear(self) -> None:
         super().clear()

@@ -165,12 +165,13 @@ class RocksDBTable(LayeredTable):
         """Freeze the entries that are not in the store yet, for a snapshot that has the store's files."""
         self._changed, self._forgot = {}, False
         self.set_aside()
-        layers = list(self._frozen)
+        pieces = self._in_memory(list(self._frozen))
         self._readers += 1
-        return FrozenTable(lambda: self._in_memory(layers), False, self._namespaced, self._release, unit=self.unit)
+        return FrozenTable(pieces, False, self._namespaced, self._release, unit=self.unit)
 
-    def _in_memory(self, layers: list[Layer]) -> Pieces:
-        return pieces_of(layers)
+    def _in_memory(self, layers: list[Layer]) -> Callable[[], Pieces]:
+        """What reads the layers, perhaps in another thread. Entries that are in the store, too, replace those there."""
+        return lambda: pieces_of(layers)
 
     def freeze(self, full: bool) -> FrozenTable:
         # With too many changes to remember, an increment would be incomplete.
