@@ -123,10 +123,15 @@ class LayeredTable(Table):
             self.current.pop(entry_key, None)
 
     def reader(self) -> Callable[[Any], Any]:
-        """A function from entry key to value or None, for reading only. Nothing may be stored while it is in use."""
-        gets: list[Callable[..., Any]] = [
-            layer.get for layer in (self.current, *reversed(self._frozen), self._base) if layer
-        ]
+        """A function from entry key to value or None, for reading only.
+
+        Nothing may be stored while it is in use, but frozen layers may be compacted: the operator may have paused.
+        """
+        layers = [layer for layer in (self.current, *reversed(self._frozen)) if layer]
+        if self._base or self._frozen:
+            # Also an empty base: compaction moves the entries of frozen layers into it.
+            layers.append(self._base)
+        gets: list[Callable[..., Any]] = [layer.get for layer in layers]
         if len(gets) == 1:
             return gets[0]
 
