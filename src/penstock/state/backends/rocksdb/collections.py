@@ -308,8 +308,8 @@ class RocksDBListTable(RocksDBCollectionTable, ListTable):
     def _in_memory(self, layers: list[Layer]) -> Callable[[], Pieces]:
         if self._compacting is None:
             return super()._in_memory(layers)
-        # Part of the oldest layer is in the store, and so in the snapshot's files. Elements have no numbers in the layers
-        # of a snapshot, which a restore would append to those in the files: each comes in one of the two.
+        # Part of the oldest layer is in the store, and so in the snapshot's files. What a snapshot holds of layers has
+        # no numbers: a restore appends it to what is in the files. So each segment is in one of the two.
         view, oldest, newer = self._table_store.store.view(), layers[0], super()._in_memory(layers[1:])
 
         def parts() -> Iterator[tuple[Any, Any]]:
