@@ -9,6 +9,7 @@ Each element of a list and each entry of a map has a time of its own. Source: Fl
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -30,7 +31,7 @@ from penstock.state.expiry import Expiry, ExpiryScan
 from penstock.state.layers import LayeredTable
 
 
-class _TtlState(State):
+class TtlState(State):
     """Base of all. `expiry` None: expired state is removed only when it is read."""
 
     def __init__(self, backend: KeyContext, table: LayeredTable, descriptor: StateDescriptor, namespaced: bool) -> None:
@@ -64,11 +65,20 @@ class _TtlState(State):
     def _alive(self, entry_key: Any) -> int | None:
         """Remove what has expired. Returns when the rest of the entry will expire (ms), or None if nothing is left."""
 
+    def put_merged(self, entry_key: Any, parts: list[Any], merge: Callable[[Any, Any], Any]) -> None:
+        """Store at `entry_key` what windows that are merged had stored. `merge` merges two values, or two lists."""
+        if not parts:
+            return
+        self._table.put(entry_key, functools.reduce(merge, parts))
+        expires_ms = self._alive(entry_key)
+        if expires_ms is not None and self.expiry is not None:
+            self.expiry.touch(entry_key, expires_ms)
+
     def clear(self) -> None:
         self._table.discard(self._place())
 
 
-class _TtlSingle(_TtlState):
+class _TtlSingle(TtlState):
     """One value a key."""
 
     def _read(self) -> Any:
@@ -90,6 +100,14 @@ class _TtlSingle(_TtlState):
         entry_key, now_ms = self._place(), self._backend.now_ms()
         self._table.put(entry_key, (now_ms, value))
         self._touch(entry_key, now_ms)
+
+    def put_merged(self, entry_key: Any, parts: list[Any], merge: Callable[[Any, Any], Any]) -> None:
+        if len(parts) > 1:
+            # A merge counts as a write, and what has expired has no part in it. Source: Flink, TtlReduceFunction.
+            now_ms = self._backend.now_ms()
+            alive = [value for used_ms, value in parts if self._shows_expired or not self._is_over(used_ms, now_ms)]
+            parts = [(now_ms, functools.reduce(merge, alive))] if alive else []
+        super().put_merged(entry_key, parts, merge)
 
     def _alive(self, entry_key: Any) -> int | None:
         entry = self._table.get(entry_key)
@@ -152,7 +170,7 @@ class TtlAggregatingState(_TtlSingle, AggregatingState[Any, Any]):
         self._write(self._function.add(value, accumulator))
 
 
-class TtlListState(_TtlState, ListState[Any]):
+class TtlListState(TtlState, ListState[Any]):
     """A list whose elements expire one by one."""
 
     _table: ListTable
@@ -201,7 +219,7 @@ class TtlListState(_TtlState, ListState[Any]):
         return min(used_ms for used_ms, _ in alive) + self._ttl_ms if alive else None
 
 
-class TtlMapState(_TtlState, MapState[Any, Any]):
+class TtlMapState(TtlState, MapState[Any, Any]):
     """A dict whose entries expire one by one."""
 
     _table: MapTable
@@ -289,7 +307,7 @@ def expiry_of(table: LayeredTable, ttl_ms: int, alive: Callable[[Any], int | Non
     return expiry
 
 
-TTL_KINDS: dict[type, Callable[..., _TtlState]] = {
+TTL_KINDS: dict[type, Callable[..., TtlState]] = {
     ValueStateDescriptor: TtlValueState,
     ListStateDescriptor: TtlListState,
     MapStateDescriptor: TtlMapState,
