@@ -158,8 +158,12 @@ class MapTable(CollectionTable):
 
     def entries(self, place: Any) -> Iterator[tuple[Any, Any]]:
         """The entries of a map as they are now; they may be changed meanwhile."""
+        return iter(list(self.look_through(place)))
+
+    def look_through(self, place: Any) -> Iterator[tuple[Any, Any]]:
+        """The entries of a map, for reading only. Nothing may be stored meanwhile; it may stop at any of them."""
         part = self.current.get(place)
-        return iter(list(part.items() if type(part) is dict else (self.get(place) or {}).items()))
+        return iter((part if type(part) is dict else self.get(place) or {}).items())
 
     def is_empty(self, place: Any) -> bool:
         """Whether a map has no entries."""

@@ -259,24 +259,50 @@ class TtlMapState(TtlState, MapState[Any, Any]):
         return self._read(key) is not None
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        entry_key, now_ms = self._place(), self._backend.now_ms()
-        stored, alive = self._entries(entry_key, now_ms)
-        shown = stored if self._shows_expired else alive
-        if self._reading_counts and alive:
-            self._table.put(entry_key, {key: (now_ms, value) for key, (_, value) in alive.items()})
+        entry_key = self._place()
+        return self._one_by_one(entry_key, self._table.entries(entry_key))
+
+    def _one_by_one(self, entry_key: Any, entries: Iterator[tuple[Any, tuple[int, Any]]]) -> Iterator[tuple[Any, Any]]:
+        """Those that may be seen. Each is read when its turn comes; the rest are not. Source: Flink, TtlMapState."""
+        for key, (used_ms, value) in entries:
+            now_ms = self._backend.now_ms()
+            is_over = self._is_over(used_ms, now_ms)
+            if is_over or self._reading_counts:
+                self._renew(entry_key, key, now_ms)
+            if not is_over or self._shows_expired:
+                yield key, value
+
+    def _renew(self, entry_key: Any, key: Any, now_ms: int) -> None:
+        """An iteration has reached an entry: remove it if it has expired, else it has been used now."""
+        # As it is by now: the function may have put or removed it since the iteration began.
+        item: Any = self._table.entry(entry_key, key)
+        if item is ABSENT:
+            return
+        if self._is_over(item[0], now_ms):
+            self._table.remove_entry(entry_key, key)
+        elif self._reading_counts:
+            self._table.part(entry_key)[key] = now_ms, item[1]
             self._touch(entry_key, now_ms)
-        elif len(alive) < len(stored):
-            self._prune(entry_key, stored, alive)
-        return iter([(key, value) for key, (_, value) in shown.items()])
 
     def keys(self) -> Iterator[Any]:
-        return iter([key for key, _ in self.items()])
+        return (key for key, _ in self.items())
 
     def values(self) -> Iterator[Any]:
-        return iter([value for _, value in self.items()])
+        return (value for _, value in self.items())
 
     def is_empty(self) -> bool:
-        return not list(self.items())
+        # This uses no entry, so none lives longer.
+        entry_key, now_ms = self._place(), self._backend.now_ms()
+        if self._shows_expired:
+            return self._table.is_empty(entry_key)
+        has_expired = False
+        for _, (used_ms, _) in self._table.look_through(entry_key):
+            if not self._is_over(used_ms, now_ms):
+                return False
+            has_expired = True
+        if has_expired:
+            self._table.discard(entry_key)
+        return True
 
     def _entries(self, entry_key: Any, now_ms: int) -> tuple[dict[Any, tuple[int, Any]], dict[Any, tuple[int, Any]]]:
         """What is stored at `entry_key`, and the part of it that has not expired."""

@@ -221,6 +221,9 @@ class RocksDBMapTable(RocksDBCollectionTable, MapTable):
     def get(self, entry_key: Any) -> Any:
         return dict(self.entries(entry_key)) or None
 
+    def look_through(self, place: Any) -> Iterator[tuple[Any, Any]]:
+        return self.entries(place)
+
     def put(self, entry_key: Any, value: Any) -> None:
         self._accesses += len(value)
         super().put(entry_key, value)
