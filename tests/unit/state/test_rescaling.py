@@ -14,6 +14,8 @@ from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescript
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
 from penstock.checkpoint.restore import assign
 from penstock.checkpoint.vertex import CheckpointVertex
+from penstock.common.errors import CheckpointError
+from penstock.common.typeinfo import Types
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.task.snapshot import KeyedChain, restore_operator
 from penstock.simulator.storage import MemoryStorage
@@ -25,6 +27,7 @@ from penstock.state_processor.new_tables import finished
 
 COUNT = ValueStateDescriptor("count")
 SPLITS, NAMES, RULES = ListStateDescriptor("splits"), ListStateDescriptor("names"), MapStateDescriptor("rules")
+NUMBERS = MapStateDescriptor("numbers")
 PARALLELISM = st.integers(1, 8)
 
 
@@ -139,6 +142,41 @@ def test_what_one_subtask_does_with_a_rule_is_not_seen_by_others() -> None:
     next(iter(one.get_union_list_state(NAMES))).append("y")
     assert other.get_broadcast_state(RULES)["a"] == [1]
     assert list(other.get_union_list_state(NAMES)) == [["x"]]
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+@pytest.mark.parametrize("form", ["increments", "full", "savepoint"])
+def test_keyed_state_that_no_one_has_asked_for_since_a_restart(kind: str, form: str) -> None:
+    """After two restarts with a checkpoint, and no record, in between, what is asked for late would be lost."""
+
+    def again(subtask: Subtask, number: int = 0) -> Subtask:
+        if form == "savepoint":
+            chains = [[file] for file in subtask.savepoint(f"savepoint-{number}")]
+        else:
+            subtask.freeze(form == "full")()
+            chains = [subtask.chain]
+        subtask = subtask.restored(chains)
+        subtask.backend.key = "k"
+        return subtask
+
+    subtask = Subtask(kind, files_in_memory())
+    subtask.backend.key = "k"
+    subtask.backend.state(COUNT).update(1)
+    subtask.backend.state(NUMBERS).put("a", 1)
+    subtask.backend.state(SPLITS).add(1)
+    subtask = again(subtask)
+    subtask.backend.state(NUMBERS).put("b", 2)
+    subtask.backend.state(SPLITS).add(2)
+    for number in range(1, 4):
+        subtask = again(subtask, number)
+    subtask.backend.state(NUMBERS).remove("z")
+    for number in range(4, 7):
+        subtask = again(subtask, number)
+    with pytest.raises(CheckpointError, match="'splits' was written as list of"):
+        again(subtask, 7).backend.state(ListStateDescriptor("splits", Types.STRING()))
+    assert subtask.backend.state(COUNT).value() == 1
+    assert dict(subtask.backend.state(NUMBERS).items()) == {"a": 1, "b": 2}
+    assert list(subtask.backend.state(SPLITS)) == [1, 2]
 
 
 @pytest.mark.parametrize("columns", [False, True])
