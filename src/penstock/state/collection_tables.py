@@ -39,6 +39,9 @@ class CollectionTable(LayeredTable):
     def is_empty(self, place: Any) -> bool:
         """Whether there is nothing at the place. What is there is not copied."""
 
+    def holds(self, entry_key: Any) -> bool:
+        return not self.is_empty(entry_key)
+
     def may_be_below(self, place: Any) -> bool:
         """Whether an older layer may hold something of the place."""
         return place in self._base or any(place in layer for layer in self._frozen)

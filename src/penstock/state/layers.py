@@ -153,6 +153,18 @@ class LayeredTable(Table):
         for layer in (self._base, *self._frozen, self.current):
             yield from list(layer)
 
+    def keys(self) -> Iterator[Any]:
+        """The keys of all entries, each once. Nothing may be stored meanwhile."""
+        return filter(self.holds, dict.fromkeys(self.entry_keys()))
+
+    def holds(self, entry_key: Any) -> bool:
+        """Whether there is a value. It is not read."""
+        for layer in (self.current, *reversed(self._frozen)):
+            value = layer.get(entry_key, _ABSENT)
+            if value is not _ABSENT:
+                return value is not None
+        return entry_key in self._base
+
     def whole(self) -> Mapping[Any, Any]:
         """All entries as one mapping, for reading only."""
         if not self._frozen and not self._base:

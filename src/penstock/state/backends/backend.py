@@ -100,7 +100,7 @@ class KeyedStateBackend(ABC):
     def keys(self, descriptor: StateDescriptor) -> list[Any]:
         """The keys that have a state of that name, in no particular order. What of it has expired may be among them."""
         self.state(descriptor)
-        return [key for key, _ in self.layered(descriptor.get_name()).items()]
+        return list(self.layered(descriptor.get_name()).keys())
 
     def layered(self, name: str, namespaced: bool = False) -> LayeredTable:
         """The table of that name, created if it does not exist. `namespaced`: it is kept by (key, namespace)."""

@@ -91,9 +91,6 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
     def is_empty(self, place: Any) -> bool:
         return next(self.entries(place), None) is None
 
-    def holds(self, entry_key: Any) -> bool:
-        return not self.is_empty(entry_key)
-
     def items(self) -> Iterator[tuple[Any, Any]]:
         whole = self._whole(self._table_store.store.view(), [*self._frozen, self.current])
         return whole.contents()
