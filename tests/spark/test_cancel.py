@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.jobs import END_SECONDS, STREAMING, Marked, environment, marks, no_worker_left, wait_until
+from tests.spark.jobs import BATCH, END_SECONDS, STREAMING, Marked, environment, marks, no_worker_left, wait_until
 
 from penstock.common import JobStatus, WatermarkStrategy
 from penstock.common.errors import JobCancelledError
 from penstock.connectors.base.data_generator import DataGeneratorSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream.functions import KeyedProcessFunction
 
 pytestmark = pytest.mark.spark
@@ -65,6 +66,14 @@ def test_while_back_pressured(tmp_path: Path) -> None:
 
     assert "killed" not in message
     assert marks(tmp_path) == {f"{what}-{subtask}": 1 for what in ("open", "close") for subtask in range(2)}
+
+
+def test_a_batched_job_that_has_just_been_started() -> None:
+    """A cancel before Spark has begun the job is lost: it runs to its end, and its output is committed."""
+    env = environment(BATCH, 2)
+    numbers = env.from_source(NumberSequenceSource(0, 99), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.key_by(lambda number: number % 7).map(lambda number: time.sleep(0.1) or number).print()
+    cancelled(env.execute_async())
 
 
 def _sleep() -> None:

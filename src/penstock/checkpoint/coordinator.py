@@ -7,8 +7,8 @@
     aborted        declined, expired, not storable or subsumed: the job goes on, and what sinks prepared is committed
                    with the next checkpoint that completes
 
-Savepoints take the same way, one at a time with no checkpoint beside them. The job is never restored from one, so
-nothing is committed with it unless the job stops there.
+Savepoints take the same way, one at a time with no checkpoint beside them. With a checkpoint interval the job is not
+restored from one, so nothing is committed with it unless the job stops there; without one both are done.
 
 A state machine without I/O: time is handed in, everything asked of the world is an effect (effects.py). Manifests are
 stored one after the other. A checkpoint whose manifest is on its way is neither complete nor can it be aborted: only
@@ -37,7 +37,7 @@ from penstock.checkpoint.effects import (
     StoreManifest,
 )
 from penstock.checkpoint.failure import OF_DECLINE, CheckpointFailureReason, FailureTolerance
-from penstock.checkpoint.manifest import Manifest, unpacked
+from penstock.checkpoint.manifest import Manifest, located, unpacked
 from penstock.checkpoint.pending import CheckpointRequest, JobIdentity, PendingCheckpoint
 from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.retention import Retention
@@ -104,13 +104,18 @@ class CheckpointCoordinator:
 
     # The life of tasks.
 
-    def start_from(self, manifest: Manifest) -> None:
-        """The job starts from this checkpoint. It is retained as the job's own only if this job has taken it."""
+    def start_from(self, manifest: Manifest, older: Sequence[Manifest] = ()) -> None:
+        """The job starts from this checkpoint. It is retained as the job's own only if this job has taken it.
+
+        `older`: those before it that are retained, oldest first.
+        """
         # Numbers continue: files are named by them, and must not meet those of the checkpoint.
         self._last_id = max(self._last_id, manifest.checkpoint_id)
         if manifest.job_id == self._job_id and not manifest.savepoint:
-            self.retention.adopt(manifest)
-            self.store.ask(RetainOnly(self.store.number(), [manifest], former_only=True))
+            retained = [*older, manifest][-self.settings.retained :]
+            for one in retained:
+                self.retention.adopt(one)
+            self.store.ask(RetainOnly(self.store.number(), retained, former_only=True))
 
     def tasks_began(
         self, attempt: int, vertices: Sequence[CheckpointVertex], enumerator_states: EnumeratorStates, now_ms: int
@@ -144,7 +149,7 @@ class CheckpointCoordinator:
         for pending in self._pending.values():
             self._send_to_all(AbortCheckpoint(pending.checkpoint_id))
             if pending.savepoint:
-                self._delete_savepoint(pending)
+                self.store.ask(DeleteSavepoint(self.store.number(), pending.savepoint))
             else:
                 reason = CheckpointFailureReason.ATTEMPT_ENDED
                 self.history.append(CheckpointReport.failed(pending, reason, "", now_ms))
@@ -386,14 +391,13 @@ class CheckpointCoordinator:
             self.stopped = True
             self._drop_all()
             self._commit(pending)
-            pending.request.then(manifest)
         elif self.settings.interval_ms is None:
-            # The job is never restored from anything before.
+            # The job is never restored from anything before: it would write the same output again.
+            self.retention.saved = located(manifest, pending.savepoint)
             self._commit(pending)
-            pending.request.then(manifest)
         else:
             self._ledger.carry(pending.named)
-            pending.request.then(manifest)
+        pending.request.then(manifest)
         self._begin_requested(now_ms)
 
     def _checkpoint_stored(self, pending: PendingCheckpoint, manifest: Manifest, now_ms: int) -> None:
@@ -431,15 +435,12 @@ class CheckpointCoordinator:
         self._ledger.carry(pending.take_prepared())
         self._send_to_all(AbortCheckpoint(pending.checkpoint_id))
         if pending.savepoint:
-            self._delete_savepoint(pending)
+            self.store.ask(DeleteSavepoint(self.store.number(), pending.savepoint))
         else:
             self.history.append(CheckpointReport.failed(pending, reason, detail, now_ms))
             self.error = self.error or self._tolerance.failed(pending.checkpoint_id, reason, detail)
         pending.request.then(reason.error(detail))
         self._begin_requested(now_ms)
-
-    def _delete_savepoint(self, pending: PendingCheckpoint) -> None:
-        self.store.ask(DeleteSavepoint(self.store.number(), pending.savepoint))
 
     # Effects.
 

@@ -16,17 +16,21 @@ Source: State Management paper, 4.5 (high availability); the epoch is Flink's fe
 
 from __future__ import annotations
 
+import contextlib
 import re
+import time
 from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from penstock.checkpoint.manifest import Manifest, check_seal, decode, encode, seal
+from penstock.checkpoint.manifest import UNREADABLE, Manifest, check_seal, decode, encode, seal
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
 
 _LOOKS_MAX = 20
-_CHECKPOINT, _CLAIM, _END = "checkpoint", "claim", "end"
+_CHECKPOINT, _CLAIM, _END, _VOID = "checkpoint", "claim", "end", "void"
+_TRIES = 5
+_PAUSE_S = 0.2
 
 
 _EPOCH = re.compile(r"e(\d+)-")
@@ -94,6 +98,8 @@ class Recorded(NamedTuple):
     end: End | None
     damaged: str = ""
     """What is wrong with entries behind that checkpoint, or at its place."""
+    older: tuple[bytes, ...] = ()
+    """The manifests of the checkpoints before it that can be read, oldest first."""
 
 
 def recorded(store: RecordStore) -> Recorded | None:
@@ -125,8 +131,31 @@ def _read(store: RecordStore, numbers: list[int]) -> Recorded:
             end = End(entry.job_name, entry.how, entry.stopped_with)
             return Recorded(numbers[-1], epoch + unread, None, end, damaged)
         if entry.kind == _CHECKPOINT:
-            return Recorded(numbers[-1], epoch + unread, data, None, damaged)
+            older = _older(store, [before for before in numbers if before < number], entry.checkpoint_id)
+            return Recorded(numbers[-1], epoch + unread, data, None, damaged, older)
     return Recorded(numbers[-1], epoch + unread, None, None, damaged)
+
+
+def _older(store: RecordStore, numbers: list[int], newest: int) -> tuple[bytes, ...]:
+    """The manifests of checkpoints before `newest` among these entries."""
+    found: dict[int, bytes] = {}
+    for number in numbers:
+        data = store.read(number)
+        with contextlib.suppress(DamagedCheckpointError):
+            entry = _decoded(data, number)
+            if entry.kind == _CHECKPOINT and entry.checkpoint_id < newest:
+                found[entry.checkpoint_id] = data
+    return tuple(found[checkpoint] for checkpoint in sorted(found))
+
+
+def job_name_in(store: RecordStore) -> str | None:
+    """The name of the job that a record is of, also if a newer penstock has written it. None: it can't be told."""
+    for number in reversed(store.numbers()):
+        with contextlib.suppress(OSError, *UNREADABLE):
+            name = msgspec.json.decode(store.read(number), type=_Entry).job_name
+            if name:
+                return name
+    return None
 
 
 def _decoded(data: bytes, number: int) -> _Entry:
@@ -137,7 +166,7 @@ def _decoded(data: bytes, number: int) -> _Entry:
             decode(data, where)
         else:
             check_seal(data, where)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DamagedCheckpointError(f"{where} is damaged: {error}") from error
     if entry.record_number not in (0, number):
         raise DamagedCheckpointError(f"{where} is damaged: it is entry {entry.record_number}")
@@ -148,7 +177,14 @@ def _decoded(data: bytes, number: int) -> _Entry:
 class JobRecord:
     """One run's hold on the record of its job, from its first entry, or from its claim, on."""
 
-    def __init__(self, store: RecordStore, job_name: str = "", epoch: int = 1, last: int = 0) -> None:
+    def __init__(
+        self,
+        store: RecordStore,
+        job_name: str = "",
+        epoch: int = 1,
+        last: int = 0,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.epoch = epoch
         self.is_fenced = False
         """Whether another run has taken the job over."""
@@ -157,6 +193,7 @@ class JobRecord:
         self._store = store
         self._job_name = job_name
         self._last = last
+        self._pause = pause
         self._checkpoints: dict[int, int | None] = {}
         """The checkpoint of each entry that is known; None: it is none."""
 
@@ -174,7 +211,8 @@ class JobRecord:
 
     def publish(self, manifest: Manifest) -> None:
         """Publish a checkpoint: from here on it is complete. Raises FencedError if the job was taken over."""
-        self._append(lambda number: encode(msgspec.structs.replace(manifest, record_number=number)))
+        # With the epoch of this run, also if a former one has taken the checkpoint: we have fallen back to it.
+        self._append(lambda number: encode(msgspec.structs.replace(manifest, record_number=number, epoch=self.epoch)))
         self._checkpoints[self._last] = manifest.checkpoint_id
 
     def end(self, how: str, savepoint: str = "") -> None:
@@ -212,6 +250,14 @@ class JobRecord:
             self._checkpoints[number] = entry.checkpoint_id if entry.kind == _CHECKPOINT else None
         return self._checkpoints[number]
 
+    def is_taken(self) -> bool:
+        """Whether another run has created the entry behind our last one. Raises OSError."""
+        number = self._last + 1
+        try:
+            return _decoded(self._store.read(number), number).epoch != self.epoch
+        except (FileNotFoundError, DamagedCheckpointError):
+            return False
+
     def check(self) -> None:
         """Raises FencedError if it is known that the job was taken over."""
         if self.is_fenced:
@@ -232,12 +278,18 @@ class JobRecord:
         try:
             return self._store.create(number, data)
         except OSError:
-            # It may have been created nevertheless, and then it counts.
-            try:
-                if self._store.read(number) == data:
-                    return True
-            except OSError:
-                pass
+            # It may have been created nevertheless, or be created later, and then it counts. So the number is taken, by
+            # an entry that says nothing: either that succeeds, or ours is there.
+            for _ in range(_TRIES):
+                with contextlib.suppress(OSError):
+                    if self._store.read(number) == data:
+                        return True
+                with contextlib.suppress(OSError):
+                    if self._store.create(number, seal(_Entry(_VOID, self.epoch, record_number=number))):
+                        self._last += 1
+                        break
+                    return self._store.read(number) == data
+                self._pause(_PAUSE_S)
             raise
 
     def _is_own(self, number: int) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pyarrow import fs
 
 from penstock.checkpoint.failure import output_twice
-from penstock.checkpoint.job_record import Recorded, recorded
+from penstock.checkpoint.job_record import Recorded, job_name_in, recorded
 from penstock.checkpoint.manifest import Manifest, decode
 from penstock.checkpoint.storage import completed_in, file_system_of, read_manifest, record_in
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
@@ -26,6 +26,10 @@ class Latest(NamedTuple):
     seen: Recorded | None
     """The job's record; None: it was written before there were records."""
 
+    def older(self) -> list[Manifest]:
+        """The checkpoints of the job before this one that are retained, oldest first."""
+        return [decode(data, self.directory) for data in self.seen.older] if self.seen is not None else []
+
 
 def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Latest:
     """The newest checkpoint of a job of that name, below a directory of checkpoints.
@@ -42,7 +46,13 @@ def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Lat
         if entry.type is not fs.FileType.Directory:
             continue
         directory = _like(base, root, entry.path)
-        seen = recorded(record_in(directory))
+        try:
+            seen = recorded(record_in(directory))
+        except (CheckpointError, OSError) as error:
+            if job_name_in(record_in(directory)) not in (job_name, None):
+                # Another job's, of a newer penstock for example.
+                continue
+            raise CheckpointError(f"{directory}: {error}") from error
         if seen is not None and seen.end is not None:
             if seen.end.job_name == job_name:
                 where = f"with the savepoint {seen.end.savepoint}: start from it" if seen.end.savepoint else "for good"
@@ -70,6 +80,12 @@ def _newest_in(directory: str, seen: Recorded | None, job_name: str, repeats: li
         if seen.checkpoint is not None:
             manifest = decode(seen.checkpoint, directory)
             found = f"{directory}/chk-{manifest.checkpoint_id}", manifest
+        elif damaged:
+            found = _without_record(directory)[0]
+            if found is None:
+                raise DamagedCheckpointError(
+                    f"{damaged}. It may be that of the job '{job_name}': remove it if it is not"
+                )
     else:
         found, damaged = _without_record(directory)
     if found is None or found[1].job_name != job_name:

@@ -29,12 +29,23 @@ _LOOK_S = 0.2
 
 
 class Lease:
-    """Of one run. `lost` is called, by its thread, when the file is found to be another run's."""
+    """Of one run. `lost` is called, by its thread, when the file is found to be another run's, and the job is, too.
 
-    def __init__(self, system: fs.FileSystem, path: str, lost: Callable[[], object], lease_ms: int = LEASE_MS) -> None:
+    `is_taken` tells whether the job is: the file may be that of a former run, whose last write came late.
+    """
+
+    def __init__(
+        self,
+        system: fs.FileSystem,
+        path: str,
+        lost: Callable[[], object],
+        lease_ms: int = LEASE_MS,
+        is_taken: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._system = system
         self._path = path
         self._lost = lost
+        self._is_taken = is_taken
         self._pause_s = lease_ms / 1000 / _RENEWALS
         self._holder = uuid.uuid4().hex
         self._locked: int | None = None
@@ -69,7 +80,7 @@ class Lease:
             number += 1
             # A store that fails for a while: then the lease runs out, and someone may take over.
             with contextlib.suppress(OSError):
-                if self._holder_of() not in (self._holder, None):
+                if self._holder_of() not in (self._holder, None) and self._is_taken():
                     self._lost()
                     return
                 self._write(number)

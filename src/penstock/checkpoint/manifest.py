@@ -38,6 +38,9 @@ _SIGNED = re.compile(rb'"checksum": "([0-9a-f]{8})"\n\}\Z')
 """How a manifest of every version but the first ends, and will end: a damaged one must not be taken for one that only a
 newer penstock can read."""
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+"""What msgspec raises for JSON that is damaged; the second one if a text in it is no UTF-8."""
+
 
 class SubtaskPart(msgspec.Struct, frozen=True):
     """What one subtask of an operator has in the checkpoint."""
@@ -185,7 +188,7 @@ def decode(data: bytes, path: str) -> Manifest:
                 "by a newer one"
             )
         return msgspec.structs.replace(msgspec.json.decode(data, type=Manifest), checksum=_NO_CHECKSUM)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DamagedCheckpointError(f"the manifest {path} is damaged: {error}") from error
 
 

@@ -17,6 +17,9 @@ class Retention:
 
     def __init__(self, retained_max: int) -> None:
         self.completed: list[Manifest] = []
+        self.saved: Manifest | None = None
+        """The newest savepoint with which output was committed though the job went on, with whole paths. It and its
+        files are the user's: nothing here deletes them."""
         self._retained_max = retained_max
         self._chains: dict[SubtaskId, set[str]] = {}
         self._known: set[str] = set()
@@ -25,6 +28,11 @@ class Retention:
     def latest(self) -> Manifest | None:
         """The newest completed checkpoint."""
         return self.completed[-1] if self.completed else None
+
+    @property
+    def newest(self) -> Manifest | None:
+        """What the job goes on from after a failure: what comes after it is not committed."""
+        return max((m for m in (self.latest, self.saved) if m is not None), key=_number, default=None)
 
     @property
     def committed_with_latest(self) -> list[str]:
@@ -59,8 +67,8 @@ class Retention:
     @property
     def can_fall_back(self) -> bool:
         """Whether there is a checkpoint before the newest one."""
-        # The last one stays: without it the job would start over, though its output is committed.
-        return len(self.completed) > 1
+        # The last one stays: without it the job would start over, though its output is committed. So with a savepoint.
+        return len(self.completed) > 1 and self.newest is self.latest
 
     def drop_latest(self) -> bool:
         """The newest checkpoint is damaged: fall back to the one before. False if there is none."""
@@ -80,3 +88,7 @@ class Retention:
     def swept(self) -> None:
         """No task runs, and everything that no checkpoint refers to is deleted, whether it is known or not."""
         self._known = set().union(*(manifest.files() for manifest in self.completed))
+
+
+def _number(manifest: Manifest) -> int:
+    return manifest.checkpoint_id

@@ -16,6 +16,7 @@ Paths in a manifest are relative to the job's directory, so that it can be copie
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -31,6 +32,8 @@ from penstock.common import file_systems
 from penstock.common.durable import make_directory, publish
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.exclusive_creation import exclusive_creation
+
+_log = logging.getLogger(__name__)
 
 METADATA = "_metadata"
 LEASE = "lease"
@@ -119,7 +122,11 @@ class DirectoryStorage(StateFiles):
         self._newest = max(self._newest, manifest.checkpoint_id)
         directory = f"chk-{manifest.checkpoint_id}"
         # Behind the record: a run that was fenced off must not replace a manifest of the run that holds the job.
-        self._write_manifest(self._path(f"{directory}/{METADATA}"), manifest)
+        try:
+            self._write_manifest(self._path(f"{directory}/{METADATA}"), manifest)
+        except OSError as error:
+            # The checkpoint is complete: to report it as failed would discard what belongs to it.
+            _log.warning("%s: the manifest is on record, but its copy could not be written: %s", directory, error)
         return f"{self.directory}/{directory}"
 
     def end(self, how: str, savepoint: str = "") -> None:
@@ -189,7 +196,7 @@ class DirectoryStorage(StateFiles):
         if directory == record_files.DIRECTORY or inside == LEASE:
             return False
         checkpoint = _CHECKPOINT.search(directory)
-        if name == METADATA and checkpoint is not None:
+        if name.startswith(METADATA) and checkpoint is not None:
             return int(checkpoint.group(1)) <= self._newest
         epoch = epoch_of(name)
         return epoch < self._record.epoch or (epoch == self._record.epoch and not former_only)

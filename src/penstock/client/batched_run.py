@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,18 +19,24 @@ from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import TaskReport
 from penstock.rpc.server import ControlServer
-from penstock.spark.driver.batched_job import run_batched
 from penstock.spark.driver.batched_results import BatchedResults
 from penstock.spark.driver.held_slots import HELD
-from penstock.spark.driver.session import control_host
 from penstock.spark.failures import from_spark
 from penstock.spark.payload import Payload
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _HEARTBEAT_MS = 1000
+_CANCEL_AGAIN_S = 0.5
 _decode_reports = msgspec.msgpack.Decoder(list[TaskReport]).decode
+
+
+class SparkJob(Protocol):
+    """The Spark job of a batched job: spark/driver/batched_job.py."""
+
+    def run(self, payloads: list[Payload]) -> list[tuple[int, bytes]]:
+        """Run it to its end. Returns the counted run of each slot, and its reports. Raises what Spark raises."""
+
+    def cancel(self) -> None:
+        """Cancel it if it has begun."""
 
 
 class BatchedRun:
@@ -42,7 +49,6 @@ class BatchedRun:
         self._result_sinks = result_sinks
         self._show_stack = configuration.get(options.SHOW_SPARK_STACK)
         self._job_id = str(job_id)
-        self._group = f"penstock-{job_id}"
         self.metrics = JobMetrics(graph)
         self.checkpoints: list[Any] = []
         self.restarts = 0
@@ -50,14 +56,16 @@ class BatchedRun:
         self._error: BaseException | None = None
         self._results_error: BaseException | None = None
         self._over = threading.Event()
+        self._lock = threading.Lock()
         self._cancelled = False
-        self._spark: SparkSession | None = None
+        self._ends = False
+        """Whether it is decided how the job ends: it can't be cancelled any more."""
 
-    def start(self, spark: SparkSession, payloads: list[Payload]) -> None:
-        """Start the job."""
-        self._spark = spark
+    def start(self, job: SparkJob, host: str, payloads: list[Payload]) -> None:
+        """Start the job. `host`: the address at which slots reach the driver."""
+        self._job = job
         self.status = JobStatus.RUNNING
-        results = BatchedResults(ControlServer(control_host(spark)), self._fail_for_results)
+        results = BatchedResults(ControlServer(host), self._fail_for_results)
         payloads = [
             msgspec.structs.replace(payload, control=results.address, heartbeat_ms=_HEARTBEAT_MS)
             for payload in payloads
@@ -65,10 +73,22 @@ class BatchedRun:
         threading.Thread(target=self._run, args=(payloads, results), name="penstock-batch", daemon=True).start()
 
     def cancel(self) -> None:
-        self._cancelled = True
-        if self._spark is not None and not self._over.is_set():
+        with self._lock:
+            if self._ends or self._cancelled:
+                return
+            self._cancelled = True
             self.status = JobStatus.CANCELLING
-            self._spark.sparkContext.cancelJobGroup(self._group)
+        self._cancel_spark_job()
+
+    def _cancel_spark_job(self) -> None:
+        threading.Thread(target=self._cancel_until_over, name="penstock-batch-cancel", daemon=True).start()
+
+    def _cancel_until_over(self) -> None:
+        # Again and again: Spark ignores this until the job has begun, which it does some time after it was submitted.
+        with contextlib.suppress(Exception):  # Spark has ended, and the job with it
+            while not self._over.is_set():
+                self._job.cancel()
+                self._over.wait(_CANCEL_AGAIN_S)
 
     def savepoint(self, directory: str | None) -> Future[str]:
         answer: Future[str] = Future()
@@ -83,13 +103,17 @@ class BatchedRun:
         return self._error
 
     def _run(self, payloads: list[Payload], results: BatchedResults) -> None:
-        assert self._spark is not None
         try:
-            for run, reports in run_batched(self._spark, self._graph.widths, payloads, self._group, self._graph.name):
+            self._go_on()
+            for run, reports in self._job.run(payloads):
+                self._go_on()
                 self.metrics.update(_decode_reports(reports))
                 for sink, subtask, values in results.of(run):
                     if sink in self._result_sinks:
                         self._result_sinks[sink].take(subtask, values.value)
+            with self._lock:
+                self._go_on()
+                self._ends = True
             for result_sink in self._result_sinks.values():
                 result_sink.succeeded()
             self.status = JobStatus.FINISHED
@@ -100,14 +124,25 @@ class BatchedRun:
             results.close()
             self._over.set()
 
+    def _go_on(self) -> None:
+        """Raises if the job is not to go on, whatever Spark has made of its job."""
+        if self._cancelled:
+            raise self._cancellation()
+        if self._results_error is not None:
+            raise self._results_error
+
+    def _cancellation(self) -> JobCancelledError:
+        return JobCancelledError(f"the job '{self._graph.name}' was cancelled")
+
     def _fail_for_results(self, error: BaseException) -> None:
-        assert self._spark is not None
         self._results_error = error
-        self._spark.sparkContext.cancelJobGroup(self._group)
+        self._cancel_spark_job()
 
     def _fail(self, error: Exception) -> None:
+        with self._lock:
+            self._ends = True
         if self._cancelled:
-            self._error = JobCancelledError(f"the job '{self._graph.name}' was cancelled")
+            self._error = self._cancellation()
             self.status = JobStatus.CANCELED
         elif self._results_error is not None:
             self._error = JobError(f"the results of the job can't be kept on the driver's disk: {self._results_error}")

@@ -87,6 +87,13 @@ class RunIdentity:
     epoch: int
     lease: Lease | None
 
+    def release(self) -> None:
+        """The run has ended, or has not begun: nobody has to wait for it."""
+        if self.lease is not None:
+            self.lease.release()
+        if self.place.temporary is not None:
+            self.place.temporary.remove()
+
 
 def take_job(
     start: StartPoint,
@@ -108,8 +115,8 @@ def take_job(
     newest = latest.manifest.checkpoint_id if latest is not None else 0
     storage = DirectoryStorage(place.directory, record, record.epoch, newest)
     lease = None
-    if not place.temporary and configuration.get(options.CHECKPOINT_INTERVAL) is not None:
-        lease = Lease(system, f"{root}/{LEASE}", lost)
+    if place.temporary is None and (latest is not None or configuration.get(options.CHECKPOINT_INTERVAL) is not None):
+        lease = Lease(system, f"{root}/{LEASE}", lost, is_taken=record.is_taken)
         lease.hold()
     return RunIdentity(place, storage, record.epoch, lease)
 

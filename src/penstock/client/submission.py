@@ -32,6 +32,7 @@ from penstock.plan.job_graph import JobGraph
 from penstock.plan.static_splits import assign_statically
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
+from penstock.spark.driver.batched_job import BatchedJob
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
@@ -67,7 +68,9 @@ def submit(submission: Submission) -> JobClient:
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
         settings["sorted_inputs_bytes"] = configuration.get(options.SORTED_INPUTS_MEMORY)
         payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
-        run.start(_session(submission, job_id), payloads)
+        session_of_job = _session(submission, job_id)
+        job = BatchedJob(session_of_job, graph.widths, f"penstock-{job_id}", graph.name)
+        run.start(job, control_host(session_of_job), payloads)
         return JobClient(job_id, run)
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     pack(graph.levels(str(job_id), **settings), None, 0)
@@ -90,6 +93,8 @@ def _pipelined_run(
     session: JobSession,
     start: StartPoint,
 ) -> _PipelinedRun:
+    # First: what is wrong with the settings must not cost a job the run that it has.
+    job_settings, restarts = JobSettings.of(configuration), restart_strategy(configuration, random.random)
     hosts: list[JobMasterHost] = []
     fenced = FencedError(f"another run has taken over the job '{graph.name}': this one ends")
     run = take_job(
@@ -100,44 +105,42 @@ def _pipelined_run(
         session_is_local(session.now()),
         lambda: [host.post(HostFailed(fenced)) for host in hosts],
     )
-    place = run.place
-    master = JobMaster(
-        str(job_id),
-        graph,
-        JobSettings.of(configuration),
-        restart_strategy(configuration, random.random),
-        _now_ms(),
-        start.origin,
-        frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
-        run.epoch,
-    )
-    server = ControlServer(control_host(session.now()))
-    host = JobMasterHost(
-        master,
-        server,
-        result_sinks,
-        run.storage,
-        _query_starter(session, str(job_id), configuration, server, run, settings),
-        lambda base: new_savepoint(str(job_id), base, configuration),
-        configuration.get(options.SHOW_SPARK_STACK),
-    )
-    registry = JobRegistry()
+    try:
+        master = JobMaster(
+            str(job_id),
+            graph,
+            job_settings,
+            restarts,
+            _now_ms(),
+            start.origin,
+            frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
+            run.epoch,
+            start.latest.older() if start.latest is not None else (),
+        )
+        server = ControlServer(control_host(session.now()))
+        host = JobMasterHost(
+            master,
+            server,
+            result_sinks,
+            run.storage,
+            _query_starter(session, str(job_id), configuration, server, run, settings),
+            lambda base: new_savepoint(str(job_id), base, configuration),
+            configuration.get(options.SHOW_SPARK_STACK),
+        )
+        registry = JobRegistry()
 
-    def ended() -> None:
-        registry.remove(str(job_id), os.getpid())
-        HELD.release(str(job_id))
+        def ended() -> None:
+            registry.remove(str(job_id), os.getpid())
+            HELD.release(str(job_id))
 
-    def released() -> None:
-        if run.lease is not None:
-            run.lease.release()
-        if place.temporary is not None:
-            place.temporary.remove()
-
-    hosts.append(host)
-    host.on_end = ended
-    host.after_storage = released
-    registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
-    host.start()
+        hosts.append(host)
+        host.on_end = ended
+        host.after_storage = run.release
+        registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
+        host.start()
+    except BaseException:
+        run.release()
+        raise
     return _PipelinedRun(host)
 
 

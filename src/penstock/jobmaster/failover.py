@@ -148,7 +148,7 @@ class Failover:
         """The newest checkpoint is damaged: the one before takes its place, unless output would then come twice."""
         coordinator = self._job.coordinator
         latest, before = coordinator.retention.latest, coordinator.retention.completed[-2:-1]
-        if latest is None or not before:
+        if latest is None or not coordinator.retention.can_fall_back:
             return None
         repeated = coordinator.retention.committed_with_latest
         if latest.checkpoint_id in self.delivered_with:

@@ -13,7 +13,7 @@ another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -84,7 +84,7 @@ class JobMaster:
     """Controls one job through all its attempts.
 
     `origin`: the checkpoint or savepoint that the job starts from. `held_back`: sinks whose results wait for a
-    checkpoint. `epoch`: which run of the job this is, from 1.
+    checkpoint. `epoch`: which run of the job this is, from 1. `older`: checkpoints of the job before `origin`.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class JobMaster:
         origin: Manifest | None = None,
         held_back: frozenset[int] = frozenset(),
         epoch: int = 1,
+        older: Sequence[Manifest] = (),
     ) -> None:
         self.journal = Journal()
         self.now_ms = now_ms
@@ -107,7 +108,7 @@ class JobMaster:
         self._effects: list[JobEffect] = []
         self.coordinator = CheckpointCoordinator(job_id, graph.name, settings.checkpoints, self._of_coordinator, epoch)
         if origin is not None:
-            self.coordinator.start_from(origin)
+            self.coordinator.start_from(origin, older)
         self._recovery = Recovery(self.coordinator, origin, settings.allow_non_restored_state)
         self._ending = JobEnding(self, self._emit)
         self._watermarks = WatermarkGroups(graph, self._send_to_task)
@@ -311,7 +312,7 @@ class JobMaster:
             self._end_with(*end)
         restarted = self._failover.restart_if_due(self.graph)
         if restarted:
-            self._watermarks.restarted([task for region in restarted for task in region.attempt.tasks])
+            self._watermarks.restarted([task for region in restarted for task in region.attempt.tasks], self.now_ms)
             self._go_on()
         if self._results_closed and self.coordinator.storage_is_idle and not self.finished:
             self.finished = True

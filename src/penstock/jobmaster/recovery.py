@@ -14,7 +14,7 @@ from penstock.plan.job_graph import JobGraph
 
 
 class Recovery:
-    """The newest checkpoint of the job's own, else `origin`, else nothing."""
+    """The newest checkpoint of the job's own, or savepoint that it has committed, else `origin`, else nothing."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Recovery:
     @property
     def manifest(self) -> Manifest | None:
         """What the next attempt starts from; None: from the beginning."""
-        return self._coordinator.retention.latest or self._origin
+        return self._coordinator.retention.newest or self._origin
 
     def enumerator_states(self, sources: dict[int, str]) -> dict[int, Any]:
         """What split enumerators need to go on, by vertex. `sources`: the state id of each vertex that is a source."""
@@ -49,8 +49,8 @@ class Recovery:
             return {}
         # A commit that was under way when a worker or the driver died may not have been made.
         self._coordinator.commit_again(manifest, vertices)
-        # Another job may remove its files at any time: no checkpoint of this job may build on them.
-        own = manifest is not self._origin
+        # Another job, or the user, may remove other files at any time: no checkpoint of this job may build on them.
+        own = manifest is not self._origin and manifest is self._coordinator.retention.latest
         # Of all vertices: state of another region is not lost.
         restored = assign(manifest, checkpoint_vertices(graph), own=own, allow_non_restored=self._allow_non_restored)
         ids = {vertex.id for vertex in vertices}

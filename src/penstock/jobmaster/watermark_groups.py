@@ -1,8 +1,9 @@
 """Watermark alignment, the part of the job master: how far the sources of a group may go.
 
 Subtasks report their watermarks; every update interval the slowest of a group, plus the drift that is allowed, becomes
-the limit for all of it. One that has not reported yet counts as being at the beginning of time; one that is idle or has
-ended holds nobody back. Source: Flink docs, "Generating Watermarks", Watermark alignment; FLIP-182.
+the limit for all of it. One that has no watermark yet has not reported, and holds nobody back; nor does one that is
+idle or has ended. After a restart the last report of a subtask counts until its next one. Source: Flink docs,
+"Generating Watermarks", Watermark alignment; FLIP-182; SourceCoordinator.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 
-from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.constants import MAX_TIMESTAMP
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.operators.source import SourceOperator
@@ -23,9 +24,11 @@ Send = Callable[[int, int, ControlEvent], None]
 class _Group:
     max_drift_ms: int
     update_interval_ms: int
+    members: list[SubtaskId]
     watermarks: dict[SubtaskId, int]
-    limit: int = MAX_TIMESTAMP
-    """What its members know."""
+    """Of those that have reported."""
+    limit: int | None = MAX_TIMESTAMP
+    """What its members know; None: some of them know nothing."""
     next_ms: int | None = None
     """When the limit is computed next; None: nothing was reported since the last time."""
 
@@ -47,13 +50,12 @@ class WatermarkGroups:
             alignment = operator.strategy.alignment
             if alignment is not None:
                 group = self._groups.setdefault(
-                    alignment.group, _Group(alignment.max_drift_ms, alignment.update_interval_ms, {})
+                    alignment.group, _Group(alignment.max_drift_ms, alignment.update_interval_ms, [], {})
                 )
                 # Of sources that differ the strictest counts.
                 group.max_drift_ms = min(group.max_drift_ms, alignment.max_drift_ms)
                 group.update_interval_ms = min(group.update_interval_ms, alignment.update_interval_ms)
-                for subtask in range(vertex.parallelism):
-                    group.watermarks[SubtaskId(vertex.id, subtask)] = MIN_TIMESTAMP
+                group.members += [SubtaskId(vertex.id, subtask) for subtask in range(vertex.parallelism)]
 
     def reported(self, task: SubtaskId, name: str, watermark: int, now_ms: int) -> None:
         """A source has come this far (ms)."""
@@ -64,18 +66,17 @@ class WatermarkGroups:
     def ended(self, task: SubtaskId, now_ms: int) -> None:
         """A task has read all its data."""
         for group in self._groups.values():
-            if task in group.watermarks:
+            if task in group.members:
                 group.watermarks[task] = MAX_TIMESTAMP
                 group.changed(now_ms)
 
-    def restarted(self, tasks: Iterable[SubtaskId]) -> None:
+    def restarted(self, tasks: Iterable[SubtaskId], now_ms: int) -> None:
         """These tasks begin anew, and know no limit."""
-        for task in tasks:
-            for group in self._groups.values():
-                if task in group.watermarks:
-                    group.watermarks[task] = MIN_TIMESTAMP
-                    # Said again to all: the others can tell nothing from it.
-                    group.limit = MAX_TIMESTAMP
+        begun = set(tasks)
+        for group in self._groups.values():
+            if group.watermarks and not begun.isdisjoint(group.members):
+                group.limit = None
+                group.changed(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Time has passed: tell the groups whose interval is over how far they may go."""
@@ -86,7 +87,7 @@ class WatermarkGroups:
             limit = min(min(group.watermarks.values()) + group.max_drift_ms, MAX_TIMESTAMP)
             if limit != group.limit:
                 group.limit = limit
-                for vertex, subtask in group.watermarks:
+                for vertex, subtask in group.members:
                     self._send(vertex, subtask, AlignWatermarks(limit))
 
     def wake_at_ms(self) -> int | None:

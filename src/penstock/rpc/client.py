@@ -6,15 +6,19 @@ Heartbeats have a thread of their own: a slot that is blocked by back pressure, 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import zmq
 
 from penstock.rpc.keys import ControlAddress
 from penstock.rpc.messages import FromJobMaster, FromSlot, decode_from_job_master, encoder
+
+_TURN = 64
+"""Messages each way before the other way's turn."""
 
 
 class ControlClient:
@@ -64,32 +68,67 @@ class ControlClient:
         incoming = self._context.socket(zmq.PULL)
         incoming.connect("inproc://outgoing")
         poller = zmq.Poller()
-        poller.register(socket, zmq.POLLIN)
-        poller.register(incoming, zmq.POLLIN)
         interval_s = self._interval_ms / 1000
         heartbeat_at = time.monotonic() + interval_s
+        unsent: deque[bytes] = deque()
+        """Messages for which the socket has no room: at most one of the slot's, and a heartbeat."""
         while not self._closing.is_set():
+            # While the socket is full nothing is taken from the slot, which waits then. What comes in is received.
+            poller.register(socket, zmq.POLLIN | zmq.POLLOUT if unsent else zmq.POLLIN)
+            poller.register(incoming, 0 if unsent else zmq.POLLIN)
             ready = dict(poller.poll(max(0, round((heartbeat_at - time.monotonic()) * 1000))))
-            if socket in ready:
-                message = decode_from_job_master(socket.recv())
-                self.received.append(message)
-                self._on_message(message)
-            if incoming in ready:
-                self._forward(incoming, socket)
+            if ready.get(socket, 0) & zmq.POLLIN:
+                self._receive(socket)
+            _forward(incoming, socket, unsent)
             # By the clock, not when the poll times out: a slot that sends all the time must report its counters, too.
             if time.monotonic() >= heartbeat_at:
                 heartbeat_at = time.monotonic() + interval_s
-                socket.send(encoder.encode(self._heartbeat()))
-        self._forward(incoming, socket)
+                if len(unsent) < 2:
+                    unsent.append(encoder.encode(self._heartbeat()))
+                    _send(unsent, socket)
+        for message in itertools.chain(unsent, _queued(incoming)):
+            socket.send(message)
         incoming.close()
         socket.close()
 
-    @staticmethod
-    def _forward(incoming: zmq.Socket[bytes], socket: zmq.Socket[bytes]) -> None:
-        while True:
+    def _receive(self, socket: zmq.Socket[bytes]) -> None:
+        for _ in range(_TURN):
             try:
-                message = incoming.recv(zmq.NOBLOCK)
+                message = decode_from_job_master(socket.recv(zmq.NOBLOCK))
             except zmq.Again:
                 return
-            if message:
-                socket.send(message)
+            self.received.append(message)
+            self._on_message(message)
+
+
+def _forward(incoming: zmq.Socket[bytes], socket: zmq.Socket[bytes], unsent: deque[bytes]) -> None:
+    """Send messages of the slot, in order, for one turn: a slot that sends all the time must also hear and be heard."""
+    if not _send(unsent, socket):
+        return
+    for message in itertools.islice(_queued(incoming), _TURN):
+        unsent.append(message)
+        if not _send(unsent, socket):
+            return
+
+
+def _send(unsent: deque[bytes], socket: zmq.Socket[bytes]) -> bool:
+    """Send what has not been sent. False: the socket has no room for all of it."""
+    while unsent:
+        try:
+            socket.send(unsent[0], zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        unsent.popleft()
+    return True
+
+
+def _queued(incoming: zmq.Socket[bytes]) -> Iterator[bytes]:
+    """The messages of the slot that are queued now, and those that come meanwhile."""
+    while True:
+        try:
+            message = incoming.recv(zmq.NOBLOCK)
+        except zmq.Again:
+            return
+        # An empty one only wakes the thread.
+        if message:
+            yield message

@@ -43,8 +43,12 @@ class ControlServer:
         )
         self._inbox = self._context.socket(zmq.PULL)
         self._inbox.bind("inproc://calls")
-        self._calls: list[Callable[[], None]] = []
         self._lock = threading.Lock()
+        self._calls: list[Callable[[], None]] = []
+        self._wake_up = self._context.socket(zmq.PUSH)
+        """Of all threads, used under the lock: a context has only about a thousand sockets."""
+        self._wake_up.linger = 0
+        self._wake_up.connect("inproc://calls")
         self._thread: threading.Thread | None = None
         self._stopping = False
 
@@ -71,12 +75,11 @@ class ControlServer:
         with self._lock:
             if self._stopping:
                 return False
+            # One wake-up for all calls that wait. The server's thread receives it before it takes the calls, so a call
+            # that finds none before it has a wake-up of its own, and one that finds some is taken with them.
+            if not self._calls:
+                self._wake_up.send(b"", zmq.NOBLOCK)
             self._calls.append(call)
-            wake = self._context.socket(zmq.PUSH)
-            wake.linger = 0
-            wake.connect("inproc://calls")
-            wake.send(b"", zmq.NOBLOCK)
-            wake.close(linger=100)
             return True
 
     def stop(self) -> None:
@@ -97,6 +100,7 @@ class ControlServer:
                 ready = dict(poller.poll(_TICK_MS))
                 if self._inbox in ready:
                     self._inbox.recv()
+                    # Those that wait now: what they queue themselves comes after the messages.
                     with self._lock:
                         calls, self._calls = self._calls, []
                     for call in calls:
@@ -119,6 +123,10 @@ class ControlServer:
                 return
 
     def _close(self) -> None:
+        with self._lock:
+            # From here on no other thread uses the socket, also if the server's thread has ended with an error.
+            self._stopping = True
+            self._wake_up.close()
         # The last answers may take this long to reach their callers.
         self._socket.close(linger=_LAST_ANSWERS_MS)
         self._inbox.close()

@@ -87,10 +87,18 @@ class Circumstances:
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
+    savepoints_only: bool = False
+    """Whether the job has no checkpoint interval: it restarts from the savepoints of its user. Never drawn."""
+
     @property
     def checkpointing(self) -> bool:
         """Whether the job takes checkpoints."""
         return bool(self.checkpoint_at_steps or self.crash_at_steps or self.driver_crash_at_steps)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether checkpoints are taken periodically: without, output is committed with savepoints and at the end."""
+        return self.checkpointing and not self.savepoints_only
 
     @staticmethod
     def draw(random: Random) -> Circumstances:

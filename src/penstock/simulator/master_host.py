@@ -123,6 +123,7 @@ class MasterHost:
             origin,
             held_back=frozenset(self._sinks),
             epoch=run.epoch,
+            older=run.older,
         )
 
     def start(self) -> None:
@@ -258,8 +259,10 @@ class MasterHost:
         if self.is_former:
             return
         self._around.trace.add("user", f"{request.directory}: {reply.error or 'complete'}")
-        if reply.error is None and (request.stop or request.drain):
+        stops = request.stop or request.drain
+        if reply.error is None and (stops or not self._around.circumstances.has_interval):
             self._around.outside.complete(self._around.storage.savepoints[request.directory])
+        if reply.error is None and stops:
             self.stopped_with = request.directory
             self.drained = request.drain
 
@@ -275,7 +278,7 @@ _ON_RESULTS: dict[type, Callable[[ResultLanes, Any], None]] = {
 def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
     """The settings of a simulated job."""
     checkpoints = CheckpointSettings(
-        circumstances.checkpoint_interval_ms if circumstances.checkpointing else None,
+        circumstances.checkpoint_interval_ms if circumstances.has_interval else None,
         _HEALED_TIMEOUT_MS if healed else circumstances.checkpoint_timeout_ms,
         circumstances.pause_ms,
         circumstances.concurrent_max,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from penstock.checkpoint.columns import ColumnFiles
@@ -105,7 +105,8 @@ class MemoryStorage(ColumnFiles):
         failure_rate, self._failure_rate = self._failure_rate, 0
         record = JobRecord.claim(MemoryRecord(self), name, seen)
         self._failure_rate = failure_rate
-        return MemoryRun(self, record, latest.checkpoint_id)
+        older = [decode(data, "an older one") for data in seen.older] if seen is not None else []
+        return MemoryRun(self, record, latest.checkpoint_id, older)
 
     def new_job(self, name: str) -> MemoryRun:
         """Another job begins: of those before it only savepoints stay."""
@@ -161,10 +162,16 @@ class MemoryRecord:
 
 
 class MemoryRun(ColumnFiles):
-    """What one run of a job sees: `DirectoryStorage` in memory. `newest`: the checkpoint from which it took over."""
+    """What one run of a job sees: `DirectoryStorage` in memory.
 
-    def __init__(self, storage: MemoryStorage, record: JobRecord, newest: int = 0) -> None:
+    `newest`: the checkpoint from which it took over; `older`: those before it.
+    """
+
+    def __init__(
+        self, storage: MemoryStorage, record: JobRecord, newest: int = 0, older: Sequence[Manifest] = ()
+    ) -> None:
         self.epoch = record.epoch
+        self.older = older
         self._storage = storage
         self._record = record
         self._newest = newest

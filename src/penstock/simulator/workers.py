@@ -68,7 +68,7 @@ class Workers:
             epoch=storage.epoch,
             exactly_once=circumstances.exactly_once,
             latency_interval_ms=circumstances.latency_interval_ms,
-            checkpointing=circumstances.checkpointing,
+            checkpointing=circumstances.has_interval,
             restore=effect.restored,
         )[effect.levels.start : effect.levels.stop]
         payloads = {level.level: dump_level(level) for level in levels}

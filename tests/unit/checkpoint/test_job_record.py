@@ -151,13 +151,16 @@ def test_an_entry_that_was_written_though_its_write_failed_counts_once(store: Re
                 raise OSError("the connection was lost")
             return store.read(number)
 
-    JobRecord(Unsure(does=True, reads=True), "a job").publish(manifest_of(1))
+    def rests(seconds: float) -> None:
+        """The store is asked again at once."""
+
+    JobRecord(Unsure(does=True, reads=True), "a job", pause=rests).publish(manifest_of(1))
     assert newest(store) == 1
     with pytest.raises(OSError, match="connection"):
-        JobRecord(Unsure(does=False, reads=True), "a job", last=1).publish(manifest_of(2))
+        JobRecord(Unsure(does=False, reads=True), "a job", last=1, pause=rests).publish(manifest_of(2))
     assert newest(store) == 1
     unsure = Unsure(does=True, reads=False)
-    record = JobRecord(unsure, "a job", last=1)
+    record = JobRecord(unsure, "a job", last=1, pause=rests)
     with pytest.raises(OSError, match="connection"):
         record.publish(manifest_of(2, epoch=1))
     unsure.create, unsure.read = store.create, store.read  # type: ignore[method-assign]
@@ -165,12 +168,69 @@ def test_an_entry_that_was_written_though_its_write_failed_counts_once(store: Re
     assert newest(store) == 3 and not record.is_fenced
 
 
+def test_an_entry_whose_write_failed_can_not_come_later(store: RecordFiles) -> None:
+    """A put that was given up arrives after all: a job would be restored from what its last run had discarded."""
+
+    class Late:
+        numbers, remove, read = store.numbers, store.remove, store.read
+        late: bytes | None = None
+
+        def create(self, number: int, data: bytes) -> bool:
+            if self.late is None:
+                self.late = data
+                raise OSError("timeout")
+            return store.create(number, data)
+
+    late = Late()
+    record = JobRecord(late, "a job")
+    with pytest.raises(OSError, match="timeout"):
+        record.publish(manifest_of(1))
+    assert late.late is not None and not store.create(1, late.late), "its number is taken"
+    assert newest(store) is None
+    record.publish(manifest_of(2))
+    assert newest(store) == 2 and claimed(store).epoch == 2
+
+
+def test_a_run_that_fell_back_is_fenced_off(store: RecordFiles) -> None:
+    """The run after it would get the same epoch, and both would take the other's entries for their own."""
+    JobRecord(store, "a job").publish(manifest_of(1, epoch=1))
+    run = claimed(store)
+    run.publish(manifest_of(2, epoch=2))
+    run.publish(manifest_of(1, epoch=1))
+    run.retain([1])
+    seen = recorded(store)
+    assert seen is not None and seen.epoch == 2 and newest(store) == 1
+    successor = claimed(store)
+    assert successor.epoch == 3
+    with pytest.raises(FencedError):
+        run.publish(manifest_of(3, epoch=2))
+
+
+def test_older_checkpoints_are_known_to_who_takes_over(store: RecordFiles) -> None:
+    """If the newest one is damaged there would be nothing to fall back to."""
+    record = JobRecord(store, "a job")
+    for number in (1, 2, 3):
+        record.publish(manifest_of(number))
+    seen = recorded(store)
+    assert seen is not None and [decode(data, "it").checkpoint_id for data in seen.older] == [1, 2]
+    record.publish(manifest_of(2))
+    seen = recorded(store)
+    assert seen is not None and [decode(data, "it").checkpoint_id for data in seen.older] == [1], "it fell back to 2"
+
+
 def damaged(store: RecordFiles, tmp_path: Path, number: int, change: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "job" / "record" / f"{number:08d}"
     path.write_bytes(change(path.read_bytes()))
 
 
-@pytest.mark.parametrize("change", [lambda data: data[:-4], lambda data: data.replace(b'"epoch": 2', b'"epoch": 3')])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data[:-4],
+        lambda data: data.replace(b'"epoch": 2', b'"epoch": 3'),
+        lambda data: data.replace(b'"kind": "', b'"kind": "\x80'),
+    ],
+)
 def test_a_damaged_entry_is_told(store: RecordFiles, tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
     """A job would go on from an older checkpoint without a word, or share its epoch with another run."""
     JobRecord(store, "a job").publish(manifest_of(1))

@@ -47,6 +47,13 @@ def test_no_byte_can_be_changed_unnoticed(position: int, value: int) -> None:
             decode(changed, "here")
 
 
+@pytest.mark.parametrize("place", [b'"job_name": "', b'"checksum": "'])
+def test_a_text_that_is_no_utf_8_is_damage(place: bytes) -> None:
+    """A job would not fall back to the checkpoint before, but end with an error that says nothing of a checkpoint."""
+    with pytest.raises(DamagedCheckpointError, match="the manifest here is damaged"):
+        decode(WHOLE.replace(place, place + b"\x80"), "here")
+
+
 @settings(deadline=None)
 @given(positions=st.lists(st.integers(0, len(WHOLE) * 8 - 1), min_size=2, max_size=6, unique=True))
 def test_no_bits_can_be_changed_unnoticed(positions: list[int]) -> None:

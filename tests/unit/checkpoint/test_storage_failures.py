@@ -13,7 +13,7 @@ from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.job_record import JobRecord, recorded
 from penstock.checkpoint.latest import latest_of
-from penstock.checkpoint.manifest import Manifest
+from penstock.checkpoint.manifest import Manifest, encode
 from penstock.checkpoint.storage import (
     METADATA,
     DirectoryStorage,
@@ -243,7 +243,10 @@ def test_an_unfinished_manifest_is_no_checkpoint(tmp_path: Path) -> None:
     unfinished.parent.mkdir()
     unfinished.write_bytes(b"{")
     assert [number for number, _ in completed_in(str(tmp_path / "job"))] == [1]
-    DirectoryStorage(str(tmp_path / "job")).sweep([read_manifest(str(tmp_path / "job" / "chk-1"))])
+    kept = read_manifest(str(tmp_path / "job" / "chk-1"))
+    DirectoryStorage(str(tmp_path / "job"), newest=1).sweep([kept])
+    assert unfinished.exists(), "a successor may be writing it"
+    DirectoryStorage(str(tmp_path / "job"), newest=2).sweep([kept])
     assert not unfinished.exists()
 
 
@@ -273,3 +276,39 @@ def test_a_sweep_leaves_exactly_what_the_retained_checkpoints_need(
     assert names(directory) == expected
     assert [number for number, _ in completed_in(str(directory))] == [one.checkpoint_id for one in retained]
     assert all(read_manifest(str(directory / f"chk-{one.checkpoint_id}")) == one for one in retained)
+
+
+def test_a_copy_that_can_not_be_written_fails_no_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What belongs to a checkpoint that is on record would be discarded, and missing after the next start."""
+    storage = DirectoryStorage(str(tmp_path / "job"))
+    (tmp_path / "job" / "chk-1" / METADATA).mkdir(parents=True)
+    with caplog.at_level(logging.WARNING):
+        storage.publish(manifest_of(1))
+    assert "its copy could not be written" in caplog.text
+    assert latest_of(str(tmp_path), "a job").manifest.checkpoint_id == 1
+
+
+def test_a_job_whose_record_is_damaged_is_not_passed_over(tmp_path: Path) -> None:
+    """An older job of the same name would be started in its place, without a word."""
+    published(tmp_path / "old", 1)
+    published(tmp_path / "new", 2)
+    on_record = tmp_path / "new" / "record" / "00000001"
+    on_record.write_bytes(on_record.read_bytes()[:-9])
+    with pytest.raises(DamagedCheckpointError, match=r"new: entry 1 .*chk-2.*--allow-duplicates"):
+        latest_of(str(tmp_path), "a job", ["files"])
+    assert latest_of(str(tmp_path), "a job").path == str(tmp_path / "new" / "chk-2"), "its copy is whole"
+    (tmp_path / "new" / "chk-2" / METADATA).unlink()
+    with pytest.raises(DamagedCheckpointError, match=r"new: entry 1 .*remove it if it is not"):
+        latest_of(str(tmp_path), "a job")
+
+
+def test_the_record_of_another_job_is_its_own_affair(tmp_path: Path) -> None:
+    """No job could start while a newer penstock has one below the same directory."""
+    published(tmp_path / "mine", 1)
+    published(tmp_path / "other", 2, job_name="another job")
+    on_record = tmp_path / "other" / "record" / "00000001"
+    manifest = manifest_of(2, job_name="another job", version=99, oldest_reader=99, record_number=1)
+    on_record.write_bytes(encode(manifest))
+    assert latest_of(str(tmp_path), "a job").path == str(tmp_path / "mine" / "chk-1")
+    with pytest.raises(CheckpointError, match=r"other: .*version 99"):
+        latest_of(str(tmp_path), "another job")

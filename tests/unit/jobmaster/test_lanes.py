@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from penstock.checkpoint.effects import AbortCommittables, Commit
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import CloseResults, Deliver, RestartResults
@@ -134,6 +136,24 @@ def test_a_job_without_results_ends_as_well() -> None:
     lanes.close(CloseResults(RuntimeError("failed")))
     pool.run_all()
     assert posted == [CommitEnded(1), ResultsClosed(None)]
+
+
+def test_an_outcome_that_cannot_be_posted_does_not_end_its_lane() -> None:
+    """The commits of all later checkpoints would wait for ever, and nothing would say why."""
+    pool, sink = Pool(), Sink()
+
+    def post(event: JobEvent) -> None:
+        if event == CommitEnded(1):
+            raise OSError("too many open files")
+
+    lanes = ResultLanes({1: sink}, post, pool)
+    lanes.commit(Commit(1, 1, 0, ["a"]))
+    lanes.commit(Commit(2, 1, 0, ["b"]))
+    with pytest.raises(OSError, match="too many"):
+        pool.run()
+    lanes.commit(Commit(3, 1, 0, ["c"]))
+    pool.run_all()
+    assert sink.done == [("commit", [value]) for value in "abc"]
 
 
 def test_a_restart_of_one_region_forgets_the_errors_of_its_sinks_only() -> None:

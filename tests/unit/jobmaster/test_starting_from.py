@@ -13,13 +13,17 @@ from tests.unit.jobmaster.test_enumerators import Listing, plan_of
 from penstock.api.source import EnumeratorContext, SplitEnumerator
 from penstock.checkpoint.effects import Commit, RetainOnly, StoreManifest
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, packed
+from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.vertex import CheckpointVertex
-from penstock.common.errors import CheckpointError, TaskLostError
+from penstock.common.errors import CheckpointError, DamagedCheckpointError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids, vertex_of_sinks
 from penstock.jobmaster.effects import Deploy
+from penstock.jobmaster.events import SavepointRequested
 from penstock.plan.job_graph import JobGraph
-from penstock.state.handles import KeyedFile, OperatorState
+from penstock.runtime.task.events import Acknowledge
+from penstock.runtime.task.opaque import Opaque
+from penstock.state.handles import KeyedFile, OperatorState, SubtaskState
 
 GRAPH = plan()
 SOURCE_ID = source_state_ids(GRAPH)[0]
@@ -87,6 +91,78 @@ def test_until_there_is_a_checkpoint_of_its_own_each_attempt_starts_from_the_ori
     job.fails(TaskLostError("a worker"))
     job.restarts()
     assert files_of(job) == ([], False), "its own checkpoint counts, which holds no file here"
+
+
+WITHOUT_INTERVAL = dataclasses.replace(SETTINGS, checkpoints=CheckpointSettings(interval_ms=None, retained=3))
+
+
+def takes(job: Job, file: str, committed: str, savepoint: str = "") -> None:
+    """A checkpoint or savepoint in which the counting operator has one file."""
+    if savepoint:
+        job.handle(SavepointRequested(1, savepoint))
+        number = job.master.coordinator.under_way[-1]
+    else:
+        number = job.begins_checkpoint()
+    count = SubtaskState({COUNT_ID: OperatorState([KeyedFile(file, 1, [], [])])})
+    counting = vertex_of_sinks(GRAPH)[SINK]
+
+    def acknowledge(vertex: int) -> Acknowledge:
+        if vertex != counting:
+            return Acknowledge(vertex, 0, number)
+        return Acknowledge(vertex, 0, number, count, Opaque([(SINK, [committed])]))
+
+    job.of_tasks(acknowledge)
+
+
+def committed(job: Job) -> list[Any]:
+    return [(effect.committables, effect.again) for effect in job.effects if isinstance(effect, Commit)]
+
+
+def test_without_an_interval_a_job_goes_on_from_the_savepoint_that_it_has_committed() -> None:
+    """All that was committed with the savepoint would be written a second time."""
+    job = Job(WITHOUT_INTERVAL, origin=manifest("another")).runs()
+    takes(job, "1-count", "a", savepoint="/sp")
+    assert committed(job) == [(["a"], False)]
+    for _ in range(2):
+        job.fails(TaskLostError("a worker"))
+        job.restarts().runs()
+        assert files_of(job) == (["/sp/1-count"], False), "the user may delete it: no checkpoint builds on it"
+    assert committed(job) == [(["a"], False), (["a"], True), (["a"], True)]
+    assert job.completed == []
+
+
+def test_without_an_interval_the_newest_counts_be_it_a_checkpoint_or_a_savepoint() -> None:
+    """What was committed with the other one would be written a second time."""
+    job = Job(WITHOUT_INTERVAL).runs()
+    for number, savepoint in enumerate(["", "/one", "", "/two"], 1):
+        takes(job, f"shared/{number}", f"output {number}", savepoint)
+        job.fails(TaskLostError("a worker"))
+        job.restarts().runs()
+        where = f"{savepoint}/shared/{number}" if savepoint else f"shared/{number}"
+        assert files_of(job) == ([where], not savepoint)
+    assert job.completed == [1, 3]
+
+
+def test_a_savepoint_that_is_damaged_is_not_left_for_a_checkpoint_before_it() -> None:
+    """What was committed with the savepoint would be written a second time, and a good checkpoint be deleted."""
+    job = Job(WITHOUT_INTERVAL).runs()
+    for number, savepoint in enumerate(["", "", "/sp"], 1):
+        takes(job, f"shared/{number}", "", savepoint)
+    job.fails(TaskLostError("a worker"))
+    job.restarts()
+    job.fails(DamagedCheckpointError("a file is missing"))
+    job.restarts()
+    assert files_of(job)[0] == ["/sp/shared/3"] and job.completed == [1, 2]
+
+
+def test_with_an_interval_a_job_does_not_go_on_from_a_savepoint() -> None:
+    """A job could not be restarted after its user has deleted a savepoint."""
+    job = Job().runs()
+    takes(job, "shared/1", "a")
+    takes(job, "2-count", "b", savepoint="/sp")
+    job.fails(TaskLostError("a worker"))
+    job.restarts()
+    assert files_of(job) == (["shared/1"], True)
 
 
 def test_what_the_origin_names_is_committed_again() -> None:

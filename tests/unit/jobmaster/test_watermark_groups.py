@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.client.plan_executor import PlanExecutor
 from penstock.common import Duration, WatermarkStrategy
-from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
@@ -57,12 +57,13 @@ def test_all_may_go_as_far_as_the_slowest_and_the_drift() -> None:
     sources.groups.tick(109)
     assert not sources.told
     sources.groups.tick(110)
-    assert sources.told == dict.fromkeys(ALL, MIN_TIMESTAMP + 50), "one has not said how far it is"
-    sources.report("g", {(1, 1): 900}, 111)
+    assert sources.told == dict.fromkeys(ALL, 750), "one has no watermark yet, and holds nobody back"
+    sources.report("g", {(1, 1): 600}, 111)
     sources.groups.tick(211)
-    assert sources.told == dict.fromkeys(ALL, 750)
+    assert sources.told == dict.fromkeys(ALL, 650)
     sent = sources.sent
-    sources.groups.tick(310)
+    sources.report("g", {(1, 1): 600}, 212)
+    sources.groups.tick(312)
     assert sources.sent == sent, "what has not changed is not said again"
 
 
@@ -87,10 +88,17 @@ def test_tasks_that_begin_anew_are_told_again() -> None:
     sources.report("g", dict.fromkeys(ALL, 500))
     sources.groups.tick(100)
     sources.told.clear()
-    sources.groups.restarted([SubtaskId(sources.ids[1], 0), SubtaskId(sources.ids[1], 1), SubtaskId(99, 0)])
-    sources.report("g", {(1, 0): 500, (1, 1): 500})
+    begun = [SubtaskId(sources.ids[1], 0), SubtaskId(sources.ids[1], 1), SubtaskId(99, 0)]
+    sources.groups.restarted(begun, 100)
     sources.groups.tick(200)
     assert sources.told == dict.fromkeys(ALL, 550), "the same limit as before, and the new tasks don't know it"
+    for source, subtask in ALL:
+        sources.groups.ended(SubtaskId(sources.ids[source], subtask), 200)
+    sources.groups.tick(300)
+    sources.told.clear()
+    sources.groups.restarted(begun, 300)
+    sources.groups.tick(400)
+    assert sources.told == dict.fromkeys(ALL, MAX_TIMESTAMP), "also if there is none: one may still wait for an old one"
 
 
 def test_groups_and_intervals_of_their_own() -> None:

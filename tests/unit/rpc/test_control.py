@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -227,6 +228,63 @@ def test_a_slot_waits_when_nobody_takes_its_results(driver, slots) -> None:
     until(lambda: len(driver.arrived) == 40_000, seconds=30)
 
 
+def test_heartbeats_come_between_messages_that_wait(driver, slots) -> None:
+    """A slot that sends results without a pause would be taken for dead, and its counters would stand still."""
+    gate = threading.Event()
+
+    def beat() -> FromSlot:
+        gate.wait(20)
+        return FromSlot(0, 1, 9, Heartbeat([]))
+
+    slot = slots(9, interval_ms=0, heartbeat=beat)
+    for vertex in range(800):
+        slot.send(request(9, vertex))
+    gate.set()
+    until(lambda: any(getattr(message.report, "vertex", 0) == 799 for message in driver.arrived))
+    kinds = [isinstance(message.report, Heartbeat) for message in driver.arrived]
+    runs = [len(list(run)) for is_beat, run in itertools.groupby(kinds) if not is_beat]
+    assert sum(runs) == 800 and max(runs) < 100
+
+
+def test_a_slot_whose_results_wait_hears_the_driver() -> None:
+    """Triggers, splits and a cancel would come seconds late, or never, while the driver is slow to take results."""
+    full, heard = threading.Event(), threading.Event()
+    arrived: list[FromSlot] = []
+
+    def on_message(identity: bytes, message) -> None:
+        arrived.append(message)
+        if len(arrived) == 1:
+            full.wait(20)
+            server.send(identity, ToTask(0, 0, Cancel()))
+            heard.wait(10)
+
+    server = ControlServer("127.0.0.1")
+    server.start(on_message, lambda: None)
+    slot = Slot(server.address, 2)
+    sent = [0]
+    payload = b"x" * 5_000
+
+    def send() -> None:
+        while not heard.is_set():
+            slot.send(FromSlot(0, 1, 2, Result(0, sent[0], 1, Opaque(payload))))
+            sent[0] += 1
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    last = -1
+    while sent[0] != last:
+        last = sent[0]
+        time.sleep(0.5)
+    full.set()
+    until(lambda: bool(slot.received), seconds=8)
+    heard.set()
+    thread.join(timeout=60)
+    until(lambda: len(arrived) == sent[0], seconds=60)
+    assert [message.report.subtask for message in arrived] == list(range(sent[0]))
+    slot.close()
+    server.stop()
+
+
 def test_what_was_said_before_the_end_arrives(driver) -> None:
     """The last results, and the report that a task is finished, would be lost."""
     slot = Slot(driver.server.address, 7)
@@ -261,6 +319,43 @@ def test_calls_of_other_threads_are_made_in_order(driver) -> None:
         driver.server.call_soon(lambda n=n: made.append(n))
     until(lambda: len(made) == 200)
     assert made == list(range(200))
+
+
+def test_thousands_of_calls_wait_for_a_busy_server(driver) -> None:
+    """The outcomes of a checkpoint's commits would be lost, and the threads that report them would end."""
+    gate, made = threading.Event(), []
+    driver.server.call_soon(lambda: gate.wait(20))
+    for n in range(3000):
+        assert driver.server.call_soon(lambda n=n: made.append(n))
+    gate.set()
+    until(lambda: len(made) == 3000)
+    assert made == list(range(3000))
+
+
+def test_calls_that_call_again_leave_room_for_messages(driver, slots) -> None:
+    """A job whose results are committed without a pause would neither hear its slots nor notice timeouts."""
+
+    def again() -> None:
+        driver.server.call_soon(again)
+
+    again()
+    slots(1).send(register(1))
+    ticks = driver.ticks
+    until(lambda: bool(driver.arrived) and driver.ticks > ticks)
+
+
+def test_calls_of_many_threads_are_all_made(driver) -> None:
+    """A call that arrives while the ones before are taken would wait for the next one, perhaps for ever."""
+    made: list[int] = []
+
+    def submit() -> None:
+        for n in range(2000):
+            driver.server.call_soon(lambda n=n: made.append(n))
+
+    threads = [threading.Thread(target=submit) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(made) == 8000)
 
 
 def test_a_server_that_never_started_can_be_stopped() -> None:

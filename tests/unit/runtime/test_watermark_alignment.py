@@ -37,8 +37,7 @@ def test_it_reports_how_far_it_is() -> None:
     """The others would run ahead of a slow source, and hold all that it has not sent yet in their windows."""
     script = Script()
     host = aligned(script).handle(AssignSplits(Opaque([Split()]))).works()
-    assert reports(passes(host, 499)) == []
-    assert reports(passes(host, 1)) == [MIN_TIMESTAMP], "nothing was read yet"
+    assert reports(passes(host, 500)) == [], "nothing was read yet: an empty partition must not stop the others"
     script.script.append(Records("s", [1_000, 2_000]))
     host.handle(AssignSplits(Opaque([Split()]))).works()
     passes(host, 200)

@@ -8,6 +8,7 @@ The pool is the host's: threads on Spark's driver, a seeded queue in the simulat
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -19,6 +20,8 @@ from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import CloseResults, Deliver, RestartResults
 from penstock.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
 from penstock.jobmaster.results.result_sinks import ResultSink
+
+_log = logging.getLogger(__name__)
 
 
 class Pool(Protocol):
@@ -170,13 +173,20 @@ class _Lane:
     def _run(self) -> None:
         """Run one call; the next one is queued behind those of other lanes, so that no lane occupies the pool.
 
-        Calls catch what users' code raises, SystemExit included: a call that raised would end its lane.
+        Calls catch what users' code raises, SystemExit included. One that raises nevertheless, because its outcome
+        can't be posted, does not end its lane.
         """
         with self._lock:
             call = self._calls.popleft()
-        call()
-        with self._lock:
-            # Decided under the lock: `put` finds a lane that will run its call, or starts it.
-            self._runs = bool(self._calls)
-        if self._runs:
-            self._pool.submit(self._run)
+        try:
+            call()
+        except BaseException:
+            # A pool of threads keeps what a call raises to itself.
+            _log.exception("the outcome of a sink's call could not be reported")
+            raise
+        finally:
+            with self._lock:
+                # Decided under the lock: `put` finds a lane that will run its call, or starts it.
+                self._runs = runs = bool(self._calls)
+            if runs:
+                self._pool.submit(self._run)

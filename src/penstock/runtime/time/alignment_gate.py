@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkAlignment
 
 
@@ -29,10 +29,13 @@ class AlignmentGate:
         self.report_at_ms = now_ms() + alignment.update_interval_ms
         """When the watermark is reported next."""
 
-    def report(self, watermark: int, active: bool) -> None:
-        """Report a watermark. One that is idle holds nobody back."""
+    def tick(self, watermark: int, active: bool) -> None:
+        """Report a watermark, if there is one yet. Who is idle holds nobody back."""
         self.report_at_ms = self._now_ms() + self._alignment.update_interval_ms
-        self._report(self._alignment.group, watermark if active else MAX_TIMESTAMP)
+        if not active:
+            self._report(self._alignment.group, MAX_TIMESTAMP)
+        elif watermark > MIN_TIMESTAMP:
+            self._report(self._alignment.group, watermark)
 
     def is_closed(self, watermark: int) -> bool:
         """Whether a source with this watermark has to wait."""

@@ -18,30 +18,42 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def run_batched(
-    spark: SparkSession, widths: tuple[int, ...], payloads: list[Payload], job_group: str, name: str
-) -> list[tuple[int, bytes]]:
-    """Run the job to its end. Returns for each slot, level by level, the run that Spark counts, and its reports.
+class BatchedJob:
+    """One Spark job. `job_group`: the name by which Spark can cancel it; `name`: as Spark's web page shows it."""
 
-    Their results have come on another way (`spark/driver/batched_results.py`). Raises what Spark raises.
-    """
-    from pyspark.sql.functions import col, expr
+    def __init__(self, spark: SparkSession, widths: tuple[int, ...], job_group: str, name: str) -> None:
+        self._spark = spark
+        self._widths = widths
+        self._job_group = job_group
+        self._name = name
 
-    for key, value in PER_BATCH_JOB.items():
-        spark.conf.set(key, value)
-    spark.sparkContext.setJobGroup(job_group, name, interruptOnCancel=True)
-    rows = spark.range(0, widths[0], 1, widths[0]).mapInArrow(batched_stage(payloads[0]), ROW_TYPE)
-    order = expr(f"substring(buffer, 1, {SORT_PREFIX_BYTES})")
-    for width, payload in zip(widths[1:], payloads[1:], strict=True):
-        exchanged = rows.repartitionById(width, col("target")).sortWithinPartitions(order)
-        rows = exchanged.mapInArrow(batched_stage(payload), ROW_TYPE)
-    buffers = [buffer.as_py() for buffer in rows.toArrow().column("buffer")]
-    outcomes = []
-    for buffer in sorted(buffers, key=_level_and_slot):
-        for segment in decode_segments(buffer):
-            assert isinstance(segment, tuple)
-            outcomes += segment[0]
-    return outcomes
+    def run(self, payloads: list[Payload]) -> list[tuple[int, bytes]]:
+        """Run the job to its end. Returns for each slot, level by level, the run that Spark counts, and its reports.
+
+        Their results have come on another way (`spark/driver/batched_results.py`). Raises what Spark raises.
+        """
+        from pyspark.sql.functions import col, expr
+
+        spark, widths = self._spark, self._widths
+        for key, value in PER_BATCH_JOB.items():
+            spark.conf.set(key, value)
+        spark.sparkContext.setJobGroup(self._job_group, self._name, interruptOnCancel=True)
+        rows = spark.range(0, widths[0], 1, widths[0]).mapInArrow(batched_stage(payloads[0]), ROW_TYPE)
+        order = expr(f"substring(buffer, 1, {SORT_PREFIX_BYTES})")
+        for width, payload in zip(widths[1:], payloads[1:], strict=True):
+            exchanged = rows.repartitionById(width, col("target")).sortWithinPartitions(order)
+            rows = exchanged.mapInArrow(batched_stage(payload), ROW_TYPE)
+        buffers = [buffer.as_py() for buffer in rows.toArrow().column("buffer")]
+        outcomes = []
+        for buffer in sorted(buffers, key=_level_and_slot):
+            for segment in decode_segments(buffer):
+                assert isinstance(segment, tuple)
+                outcomes += segment[0]
+        return outcomes
+
+    def cancel(self) -> None:
+        """Cancel what runs. Does nothing while Spark still plans the job: its group is empty until then."""
+        self._spark.sparkContext.cancelJobGroup(self._job_group)
 
 
 def _level_and_slot(buffer: bytes) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from penstock.checkpoint.effects import StorageEffect
 from penstock.checkpoint.storage_operations import CheckpointStorage, carry_out
 from penstock.common.errors import FencedError
 from penstock.jobmaster.events import StorageEnded
+
+_log = logging.getLogger(__name__)
 
 
 class StorageThread:
@@ -54,4 +57,8 @@ class StorageThread:
 
     def _serve(self) -> None:
         while (call := self._waiting.get()) is not None:
-            call()
+            try:
+                call()
+            except Exception:
+                # The thread goes on: without its last call the job would never be over.
+                _log.exception("the outcome of a storage operation could not be reported")

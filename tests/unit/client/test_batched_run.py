@@ -1,0 +1,105 @@
+"""A batched job as its client sees it; the Spark job is played by the test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import msgspec
+from tests.unit.jobmaster.played_job import plan
+
+from penstock.client.batched_run import BatchedRun
+from penstock.common.configuration import Configuration
+from penstock.common.errors import JobCancelledError
+from penstock.common.job_id import JobID
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.spark.payload import Payload
+
+NO_REPORTS = msgspec.msgpack.encode([])
+
+
+class Spark:
+    """Plans the job until `begins`, and runs it until `ends` or until it is cancelled; that is ignored before."""
+
+    def __init__(self) -> None:
+        self.submitted, self.begins, self.ends = threading.Event(), threading.Event(), threading.Event()
+        self.asked = threading.Event()
+        """Whether it was asked to cancel."""
+        self._cancelled = False
+
+    def run(self, payloads: list[Payload]) -> list[tuple[int, bytes]]:
+        self.submitted.set()
+        self.begins.wait(20)
+        assert self.ends.wait(20)
+        if self._cancelled:
+            raise RuntimeError("cancelled part of a job group")
+        return [(0, NO_REPORTS)]
+
+    def cancel(self) -> None:
+        self.asked.set()
+        if self.begins.is_set():
+            self._cancelled = True
+            self.ends.set()
+
+
+class Sink(ResultSink):
+    """`at_end`: called before it succeeds."""
+
+    def __init__(self, at_end: Callable[[], None]) -> None:
+        self.ended: list[str] = []
+        self._at_end = at_end
+
+    def succeeded(self) -> None:
+        self._at_end()
+        self.ended.append("succeeded")
+
+    def failed(self, error: BaseException) -> None:
+        self.ended.append(type(error).__name__)
+
+
+class Job:
+    """Was started."""
+
+    def __init__(self, at_end: Callable[[BatchedRun], None] = lambda run: None) -> None:
+        self.spark = Spark()
+        self.sink = Sink(lambda: at_end(self.run))
+        self.run = BatchedRun(plan(), {1: self.sink}, Configuration(), JobID.generate())
+        self.run.start(self.spark, "127.0.0.1", [])
+        assert self.spark.submitted.wait(10)
+
+    def is_canceled(self) -> bool:
+        """At its end."""
+        cancelled = isinstance(self.run.wait(), JobCancelledError) and self.run.status is JobStatus.CANCELED
+        return cancelled and self.sink.ended == ["JobCancelledError"]
+
+
+def test_a_cancel_before_the_spark_job_has_begun() -> None:
+    """A job that is cancelled at once would run to its end, which may take hours."""
+    job = Job()
+    job.run.cancel()
+    assert job.run.status is JobStatus.CANCELLING
+    assert job.spark.asked.wait(10)
+    # It is ended by nothing but another cancel.
+    job.spark.begins.set()
+    assert job.is_canceled()
+
+
+def test_a_cancel_that_comes_too_late_for_spark() -> None:
+    """The output of a job that is being cancelled would be committed."""
+    job = Job()
+    job.run.cancel()
+    job.spark.ends.set()
+    job.spark.begins.set()
+    assert job.is_canceled()
+
+
+def test_a_cancel_that_comes_too_late() -> None:
+    """A job would be reported as cancelled though its output is committed."""
+    job = Job(at_end=BatchedRun.cancel)
+    job.spark.begins.set()
+    job.spark.ends.set()
+    assert job.run.wait() is None
+    job.run.cancel()
+    assert job.run.status is JobStatus.FINISHED and job.sink.ended == ["succeeded"]
+    assert not job.spark.asked.is_set()
