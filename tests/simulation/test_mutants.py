@@ -363,7 +363,7 @@ def nothing_restored_in_at_least_once(patch: pytest.MonkeyPatch) -> None:
 
 def rules_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Broadcast state is empty after a restart."""
-    patch.setattr(HeapOperatorStates, "restore", lambda self, lists, schemas: None)
+    patch.setattr(HeapOperatorStates, "restore", lambda self, lists: None)
 
 
 def partners_freed_too_early(patch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,9 @@ class CollectionTable(LayeredTable):
     def is_empty(self, place: Any) -> bool:
         """Whether there is nothing at the place. What is there is not copied."""
 
+    def holds(self, entry_key: Any) -> bool:
+        return not self.is_empty(entry_key)
+
     def may_be_below(self, place: Any) -> bool:
         """Whether an older layer may hold something of the place."""
         return place in self._base or any(place in layer for layer in self._frozen)
@@ -158,8 +161,12 @@ class MapTable(CollectionTable):
 
     def entries(self, place: Any) -> Iterator[tuple[Any, Any]]:
         """The entries of a map as they are now; they may be changed meanwhile."""
+        return iter(list(self.look_through(place)))
+
+    def look_through(self, place: Any) -> Iterator[tuple[Any, Any]]:
+        """The entries of a map, for reading only. Nothing may be stored meanwhile; it may stop at any of them."""
         part = self.current.get(place)
-        return iter(list(part.items() if type(part) is dict else (self.get(place) or {}).items()))
+        return iter((part if type(part) is dict else self.get(place) or {}).items())
 
     def is_empty(self, place: Any) -> bool:
         """Whether a map has no entries."""

@@ -123,10 +123,15 @@ class LayeredTable(Table):
             self.current.pop(entry_key, None)
 
     def reader(self) -> Callable[[Any], Any]:
-        """A function from entry key to value or None, for reading only. Nothing may be stored while it is in use."""
-        gets: list[Callable[..., Any]] = [
-            layer.get for layer in (self.current, *reversed(self._frozen), self._base) if layer
-        ]
+        """A function from entry key to value or None, for reading only.
+
+        Nothing may be stored while it is in use, but frozen layers may be compacted: the operator may have paused.
+        """
+        layers = [layer for layer in (self.current, *reversed(self._frozen)) if layer]
+        if self._base or self._frozen:
+            # Also an empty base: compaction moves the entries of frozen layers into it.
+            layers.append(self._base)
+        gets: list[Callable[..., Any]] = [layer.get for layer in layers]
         if len(gets) == 1:
             return gets[0]
 
@@ -147,6 +152,18 @@ class LayeredTable(Table):
         """The keys of all entries, some perhaps twice or of entries that are gone. No value is read."""
         for layer in (self._base, *self._frozen, self.current):
             yield from list(layer)
+
+    def keys(self) -> Iterator[Any]:
+        """The keys of all entries, each once. Nothing may be stored meanwhile."""
+        return filter(self.holds, dict.fromkeys(self.entry_keys()))
+
+    def holds(self, entry_key: Any) -> bool:
+        """Whether there is a value. It is not read."""
+        for layer in (self.current, *reversed(self._frozen)):
+            value = layer.get(entry_key, _ABSENT)
+            if value is not _ABSENT:
+                return value is not None
+        return entry_key in self._base
 
     def whole(self) -> Mapping[Any, Any]:
         """All entries as one mapping, for reading only."""

@@ -29,12 +29,13 @@ class NamedList(NamedTuple):
 class HeapOperatorStates(OperatorStateStore):
     """All operator state of one operator in one subtask."""
 
-    def __init__(self) -> None:
+    def __init__(self, subtask: int = 0) -> None:
+        self._subtask = subtask
         self._states: dict[str, tuple[Redistribution, _OperatorList | _Broadcast]] = {}
         self._schemas: dict[str, TableSchema] = {}
-        self._restored: dict[str, list[Any]] = {}
-        self._restored_schemas: dict[str, str] = {}
+        self._restored: dict[str, NamedList] = {}
         self.is_restored = False
+        """Whether the operator was restored from a snapshot, even if no list has come to this subtask."""
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         return self._list(state_descriptor, Redistribution.SPLIT)
@@ -46,30 +47,43 @@ class HeapOperatorStates(OperatorStateStore):
         name = state_descriptor.get_name()
         if name not in self._states:
             self._check(state_descriptor)
-            entries = dict(self._restored.pop(name, ()))
-            self._states[name] = Redistribution.BROADCAST, _Broadcast(entries)
+            self._states[name] = Redistribution.BROADCAST, _Broadcast(dict(self._take_restored(name)))
         state = self._known(name, Redistribution.BROADCAST)
         assert isinstance(state, _Broadcast)
         return state
 
     def lists(self) -> list[NamedList]:
         """What a snapshot holds: copies, so that later changes are not in it."""
-        return [
+        requested = [
             NamedList(name, how, [own_copy(item) for item in state.content()], self._schemas[name])
             for name, (how, state) in self._states.items()
         ]
+        # What was restored and not requested yet, or by no one any more, stays as it is. Each subtask has all of a
+        # union list: one of them writes it, or it would grow by that factor with every restart.
+        waiting = [
+            one._replace(items=[own_copy(item) for item in one.items])
+            for one in self._restored.values()
+            if one.redistribution is not Redistribution.UNION or self._subtask == 0
+        ]
+        return requested + waiting
 
-    def restore(self, lists: dict[str, list[Any]], schemas: dict[str, str]) -> None:
-        """Restore items and schemas. States take them when first requested; `_check` refuses another schema."""
-        self._restored = lists
-        self._restored_schemas = schemas
+    def restore(self, lists: Iterable[NamedList]) -> None:
+        """Restore lists. States take them when first requested; `_check` refuses another schema.
+
+        Those that are never requested are in all later snapshots. Source: Flink, DefaultOperatorStateBackend.
+        """
+        self._restored = {one.name: one for one in lists}
         self.is_restored = True
+
+    def _take_restored(self, name: str) -> list[Any]:
+        restored = self._restored.pop(name, None)
+        return restored.items if restored is not None else []
 
     def _list(self, descriptor: ListStateDescriptor, redistribution: Redistribution) -> ListState[Any]:
         name = descriptor.get_name()
         if name not in self._states:
             self._check(descriptor)
-            self._states[name] = redistribution, _OperatorList(self._restored.pop(name, []))
+            self._states[name] = redistribution, _OperatorList(self._take_restored(name))
         state = self._known(name, redistribution)
         assert isinstance(state, _OperatorList)
         return state
@@ -78,7 +92,8 @@ class HeapOperatorStates(OperatorStateStore):
         """Raises CheckpointError if what was restored was of another kind or type."""
         name = descriptor.get_name()
         schema = self._schemas[name] = schema_of(descriptor)
-        check_schema(name, self._restored_schemas.get(name, ""), schema)
+        restored = self._restored.get(name)
+        check_schema(name, str((restored and restored.schema) or ""), schema)
 
     def _known(self, name: str, requested: Redistribution) -> _OperatorList | _Broadcast:
         redistribution, state = self._states[name]

@@ -30,6 +30,18 @@ class TableSchema(NamedTuple):
         return f"{self.kind} of {self.type!r}"
 
 
+class SchemaAsBefore(TableSchema):
+    """The schema of a state in an existing snapshot, which stores the text of the type and not the type itself."""
+
+    def __str__(self) -> str:
+        return self.kind
+
+
+def as_before(text: str) -> TableSchema | None:
+    """The schema of a state in a snapshot from its text; None: it has none."""
+    return SchemaAsBefore(text, Types.PICKLED_BYTE_ARRAY()) if text else None
+
+
 def collection_in(schema: str) -> str:
     """The same of the text of a schema, or of its kind."""
     kind = schema.partition(" ")[0]
@@ -64,24 +76,24 @@ def _timed(type_: TypeInformation) -> TypeInformation:
 
 def check_schema(name: str, found: str, declared: TableSchema) -> None:
     """Raises CheckpointError if a state of schema `found` can't be read as `declared`."""
-    if found and found not in (str(declared), str(TableSchema(declared.kind, _as_before(declared.type, found)))):
+    if found and found not in (str(declared), str(TableSchema(declared.kind, _as_it_was(declared.type, found)))):
         raise CheckpointError(
             f"the state '{name}' was written as {found}, the program declares it as {declared}. Declare it as it was, "
             "or give the new state another name"
         )
 
 
-def _as_before(now: TypeInformation, found: str) -> TypeInformation:
+def _as_it_was(now: TypeInformation, found: str) -> TypeInformation:
     """The type without those fields of dataclasses that have defaults and are not in what was found."""
     if isinstance(now, ListTypeInfo):
-        return ListTypeInfo(_as_before(now.elem_type, found))
+        return ListTypeInfo(_as_it_was(now.elem_type, found))
     if isinstance(now, MapTypeInfo):
-        return MapTypeInfo(_as_before(now._key_type_info, found), _as_before(now._value_type_info, found))
+        return MapTypeInfo(_as_it_was(now._key_type_info, found), _as_it_was(now._value_type_info, found))
     if not isinstance(now, RowTypeInfo) or not dataclasses.is_dataclass(now.record_class):
         return now
     new = {field.name for field in dataclasses.fields(now.record_class) if _has_default(field)}
     kept = [
-        (name, _as_before(type_, found))
+        (name, _as_it_was(type_, found))
         for name, type_ in zip(now.get_field_names(), now.get_field_types(), strict=True)
         if name not in new or f"{name}: " in found
     ]

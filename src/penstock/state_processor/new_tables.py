@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from penstock.api.state.descriptors import StateDescriptor
 from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import PenstockError, ProgramError, UserFunctionError
-from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.typeinfo import TypeInformation
 from penstock.runtime.task.context import shortened, user_traceback
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import KeyGroups, key_group_of, subtask_of
@@ -21,18 +21,6 @@ T = TypeVar("T")
 Entries = dict[Any, Any]
 """entry key -> value"""
 _CONTENTS = {"list": list, "map": dict}
-
-
-class SchemaAsBefore(TableSchema):
-    """The schema of a state in an existing snapshot, which stores the text of the type and not the type itself."""
-
-    def __str__(self) -> str:
-        return self.kind
-
-
-def as_before(text: str) -> TableSchema | None:
-    """Return the schema of a table from its text."""
-    return SchemaAsBefore(text, Types.PICKLED_BYTE_ARRAY()) if text else None
 
 
 class NewTable(NamedTuple):

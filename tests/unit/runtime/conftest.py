@@ -11,12 +11,13 @@ from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.key_groups import KeyGroups
+from penstock.state.operator_state import NamedList
 
 
 class Rig:
     """An operator, set up and open. `patient` False: it has to pause after each chunk of `chunk_records`.
 
-    `restored` is its operator state, by name.
+    `restored` is its operator state.
 
     `log` is what came out: (value, timestamp) pairs, ("watermark", ms), ("status", active), ("side", tag, value, ms).
     """
@@ -29,7 +30,7 @@ class Rig:
         chunk_records: int = 1024,
         batched: bool = False,
         uid: str = "",
-        restored: dict[str, list[Any]] | None = None,
+        restored: list[NamedList] | None = None,
         stores: Stores | None = None,
     ) -> None:
         self.operator = operator
@@ -61,7 +62,7 @@ class Rig:
         )
         operator.setup(self.context, self)
         if restored is not None:
-            operator.restore_lists({name: [*items] for name, items in restored.items()}, {})
+            operator.restore_lists(restored)
         operator.open()
 
     # The operator's output.

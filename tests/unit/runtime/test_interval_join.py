@@ -215,6 +215,42 @@ def test_records_that_were_spilled_to_a_store_are_partners_still(rig) -> None:
     assert not any(table for name, table in one.operator.keyed_tables().items() if "join" in name)
 
 
+def test_pairs_are_found_although_a_checkpoint_ends_while_the_join_is_paused(rig) -> None:
+    """Pairs would be missing whenever the next operator is slow and a checkpoint has just been written."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    left, right = (env.from_collection([(1, "")]).key_by(lambda value: value[0]) for _ in range(2))
+    stream = left.interval_join(right).between(-10, 10).process(lambda a, b, ctx: [(a, b)])
+    one = rig(stream._transformation.operator, patient=False, chunk_records=1)
+    operator = one.operator
+    tables = [table for name, table in operator.keyed_tables().items() if "join" in name]
+
+    def checkpointed() -> None:
+        for frozen in [table.freeze(False) for table in tables]:
+            frozen.release()
+        while operator.compact():
+            pass
+
+    # Compacted, then freed: what follows is in a frozen layer above nothing.
+    one.process((0, "old"), at=[0])
+    checkpointed()
+    one.until(1_000)
+    checkpointed()
+    one.log.clear()
+    for key in range(3):
+        one.process((key, "l"), at=[2_000])
+    under_way = [table.freeze(False) for table in tables]
+    one.budget.begin_step()
+    assert not operator.inputs()[1].process([(key, "r") for key in range(3)], [2_001] * 3)
+    for frozen in under_way:
+        frozen.release()
+    while operator.compact():
+        pass
+    while operator.paused:
+        one.budget.begin_step()
+        operator.resume()
+    assert one.log == [(((key, "l"), (key, "r")), 2_001) for key in range(3)]
+
+
 def test_batched_all_of_a_key_group_is_joined_and_then_gone(rig) -> None:
     """A batched join would lose what does not come in the order of time, or keep all key groups."""
     env = StreamExecutionEnvironment.get_execution_environment()

@@ -8,6 +8,7 @@ from penstock.api.sink import Sink, SinkWriter
 from penstock.common.errors import UserFunctionError
 from penstock.runtime.operators.sink import WRITER, CollectOperator, SinkOperator
 from penstock.state.handles import Redistribution
+from penstock.state.operator_state import NamedList
 
 
 class Recording(Sink):
@@ -140,7 +141,7 @@ def test_what_a_writer_wants_back_is_in_the_snapshot(rig) -> None:
 
     sink = Stateful()
     restored = SinkOperator("Sink: out", sink, 9)
-    restored.restore_lists({name: items}, {})
+    restored.restore_lists([NamedList(name, redistribution, items)])
     rig(restored)
     assert sink.restored == items
 
@@ -157,7 +158,7 @@ def test_a_writer_hears_of_complete_checkpoints(rig) -> None:
 def test_a_sink_that_has_state_but_can_not_take_it_back(rig) -> None:
     """The error would name a missing attribute instead of the missing method."""
     restored = SinkOperator("Sink: out", Recording(), 9)
-    restored.restore_lists({WRITER: ["a"]}, {})
+    restored.restore_lists([NamedList(WRITER, Redistribution.SPLIT, ["a"])])
     with pytest.raises(UserFunctionError, match="Recording cannot be restored from a snapshot"):
         rig(restored)
 

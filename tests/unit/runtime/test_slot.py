@@ -165,7 +165,7 @@ def test_the_outcome_of_a_batched_slot_travels_through_the_levels_behind() -> No
 
 
 class Given(CollectOperator):
-    def restore_lists(self, lists, schemas):
+    def restore_lists(self, lists):
         self.lists = lists
 
 
@@ -178,7 +178,7 @@ def test_what_a_task_reads_back_is_reported() -> None:
     slot.level.restore[SubtaskId(0, 1)] = {"": RestoredOperator(lists=[(file.path, file.lists[0])])}
 
     assert slot.restore(storage) == file.bytes
-    assert operators[0].lists == {"positions": ["here", "there"]}
+    assert operators[0].lists == [NamedList("positions", Redistribution.SPLIT, ["here", "there"])]
     assert [report.restored_bytes for report in reports_of(slot)] == [file.bytes, 0]
 
 

@@ -34,6 +34,9 @@ class Counts(Operator):
     def lists(self):
         return []
 
+    def restore_lists(self, lists):
+        assert not lists
+
     def restored_table(self, name, schema):
         return self.backend.restored_table(name, schema)
 
@@ -138,6 +141,9 @@ class Prepares(SinkOperator):
 
     def lists(self):
         return []
+
+    def restore_lists(self, lists):
+        assert not lists
 
 
 def test_what_was_prepared_goes_with_the_next_that_is_written() -> None:

@@ -123,10 +123,20 @@ def test_a_scan_that_takes_long_is_followed_by_a_pause() -> None:
     """With much state and a short time to live the task would do nothing else."""
     state = Scanned()
     scan = ExpiryScan(100, state.alive, state.entry_keys, first_ms=0)
+    state.entries = dict.fromkeys(map(str, range(5_000)), 10_000)
+    scan.expire(0, 4_000)
+    scan.expire(300, 4_000)
+    assert scan.next_ms == 300 + 5_000 * 0.02 / 0.1
+    scan.expire(scan.next_ms, 4_000)
+    scan.clear()
+    assert scan.next_ms is None
+
+
+def test_a_scan_of_little_is_soon_followed_by_the_next_one() -> None:
+    """State would outlive its time tenfold in a task that seldom has something to do."""
+    state = Scanned()
+    scan = ExpiryScan(100, state.alive, state.entry_keys, first_ms=0)
     state.entries = dict.fromkeys(map(str, range(5)), 10_000)
     scan.expire(0, 4)
     scan.expire(300, 4)
-    assert scan.next_ms == 3_300
-    scan.expire(3_300, 4)
-    scan.clear()
-    assert scan.next_ms is None
+    assert scan.next_ms == 350

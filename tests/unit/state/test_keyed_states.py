@@ -21,6 +21,7 @@ from penstock.api.windows.window import Window
 from penstock.common import Time, Types
 from penstock.common.errors import ProgramError
 from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.keys import KeyTypeError
 
 ANY = Types.PICKLED_BYTE_ARRAY()
@@ -275,3 +276,65 @@ def test_equal_windows_have_one_state(backend: KeyedStateBackend) -> None:
             backend.maintain(100)
     backend.namespace = Season(2024, same, spring)
     assert state.value() == 2
+
+
+class Copied:
+    """Counts how often one like it is copied, or read from a store."""
+
+    count = 0
+
+    def __setstate__(self, state: Any) -> None:
+        Copied.count += 1
+
+    def __deepcopy__(self, memo: Any) -> Copied:
+        Copied.count += 1
+        return self
+
+
+@pytest.mark.parametrize("descriptor", [VALUE, MAP, LIST])
+def test_all_keys_of_a_state(backend, descriptor) -> None:
+    """A rule that is applied to all keys would miss some, be applied twice, or give a state to keys that have none."""
+    state = backend.state(descriptor)
+    table = backend.tables[descriptor.get_name()]
+
+    def put(key: str) -> None:
+        backend.key = key
+        if descriptor is VALUE:
+            state.update(Copied())
+        elif descriptor is MAP:
+            state.put("x", Copied())
+        else:
+            state.add(Copied())
+
+    def clear(key: str) -> None:
+        backend.key = key
+        state.clear()
+
+    for key in "abcd":
+        put(key)
+    for _ in range(3):
+        backend.maintain(100)
+    table.freeze(False).release()
+    while table.compact(100):
+        pass
+    clear("a")
+    put("b")
+    table.freeze(False).release()
+    put("e")
+    clear("c")
+    if descriptor is MAP:
+        backend.key = "d"
+        state.remove("x")
+    under_way = table.freeze(True)
+    put("f")
+    put("g")
+    clear("g")
+    expected = ["b", "e", "f"] if descriptor is MAP else ["b", "d", "e", "f"]
+    Copied.count = 0
+    assert sorted(backend.keys(descriptor)) == expected
+    assert Copied.count <= 4 * isinstance(backend, RocksDBKeyedStateBackend), "no value is read, but with its key"
+    under_way.release()
+    while table.compact(1):
+        assert sorted(backend.keys(descriptor)) == expected
+    clear("f")
+    assert sorted(backend.keys(descriptor)) == expected[:-1]

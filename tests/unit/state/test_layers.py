@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.state.written_state import entries
 
 from penstock.state.layers import LayeredTable
@@ -73,3 +74,35 @@ def test_what_is_gone_is_in_no_later_layer() -> None:
     while table.compact(1):
         pass
     assert entries(table.freeze(full=True)) == {}
+
+
+@pytest.mark.parametrize("base", ["never filled", "empty", "filled"])
+@pytest.mark.parametrize("frozen", [1, 3])
+@pytest.mark.parametrize("entries_max", [1, 2, 100])
+def test_a_reader_finds_what_is_compacted_while_it_is_in_use(base: str, frozen: int, entries_max: int) -> None:
+    """A join, or a window that fires, would miss records if it paused just after a checkpoint was written."""
+    table = LayeredTable()
+    expected: dict[object, int | None] = {"missing": None}
+    if base != "never filled":
+        table.put("old", 0)
+        table.put("kept", 0)
+        table.freeze(full=False).release()
+        table.compact(100)
+        expected["kept"] = 0
+        table.discard("old")
+        if base == "empty":
+            table.discard("kept")
+            expected["kept"] = None
+        table.freeze(full=False).release()
+        while table.compact(100):
+            pass
+    for layer in range(frozen):
+        for key in range(layer, layer + 4):
+            table.put(key, 10 * layer + key)
+            expected[key] = 10 * layer + key
+        table.discard(("gone", layer))
+        table.freeze(full=False).release()
+    read = table.reader()
+    while table.compact(entries_max):
+        assert {key: read(key) for key in expected} == expected
+    assert {key: read(key) for key in expected} == expected

@@ -13,7 +13,7 @@ from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.typeinfo import Types
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import HeapOperatorStates, NamedList
-from penstock.state.schema import schema_of
+from penstock.state.schema import as_before, schema_of
 
 LIST, DICT = ListStateDescriptor("list"), MapStateDescriptor("dict")
 
@@ -34,7 +34,7 @@ def test_what_was_kept_comes_back() -> None:
     }
     again = HeapOperatorStates()
     assert not again.is_restored
-    again.restore({name: items for name, (_, items) in frozen.items()}, {})
+    again.restore(states.lists())
     assert again.is_restored
     assert list(again.get_list_state(LIST)) == [1, [2]]
     assert dict(again.get_broadcast_state(DICT).items()) == {"x": 1, "y": 2}
@@ -66,10 +66,29 @@ def test_one_name_for_two_kinds() -> None:
 def test_what_was_written_as_something_else() -> None:
     """A function would take offsets for names, and fail somewhere else."""
     states = HeapOperatorStates()
-    states.restore({"list": [1]}, {"list": "list of ListTypeInfo<Long>"})
+    states.restore([NamedList("list", Redistribution.SPLIT, [1], as_before("list of ListTypeInfo<Long>"))])
     with pytest.raises(CheckpointError, match="was written as list of List"):
         states.get_list_state(ListStateDescriptor("list", Types.STRING()))
     assert list(states.get_list_state(ListStateDescriptor("list", Types.LONG()))) == [1]
+
+
+def test_what_was_restored_is_kept_until_it_is_asked_for() -> None:
+    """A function that asks for its state late would find it empty if a checkpoint, and a failure, came before."""
+    states = HeapOperatorStates()
+    kept = [1, [2]]
+    states.get_list_state(ListStateDescriptor("list", Types.LONG())).update(kept)
+    states.get_broadcast_state(DICT).put("x", 1)
+    before = states.lists()
+    for _ in range(2):
+        again = HeapOperatorStates(subtask=1)
+        again.restore(states.lists())
+        assert [(*one[:3], str(one.schema)) for one in again.lists()] == [(*one[:3], str(one.schema)) for one in before]
+        states = again
+    assert states.lists()[0].items[1] is not states.lists()[0].items[1], "the function may change it meanwhile"
+    with pytest.raises(CheckpointError, match="was written as list of List"):
+        states.get_list_state(ListStateDescriptor("list", Types.STRING()))
+    assert list(states.get_list_state(ListStateDescriptor("list", Types.LONG()))) == [1, [2]]
+    assert sorted(one.name for one in states.lists()) == ["dict", "list"], "each once"
 
 
 ACTS = st.lists(
@@ -119,10 +138,9 @@ def test_lists_are_lists_and_broadcast_state_is_a_dict(acts: list[tuple[Any, ...
                 rules.clear()
                 model = {}
             case ("restart",):
-                lists = {one.name: one.items for one in states.lists()}
-                schemas = {one.name: str(one.schema) for one in states.lists()}
+                lists = states.lists()
                 states = HeapOperatorStates()
-                states.restore(lists, schemas)
+                states.restore(lists)
         kept, rules = states.get_list_state(LIST), states.get_broadcast_state(DICT)
         assert list(kept) == items
         assert [*rules.items()] == [*model.items()]

@@ -14,15 +14,20 @@ from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescript
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
 from penstock.checkpoint.restore import assign
 from penstock.checkpoint.vertex import CheckpointVertex
+from penstock.common.errors import CheckpointError
+from penstock.common.typeinfo import Types
+from penstock.runtime.operators.operator import Operator
+from penstock.runtime.task.snapshot import KeyedChain, restore_operator
 from penstock.simulator.storage import MemoryStorage
 from penstock.state.handles import OperatorState
 from penstock.state.key_groups import key_group_range, subtask_of
-from penstock.state.operator_state import HeapOperatorStates
-from penstock.state.snapshot.files import read_items, write_lists
+from penstock.state.operator_state import HeapOperatorStates, NamedList
+from penstock.state.snapshot.files import write_lists
 from penstock.state_processor.new_tables import finished
 
 COUNT = ValueStateDescriptor("count")
 SPLITS, NAMES, RULES = ListStateDescriptor("splits"), ListStateDescriptor("names"), MapStateDescriptor("rules")
+NUMBERS = MapStateDescriptor("numbers")
 PARALLELISM = st.integers(1, 8)
 
 
@@ -65,12 +70,23 @@ def test_each_key_goes_to_the_owner_of_its_group(
     assert found == {key: count for key, count in model.items() if count is not None}
 
 
+class StatesOnly(Operator):
+    """An operator that has operator state and nothing else."""
+
+    def __init__(self, subtask: int) -> None:
+        super().__init__("an operator")
+        self.states = HeapOperatorStates(subtask)
+
+    def restore_lists(self, lists: list[NamedList]) -> None:
+        self.states.restore(lists)
+
+
 def written(storage: MemoryStorage, states: list[HeapOperatorStates], columns: bool) -> Manifest:
     """The manifest of a checkpoint, or savepoint, of these subtasks."""
-    parts = [
-        SubtaskPart(number, OperatorState([], finished(write_lists(storage, f"lists-{number}", one.lists(), columns))))
-        for number, one in enumerate(states)
-    ]
+    parts = []
+    for number, one in enumerate(states):
+        lists = finished(write_lists(storage, f"lists-{len(storage.files)}-{number}", one.lists(), columns))
+        parts.append(SubtaskPart(number, OperatorState([], lists)))
     return Manifest("job", "a job", 1, 0, 0, 0, [OperatorPart("op", "an operator", len(states), 128, parts)], [])
 
 
@@ -79,14 +95,9 @@ def restored(storage: MemoryStorage, manifest: Manifest, parallelism: int) -> li
     assigned = assign(manifest, vertices, own=True, allow_non_restored=False)
     states = []
     for subtask in range(parallelism):
-        lists: dict[str, list[Any]] = {}
-        schemas = {}
-        for path, part in assigned[0, subtask]["op"].lists:
-            lists.setdefault(part.name, []).extend(read_items(storage, path, part))
-            schemas[part.name] = part.schema
-        state = HeapOperatorStates()
-        state.restore(lists, schemas)
-        states.append(state)
+        operator = StatesOnly(subtask)
+        restore_operator(operator, assigned[0, subtask]["op"], KeyedChain(), range(0), storage)
+        states.append(operator.states)
     return states
 
 
@@ -131,3 +142,66 @@ def test_what_one_subtask_does_with_a_rule_is_not_seen_by_others() -> None:
     next(iter(one.get_union_list_state(NAMES))).append("y")
     assert other.get_broadcast_state(RULES)["a"] == [1]
     assert list(other.get_union_list_state(NAMES)) == [["x"]]
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+@pytest.mark.parametrize("form", ["increments", "full", "savepoint"])
+def test_keyed_state_that_no_one_has_asked_for_since_a_restart(kind: str, form: str) -> None:
+    """After two restarts with a checkpoint, and no record, in between, what is asked for late would be lost."""
+
+    def again(subtask: Subtask, number: int = 0) -> Subtask:
+        if form == "savepoint":
+            chains = [[file] for file in subtask.savepoint(f"savepoint-{number}")]
+        else:
+            subtask.freeze(form == "full")()
+            chains = [subtask.chain]
+        subtask = subtask.restored(chains)
+        subtask.backend.key = "k"
+        return subtask
+
+    subtask = Subtask(kind, files_in_memory())
+    subtask.backend.key = "k"
+    subtask.backend.state(COUNT).update(1)
+    subtask.backend.state(NUMBERS).put("a", 1)
+    subtask.backend.state(SPLITS).add(1)
+    subtask = again(subtask)
+    subtask.backend.state(NUMBERS).put("b", 2)
+    subtask.backend.state(SPLITS).add(2)
+    for number in range(1, 4):
+        subtask = again(subtask, number)
+    subtask.backend.state(NUMBERS).remove("z")
+    for number in range(4, 7):
+        subtask = again(subtask, number)
+    with pytest.raises(CheckpointError, match="'splits' was written as list of"):
+        again(subtask, 7).backend.state(ListStateDescriptor("splits", Types.STRING()))
+    assert subtask.backend.state(COUNT).value() == 1
+    assert dict(subtask.backend.state(NUMBERS).items()) == {"a": 1, "b": 2}
+    assert list(subtask.backend.state(SPLITS)) == [1, 2]
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_what_no_subtask_has_asked_for_yet_is_in_all_later_snapshots(columns: bool) -> None:
+    """A function that asks for its state with the first record would lose it in a checkpoint before that."""
+    storage = files_in_memory()
+    states = [HeapOperatorStates(subtask) for subtask in range(2)]
+    for number, state in enumerate(states):
+        state.get_list_state(SPLITS).add_all([number, 10 + number])
+        state.get_union_list_state(NAMES).add(number)
+        state.get_broadcast_state(RULES).put("a", [1])
+    for parallelism in (3, 2, 1, 4):
+        states = restored(storage, written(storage, states, columns), parallelism)
+    assert sorted(item for state in states for item in state.get_list_state(SPLITS)) == [0, 1, 10, 11]
+    for state in states:
+        assert list(state.get_union_list_state(NAMES)) == [0, 1], "each restart would multiply them"
+        assert dict(state.get_broadcast_state(RULES).items()) == {"a": [1]}
+        assert {one.name for one in state.lists()} == {"splits", "names", "rules"}
+
+
+def test_subtasks_to_which_no_item_has_come_are_restored_too() -> None:
+    """Each new subtask of a rescaled job would do again what a function does once, when the job is new."""
+    storage = files_in_memory()
+    state = HeapOperatorStates()
+    state.get_list_state(SPLITS).add(1)
+    news = restored(storage, written(storage, [state], columns=False), 3)
+    assert [list(new.get_list_state(SPLITS)) for new in news] == [[1], [], []]
+    assert all(new.is_restored for new in news)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.api.state.descriptors import ValueStateDescriptor
+from penstock.api.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from penstock.common.errors import CheckpointError
 from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.simulator.storage import MemoryStorage
@@ -20,11 +20,13 @@ from penstock.state.backends.rocksdb.store import EmbeddedStore, Stores
 from penstock.state.backends.rocksdb.store_files import StoreReader, contents_of, write_store_files
 from penstock.state.handles import KeyedFile, store_files_of
 from penstock.state.key_groups import KeyGroups
+from penstock.state.schema import schema_of
 from penstock.state.snapshot.files import read_keyed, restore_keyed, write_keyed
 from penstock.state_processor.new_tables import finished
 
 GROUPS = KeyGroups(8)
 COUNT, LAST = ValueStateDescriptor("count"), ValueStateDescriptor("last")
+VISITS = ListStateDescriptor("visits")
 
 
 @pytest.fixture(params=["memory", "rocksdb"])
@@ -178,6 +180,50 @@ def test_another_begins_with_the_files(stores: Stores, storage: MemoryStorage) -
     copied = {file.path for file in again} - {file.path for file in database}
     assert not [path for path in copied if path.endswith(".sst")]
     other.close()
+
+
+@pytest.mark.parametrize("spilled", [0, 1, 9, 10, 50, 1_000])
+def test_lists_of_which_a_part_is_in_the_store(stores: Stores, storage: MemoryStorage, spilled: int) -> None:
+    """Elements that were being spilled when a checkpoint began would be there twice after a restart: counted twice."""
+    backend = RocksDBKeyedStateBackend(lambda: 0, stores, GROUPS)
+    kept, schema = backend.state(VISITS), str(schema_of(VISITS))
+    for backend.key in range(6):
+        kept.add("before")
+        if backend.key == 5:
+            kept.clear()
+    while backend.maintenance_due_ms() == 0:
+        backend.maintain(1_000)
+    for element in "abc":
+        for backend.key in range(6):
+            # Several segments, of which the last one may be missing in the store.
+            kept.add_all([element] * 300)
+    backend.maintain(spilled)
+    for backend.key in range(2):
+        kept.add("since")
+    frozen = backend.freeze_store()
+    assert frozen is not None
+    chain = finished(write_store_files(storage, "store", frozen, {}))
+    chain.append(finished(write_keyed(storage, "keyed", frozen.above, GROUPS, {"visits": schema})))
+    backend.close()
+
+    expected = {
+        key: [*["before"] * (key != 5), *(element for element in "abc" for _ in range(300)), *["since"] * (key < 2)]
+        for key in range(6)
+    }
+    database = store_files_of(chain)
+    for adopted in (True, False):
+        other = RocksDBKeyedStateBackend(lambda: 0, stores, GROUPS)
+        if adopted:
+            assert other.begin_with(database[0].tables, contents_of(storage, database))
+        tables = {"visits": other.restored_table("visits", schema)}
+        reader = StoreReader(lambda: stores)
+        restore_keyed(storage, chain[-1:] if adopted else chain, range(8), tables, reader)
+        reader.close()
+        found, again = {}, other.state(VISITS)
+        for other.key in range(6):
+            found[other.key] = list(again)
+        assert found == expected
+        other.close()
 
 
 def test_tables_with_other_numbers(stores: Stores, storage: MemoryStorage) -> None:

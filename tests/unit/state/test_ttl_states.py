@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from tests.unit.state.written_state import Subtask, backend_of, files_in_memory
+from tests.unit.state.written_state import BACKENDS, Subtask, backend_of, files_in_memory
 
 from penstock.api.state.descriptors import (
     AggregatingStateDescriptor,
@@ -161,6 +161,101 @@ def test_memory_is_freed_though_nobody_reads() -> None:
         assert not backend.tables["v"] or backend.clock.now < 1_000 + 30 + TTL * 2
     assert rounds > 1_000 // 50, "a little at a time"
     assert not any(backend.tables.values())
+
+
+def prolonged_by_reading(builder):
+    return builder.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_whether_a_map_is_empty_does_not_prolong_its_life(kind: str) -> None:
+    """A map that is only asked whether it is empty would never expire."""
+    clock = Clock()
+    backend = backend_of(kind, lambda: clock.now)
+    backend.key = "k"
+    state = backend.state(lives(MapStateDescriptor("m"), prolonged_by_reading))
+    assert state.is_empty()
+    state.put_all({"a": 1, "b": 2})
+    for _ in range(3):
+        clock.now += TTL // 4
+        assert not state.is_empty()
+        assert state.contains("b")
+    clock.now += TTL // 4
+    assert "a" not in state and "b" in state
+    clock.now += TTL
+    assert state.is_empty() and not backend.tables["m"]
+
+
+class Counted:
+    """A value that counts how often one like it is read from a store."""
+
+    read = 0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Counted.read += 1
+
+
+@pytest.mark.parametrize("change", [lambda builder: builder, prolonged_by_reading])
+def test_only_what_is_iterated_is_read(change) -> None:
+    """The first key of a map, or whether there is one, would cost as much as all of its entries, and prolong them."""
+    clock = Clock()
+    backend = backend_of("rocksdb", lambda: clock.now)
+    backend.key = "k"
+    state = backend.state(lives(MapStateDescriptor("m"), change))
+    for number in range(100):
+        state.put(number, Counted())
+        state.put_all({number: Counted()})
+    while backend.maintenance_due_ms() == 0:
+        backend.maintain(1_000)
+    for ask in (
+        state.is_empty,
+        lambda: next(iter(state.keys())),
+        lambda: next(state.items()),
+        lambda: next(state.values()),
+    ):
+        Counted.read = 0
+        ask()
+        assert Counted.read <= 3
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_entries_are_used_when_an_iteration_reaches_them(kind: str) -> None:
+    """A loop that stops at the first match would keep all entries behind it alive."""
+    clock = Clock()
+    backend = backend_of(kind, lambda: clock.now)
+    backend.key = "k"
+    state = backend.state(lives(MapStateDescriptor("m"), prolonged_by_reading))
+    state.put_all({"a": 1, "b": 2, "c": 3})
+    clock.now += TTL // 2
+    assert [next(iter(read())) for read in (state.keys, state.values, state.items)] == ["a", 1, ("a", 1)]
+    clock.now += TTL // 2
+    assert list(state.items()) == [("a", 1)]
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_what_is_changed_during_an_iteration_stays_changed(kind: str) -> None:
+    """An iteration would put back what the loop has removed, or the old value of what it has put."""
+    clock = Clock()
+    backend = backend_of(kind, lambda: clock.now)
+    backend.key = "k"
+    state = backend.state(lives(MapStateDescriptor("m"), prolonged_by_reading))
+    state.put_all({"a": 1, "b": 2, "c": 3, "d": 4})
+    found = []
+    for key, value in state.items():
+        found.append((key, value))
+        # The iteration goes on with the entries of the key at which it began.
+        backend.key = "k"
+        if key == "a":
+            state.remove("b")
+            state.put("c", 30)
+            clock.now += TTL
+            state.put("d", 40)
+        backend.key = "other"
+    backend.key = "k"
+    assert found == [("a", 1)], "the others have expired meanwhile"
+    assert dict(state.items()) == {"d": 40}
+    backend.key = "other"
+    assert state.is_empty()
 
 
 def test_no_clean_up_where_none_is_wanted() -> None:

@@ -87,7 +87,7 @@ class Subtask:
         store = backend.freeze_store() if full and isinstance(backend, RocksDBKeyedStateBackend) else None
         above = store.above if store is not None else {}
         tables = {name: above.get(name) or table.freeze(full) for name, table in backend.tables.items()}
-        schemas = {name: str(schema) for name, schema in backend.schemas.items()}
+        schemas = {name: str(schema) for name, schema in backend.schemas_in_snapshot().items()}
 
         def write() -> None:
             name = f"{len(storage.files)}"
@@ -106,7 +106,7 @@ class Subtask:
         files = []
         for number, (table_name, table) in enumerate(self.backend.tables.items()):
             frozen = table.freeze(True)
-            schema = self.backend.schemas.get(table_name)
+            schema = self.backend.schemas_in_snapshot().get(table_name)
             of_table = (table_name, frozen)
             files.append(finished(write_columns(self.storage, f"{name}-{number}", of_table, GROUPS, schema)))
             frozen.release()

@@ -9,13 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from penstock.api.output_tag import OutputTag
+from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import ProgramError, UserFunctionError
-from penstock.datastream.functions import ProcessWindowFunction
+from penstock.common.time import Duration
+from penstock.common.typeinfo import Types
+from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
+from penstock.datastream.state import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor
 from penstock.datastream.window import (
     ContinuousEventTimeTrigger,
     EventTimeSessionWindows,
+    EventTimeTrigger,
     ProcessingTimeSessionWindows,
+    TriggerResult,
 )
 
 SESSIONS = EventTimeSessionWindows.with_gap(10)
@@ -178,3 +184,86 @@ def test_sessions_do_not_hang_on_the_order_of_records(drive_once: Any, records: 
 
     assert sorted((key, span, sorted(values)) for key, span, values in job.taken()) == sorted(expected)
     assert job.is_empty
+
+
+class Sum(AggregateFunction):  # type: ignore[type-arg]
+    def create_accumulator(self):
+        return 0
+
+    def add(self, value, accumulator):
+        return accumulator + value
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        return acc_a + acc_b
+
+
+class Counting(EventTimeTrigger):
+    """A trigger that keeps what came in a state of this descriptor, and notes what is in it at each record."""
+
+    def __init__(self, descriptor: Any) -> None:
+        self.descriptor = descriptor
+        self.noted: list[Any] = []
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+        state = ctx.get_partitioned_state(self.descriptor)
+        state.add(element[1])
+        self.noted.append(list(state) if isinstance(self.descriptor, ListStateDescriptor) else state.get())
+        return super().on_element(element, timestamp, window, ctx)
+
+    def on_merge(self, window: Any, ctx: Any) -> None:
+        super().on_merge(window, ctx)
+        ctx.merge_partitioned_state(self.descriptor)
+
+    def clear(self, window: Any, ctx: Any) -> None:
+        super().clear(window, ctx)
+        ctx.get_partitioned_state(self.descriptor).clear()
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "noted"),
+    [
+        (ReducingStateDescriptor("n", lambda a, b: a + b, Types.LONG()), [1, 10, 111, 1_000, 11_111, 5, 7, 14, 16]),
+        (AggregatingStateDescriptor("n", Sum(), Types.LONG()), [1, 10, 111, 1_000, 11_111, 5, 7, 14, 16]),
+        (
+            ListStateDescriptor("n", Types.LONG()),
+            [[1], [10], [1, 10, 100], [1_000], [100, 1_000, 10_000], [5], [7], [5, 9], [9, 2]],
+        ),
+    ],
+)
+def test_what_a_trigger_keeps_for_a_time_is_merged(drive: Any, descriptor: Any, noted: list[Any]) -> None:
+    """The times of last use would be merged as if they were values: added up, or a TypeError."""
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Duration.of_millis(100)).build())
+    trigger = Counting(descriptor)
+    job = drive.lists(SESSIONS, trigger=trigger)
+    job.clock(0).records((("a", 1), 0), (("a", 10), 15))
+    job.clock(50).records((("a", 100), 8))
+    job.clock(120).records((("a", 1_000), 30))
+    job.clock(140).records((("a", 10_000), 22))
+    # What was written before 200 is over.
+    job.clock(300).records((("a", 5), 60))
+    job.clock(390).records((("a", 7), 38))
+    # The 5 is alive still: a window that only grows does not prolong its life.
+    job.clock(395).records((("a", 9), 50))
+    # Of the two sessions that this joins, the first has expired.
+    job.clock(493).records((("a", 2), 45))
+    assert trigger.noted == noted
+    assert job.until(MAX_TIMESTAMP).is_empty
+
+
+@pytest.mark.parametrize(
+    "unread", [ReducingStateDescriptor("n", lambda a, b: a + b, Types.LONG()), ListStateDescriptor("n", Types.LONG())]
+)
+def test_what_was_merged_is_freed_when_its_time_is_over(drive: Any, unread: Any) -> None:
+    """The state of triggers would stay for as long as their session, which may never end."""
+    unread.enable_time_to_live(StateTtlConfig.new_builder(Duration.of_millis(100)).build())
+    job = drive.lists(SESSIONS, trigger=Counting(unread))
+    job.clock(0).records((("a", 1), 0), (("a", 10), 15))
+    job.clock(50).records((("a", 100), 8))
+    table = next(table for name, table in job.operator.backend.tables.items() if "(trigger)" in name)
+    assert table
+    for now_ms in range(100, 1_000, 5):
+        job.clock(now_ms)
+    assert not table

@@ -117,7 +117,7 @@ class KeyedOperator(Operator):
         return self.backend.tables
 
     def keyed_schemas(self) -> dict[str, TableSchema]:
-        return self.backend.schemas
+        return self.backend.schemas_in_snapshot()
 
     def keyed_backend(self) -> KeyedStateBackend:
         return self.backend

@@ -144,9 +144,9 @@ class Operator:
         """Its operator state: lists by name, and how their items are redistributed on restore."""
         return self.context.operator_states.lists()
 
-    def restore_lists(self, lists: dict[str, list[Any]], schemas: dict[str, str]) -> None:
-        """Restore operator state and its schemas (kinds and types), before `open`."""
-        self.context.operator_states.restore(lists, schemas)
+    def restore_lists(self, lists: list[NamedList]) -> None:
+        """Restore operator state, before `open`. Called whenever the operator is restored, even without any list."""
+        self.context.operator_states.restore(lists)
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         """Checkpoint `checkpoint_id` is complete."""

@@ -94,8 +94,8 @@ class SinkOperator(Operator):
             items = self.writer.snapshot_state(self._checkpoint_id)
         return [NamedList(WRITER, Redistribution.SPLIT, items)] if items else []
 
-    def restore_lists(self, lists: dict[str, list[Any]], schemas: dict[str, str]) -> None:
-        self._restored = lists.get(WRITER, [])
+    def restore_lists(self, lists: list[NamedList]) -> None:
+        self._restored = [item for one in lists if one.name == WRITER for item in one.items]
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         assert self.writer is not None

@@ -71,8 +71,8 @@ class SourceOperator(EventTimeOrigin):
         with self._errors_named("reader.snapshot_state"):
             return [NamedList(SPLITS, Redistribution.SPLIT, self.reader.snapshot_state())]
 
-    def restore_lists(self, lists: dict[str, list[Any]], schemas: dict[str, str]) -> None:
-        self._restored = lists.get(SPLITS, [])
+    def restore_lists(self, lists: list[NamedList]) -> None:
+        self._restored = [item for one in lists if one.name == SPLITS for item in one.items]
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
         with self._errors_named("reader.notify_checkpoint_complete"):

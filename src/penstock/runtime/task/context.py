@@ -96,7 +96,7 @@ class OperatorContext:
         self.report_watermark = report_watermark
         """Tells the job master how far a source of an alignment group is: (group, ms)."""
         self.deliver_result = deliver_result
-        self.operator_states = HeapOperatorStates()
+        self.operator_states = HeapOperatorStates(info.subtask)
         self.functions: list[CheckpointedFunction] = []
         """The user's functions that are open: they may keep operator state, and are notified of checkpoints."""
 

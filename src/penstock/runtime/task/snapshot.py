@@ -26,6 +26,8 @@ from penstock.state.handles import (
     store_files_of,
 )
 from penstock.state.key_groups import KeyGroups, key_group_range
+from penstock.state.operator_state import NamedList
+from penstock.state.schema import as_before
 from penstock.state.snapshot.files import read_items, restore_keyed, write_columns, write_keyed, write_lists
 from penstock.state.snapshot.storage import SnapshotStorage
 from penstock.state.tables import FrozenTable
@@ -233,12 +235,13 @@ def restore_operator(
         reader.close()
     if extends:
         chain.files = restored.chains[0]
-    lists: dict[str, list[Any]] = {}
+    lists: dict[str, NamedList] = {}
     for path, part in restored.lists:
-        lists.setdefault(part.name, []).extend(read_items(storage, path, part))
+        new = NamedList(part.name, part.redistribution, [], as_before(part.schema))
+        lists.setdefault(part.name, new).items.extend(read_items(storage, path, part))
         read += part.bytes
-    if lists:
-        operator.restore_lists(lists, {part.name: part.schema for _, part in restored.lists})
+    # Without any, too: the operator learns that it was restored.
+    operator.restore_lists(list(lists.values()))
     return read
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.state.descriptors import (
@@ -14,6 +15,7 @@ from penstock.api.state.descriptors import (
 )
 from penstock.api.windows.trigger import OnMergeContext
 from penstock.common.errors import ProgramError
+from penstock.state.backends.ttl_states import TtlState
 
 if TYPE_CHECKING:
     from penstock.api.metrics import MetricGroup
@@ -62,16 +64,16 @@ class WindowTriggerContext(OnMergeContext):
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
         descriptor = self._own(state_descriptor)
-        self._backend.state(descriptor, namespaced=True)
+        state = self._backend.state(descriptor, namespaced=True)
         table = self._backend.layered(f"{WINDOW_PREFIX}{descriptor.get_name()}", namespaced=True)
         key = self._backend.key
         removed = [table.remove((key, window)) for window in self.merged]
         parts = [part for part in removed if part is not None]
-        if parts:
-            merged = parts[0]
-            for part in parts[1:]:
-                merged = _merged(descriptor, merged, part)
-            table.put((key, self.window), merged)
+        merge = functools.partial(_merged, descriptor)
+        if isinstance(state, TtlState):
+            state.put_merged((key, self.window), parts, merge)
+        elif parts:
+            table.put((key, self.window), functools.reduce(merge, parts))
 
     def _own(self, descriptor: StateDescriptor) -> StateDescriptor:
         """The descriptor under a name that states of the user's window function can't have by chance."""
@@ -84,6 +86,7 @@ class WindowTriggerContext(OnMergeContext):
 
 
 def _merged(descriptor: StateDescriptor, value: Any, other: Any) -> Any:
+    """What two windows held (a value, an accumulator, a list), merged."""
     if isinstance(descriptor, ReducingStateDescriptor):
         return descriptor.get_reduce_function().reduce(value, other)
     if isinstance(descriptor, AggregatingStateDescriptor):

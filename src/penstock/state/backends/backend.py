@@ -36,7 +36,7 @@ from penstock.state.backends.ttl_states import TTL_KINDS
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.expiry import Expiry
 from penstock.state.layers import LayeredTable
-from penstock.state.schema import TableSchema, check_schema, collection_in, schema_of
+from penstock.state.schema import TableSchema, as_before, check_schema, collection_in, schema_of
 from penstock.state.sliced import Slices
 from penstock.state.tables import Table
 
@@ -100,7 +100,7 @@ class KeyedStateBackend(ABC):
     def keys(self, descriptor: StateDescriptor) -> list[Any]:
         """The keys that have a state of that name, in no particular order. What of it has expired may be among them."""
         self.state(descriptor)
-        return [key for key, _ in self.layered(descriptor.get_name()).items()]
+        return list(self.layered(descriptor.get_name()).keys())
 
     def layered(self, name: str, namespaced: bool = False) -> LayeredTable:
         """The table of that name, created if it does not exist. `namespaced`: it is kept by (key, namespace)."""
@@ -148,6 +148,11 @@ class KeyedStateBackend(ABC):
     @abstractmethod
     def slices(self, name: str, lists: bool = False) -> Slices:
         """Contents of windows, in the table of that name. `lists`: they are lists, to which records are added."""
+
+    def schemas_in_snapshot(self) -> dict[str, TableSchema]:
+        """Those of tables that users' functions have named; as restored where no one has asked for the state yet."""
+        restored = {name: schema for name, text in self._restored_schemas.items() if (schema := as_before(text))}
+        return {**restored, **self.schemas}
 
     def restored_table(self, name: str, schema: str) -> Table:
         """The table into which state of `schema` is restored: `state` refuses to read it as another."""

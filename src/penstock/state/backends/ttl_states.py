@@ -9,6 +9,7 @@ Each element of a list and each entry of a map has a time of its own. Source: Fl
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -31,7 +32,7 @@ from penstock.state.keys import check_key
 from penstock.state.layers import LayeredTable
 
 
-class _TtlState(State):
+class TtlState(State):
     """Base of all. `expiry` None: expired state is removed only when it is read."""
 
     def __init__(self, backend: KeyContext, table: LayeredTable, descriptor: StateDescriptor, namespaced: bool) -> None:
@@ -65,11 +66,20 @@ class _TtlState(State):
     def _alive(self, entry_key: Any) -> int | None:
         """Remove what has expired. Returns when the rest of the entry will expire (ms), or None if nothing is left."""
 
+    def put_merged(self, entry_key: Any, parts: list[Any], merge: Callable[[Any, Any], Any]) -> None:
+        """Store at `entry_key` what windows that are merged had stored. `merge` merges two values, or two lists."""
+        if not parts:
+            return
+        self._table.put(entry_key, functools.reduce(merge, parts))
+        expires_ms = self._alive(entry_key)
+        if expires_ms is not None and self.expiry is not None:
+            self.expiry.touch(entry_key, expires_ms)
+
     def clear(self) -> None:
         self._table.discard(self._place())
 
 
-class _TtlSingle(_TtlState):
+class _TtlSingle(TtlState):
     """One value a key."""
 
     def _read(self) -> Any:
@@ -91,6 +101,14 @@ class _TtlSingle(_TtlState):
         entry_key, now_ms = self._place(), self._backend.now_ms()
         self._table.put(entry_key, (now_ms, value))
         self._touch(entry_key, now_ms)
+
+    def put_merged(self, entry_key: Any, parts: list[Any], merge: Callable[[Any, Any], Any]) -> None:
+        if len(parts) > 1:
+            # A merge counts as a write, and what has expired has no part in it. Source: Flink, TtlReduceFunction.
+            now_ms = self._backend.now_ms()
+            alive = [value for used_ms, value in parts if self._shows_expired or not self._is_over(used_ms, now_ms)]
+            parts = [(now_ms, functools.reduce(merge, alive))] if alive else []
+        super().put_merged(entry_key, parts, merge)
 
     def _alive(self, entry_key: Any) -> int | None:
         entry = self._table.get(entry_key)
@@ -153,7 +171,7 @@ class TtlAggregatingState(_TtlSingle, AggregatingState[Any, Any]):
         self._write(self._function.add(value, accumulator))
 
 
-class TtlListState(_TtlState, ListState[Any]):
+class TtlListState(TtlState, ListState[Any]):
     """A list whose elements expire one by one."""
 
     _table: ListTable
@@ -202,7 +220,7 @@ class TtlListState(_TtlState, ListState[Any]):
         return min(used_ms for used_ms, _ in alive) + self._ttl_ms if alive else None
 
 
-class TtlMapState(_TtlState, MapState[Any, Any]):
+class TtlMapState(TtlState, MapState[Any, Any]):
     """A dict whose entries expire one by one."""
 
     _table: MapTable
@@ -219,10 +237,11 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
             check_key(key)
             return None
         if self._is_over(item[0], now_ms):
-            self.remove(key)
+            self._table.remove_entry(entry_key, key)
             return item if self._shows_expired else None
         if self._reading_counts:
-            self.put(key, item[1])
+            self._table.part(entry_key)[key] = now_ms, item[1]
+            self._touch(entry_key, now_ms)
         return item  # type: ignore[no-any-return]
 
     def put(self, key: Any, value: Any) -> None:
@@ -247,24 +266,50 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
         return self._read(key) is not None
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        entry_key, now_ms = self._place(), self._backend.now_ms()
-        stored, alive = self._entries(entry_key, now_ms)
-        shown = stored if self._shows_expired else alive
-        if self._reading_counts and alive:
-            self._table.put(entry_key, {key: (now_ms, value) for key, (_, value) in alive.items()})
+        entry_key = self._place()
+        return self._one_by_one(entry_key, self._table.entries(entry_key))
+
+    def _one_by_one(self, entry_key: Any, entries: Iterator[tuple[Any, tuple[int, Any]]]) -> Iterator[tuple[Any, Any]]:
+        """Those that may be seen. Each is read when its turn comes; the rest are not. Source: Flink, TtlMapState."""
+        for key, (used_ms, value) in entries:
+            now_ms = self._backend.now_ms()
+            is_over = self._is_over(used_ms, now_ms)
+            if is_over or self._reading_counts:
+                self._renew(entry_key, key, now_ms)
+            if not is_over or self._shows_expired:
+                yield key, value
+
+    def _renew(self, entry_key: Any, key: Any, now_ms: int) -> None:
+        """An iteration has reached an entry: remove it if it has expired, else it has been used now."""
+        # As it is by now: the function may have put or removed it since the iteration began.
+        item: Any = self._table.entry(entry_key, key)
+        if item is ABSENT:
+            return
+        if self._is_over(item[0], now_ms):
+            self._table.remove_entry(entry_key, key)
+        elif self._reading_counts:
+            self._table.part(entry_key)[key] = now_ms, item[1]
             self._touch(entry_key, now_ms)
-        elif len(alive) < len(stored):
-            self._prune(entry_key, stored, alive)
-        return iter([(key, value) for key, (_, value) in shown.items()])
 
     def keys(self) -> Iterator[Any]:
-        return iter([key for key, _ in self.items()])
+        return (key for key, _ in self.items())
 
     def values(self) -> Iterator[Any]:
-        return iter([value for _, value in self.items()])
+        return (value for _, value in self.items())
 
     def is_empty(self) -> bool:
-        return not list(self.items())
+        # This uses no entry, so none lives longer.
+        entry_key, now_ms = self._place(), self._backend.now_ms()
+        if self._shows_expired:
+            return self._table.is_empty(entry_key)
+        has_expired = False
+        for _, (used_ms, _) in self._table.look_through(entry_key):
+            if not self._is_over(used_ms, now_ms):
+                return False
+            has_expired = True
+        if has_expired:
+            self._table.discard(entry_key)
+        return True
 
     def _entries(self, entry_key: Any, now_ms: int) -> tuple[dict[Any, tuple[int, Any]], dict[Any, tuple[int, Any]]]:
         """What is stored at `entry_key`, and the part of it that has not expired."""
@@ -295,7 +340,7 @@ def expiry_of(table: LayeredTable, ttl_ms: int, alive: Callable[[Any], int | Non
     return expiry
 
 
-TTL_KINDS: dict[type, Callable[..., _TtlState]] = {
+TTL_KINDS: dict[type, Callable[..., TtlState]] = {
     ValueStateDescriptor: TtlValueState,
     ListStateDescriptor: TtlListState,
     MapStateDescriptor: TtlMapState,

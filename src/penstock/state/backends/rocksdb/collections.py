@@ -92,9 +92,6 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
     def is_empty(self, place: Any) -> bool:
         return next(self.entries(place), None) is None
 
-    def holds(self, entry_key: Any) -> bool:
-        return not self.is_empty(entry_key)
-
     def items(self) -> Iterator[tuple[Any, Any]]:
         whole = self._whole(self._table_store.store.view(), [*self._frozen, self.current])
         return whole.contents()
@@ -162,8 +159,8 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
 
     # Snapshots.
 
-    def _in_memory(self, layers: list[Layer]) -> Pieces:
-        return in_pieces((place, self.in_file(part)) for layer in layers for place, part in layer.items())
+    def _in_memory(self, layers: list[Layer]) -> Callable[[], Pieces]:
+        return lambda: in_pieces((place, self.in_file(part)) for layer in layers for place, part in layer.items())
 
     def _whole(self, view: StoreView, layers: list[Layer]) -> WholeCollections:
         return WholeCollections(view, self._prefix, layers, self.in_file)
@@ -221,6 +218,9 @@ class RocksDBMapTable(RocksDBCollectionTable, MapTable):
 
     def get(self, entry_key: Any) -> Any:
         return dict(self.entries(entry_key)) or None
+
+    def look_through(self, place: Any) -> Iterator[tuple[Any, Any]]:
+        return self.entries(place)
 
     def put(self, entry_key: Any, value: Any) -> None:
         self._accesses += len(value)
@@ -305,6 +305,24 @@ class RocksDBListTable(RocksDBCollectionTable, ListTable):
             return None
         segments = self._segments(part)
         return MapChanges(segments) if type(part) is ListChanges else segments
+
+    def _in_memory(self, layers: list[Layer]) -> Callable[[], Pieces]:
+        if self._compacting is None:
+            return super()._in_memory(layers)
+        # Part of the oldest layer is in the store, and so in the snapshot's files. What a snapshot holds of layers has
+        # no numbers: a restore appends it to what is in the files. So each segment is in one of the two.
+        view, oldest, newer = self._table_store.store.view(), layers[0], super()._in_memory(layers[1:])
+
+        def parts() -> Iterator[tuple[Any, Any]]:
+            for place, part in oldest.items():
+                if type(part) is MapChanges:
+                    prefix = self._key(place)
+                    part = MapChanges(item for item in part.items() if view.get(prefix + encode_key(item[0])) is None)
+                    if not part:
+                        continue
+                yield place, self.in_file(part)
+
+        return lambda: chain(in_pieces(parts()), newer())
 
     def clear(self) -> None:
         super().clear()

@@ -71,7 +71,6 @@ class RocksDBTable(LayeredTable):
         return None if data is None else pickle.loads(data)[1]
 
     def holds(self, entry_key: Any) -> bool:
-        """Whether there is a value. It is not decoded."""
         value = _in_layers([*self._frozen, self.current], entry_key)
         return self._table_store.store.get(self._key(entry_key)) is not None if value is _ABSENT else value is not None
 
@@ -90,8 +89,16 @@ class RocksDBTable(LayeredTable):
         yield from visible(layers)
 
     def entry_keys(self) -> Iterator[Any]:
-        # A store's values are decoded with their keys, but they are not kept.
         yield from super().entry_keys()
+        yield from self._stored_keys()
+
+    def keys(self) -> Iterator[Any]:
+        in_memory = dict.fromkeys(super().entry_keys())
+        yield from filter(self.holds, in_memory)
+        yield from (entry_key for entry_key in self._stored_keys() if entry_key not in in_memory)
+
+    def _stored_keys(self) -> Iterator[Any]:
+        # A store's values are decoded with their keys, but they are not kept.
         before: Any = _ABSENT
         for key, data in self._table_store.store.items(self._prefix):
             if key.startswith(NUMBERS_GROUP, len(self._prefix)):
@@ -166,12 +173,13 @@ class RocksDBTable(LayeredTable):
         """Freeze the entries that are not in the store yet, for a snapshot that has the store's files."""
         self._changed, self._forgot = {}, False
         self.set_aside()
-        layers = list(self._frozen)
+        pieces = self._in_memory(list(self._frozen))
         self._readers += 1
-        return FrozenTable(lambda: self._in_memory(layers), False, self._namespaced, self._release, unit=self.unit)
+        return FrozenTable(pieces, False, self._namespaced, self._release, unit=self.unit)
 
-    def _in_memory(self, layers: list[Layer]) -> Pieces:
-        return pieces_of(layers)
+    def _in_memory(self, layers: list[Layer]) -> Callable[[], Pieces]:
+        """What reads the layers, perhaps in another thread. Entries that are in the store, too, replace those there."""
+        return lambda: pieces_of(layers)
 
     def freeze(self, full: bool) -> FrozenTable:
         # With too many changes to remember, an increment would be incomplete.
