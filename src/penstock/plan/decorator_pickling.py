@@ -37,6 +37,10 @@ def _reduced_cached_property(cached: Any) -> tuple[Any, ...]:
     return functools.cached_property, (cached.func,), state
 
 
+def _reduced_dispatching_method(method: Any) -> tuple[Any, ...]:
+    return functools.singledispatchmethod, (method.func,), {"dispatcher": method.dispatcher}
+
+
 def _reduced_lru_cache(cached: Any) -> Any:
     if _is_importable(cached):
         return cached.__reduce__()
@@ -61,6 +65,7 @@ def _is_importable(obj: Any) -> bool:
 
 REDUCERS: dict[type, Callable[[Any], Any]] = {
     functools.cached_property: _reduced_cached_property,
+    functools.singledispatchmethod: _reduced_dispatching_method,
     type(functools.lru_cache(len)): _reduced_lru_cache,
 }
 """For `dispatch_table`."""
