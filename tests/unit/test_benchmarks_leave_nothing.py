@@ -12,7 +12,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEASURING = """
-import os, subprocess, sys, time
+import os, signal, subprocess, sys, time
+# What a shell starts in the background ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from benchmarks.own_processes import own_processes
 # A child that leads a session of its own and has a child, as workers of PyFlink do.
 CHILD = "import os, time; os.setsid(); print(os.getpid(), os.fork(), flush=True); time.sleep(600)"
