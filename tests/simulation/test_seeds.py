@@ -26,6 +26,8 @@ FOUND_WITHOUT_KINDS_ADDED_LATER = {
     1_000_671: "a driver dies after a restart: results of the last attempt counted with the checkpoint it began from",
     1_005_718: "a join's inputs were partitioned in another way before, and the evaluation counted them twice",
     1_007_398: "a driver dies when the savepoint of a drain is on record, and nobody closes the functions of its slots",
+    2_003_960: "a driver dies when the savepoint with which its job stops is on record: results that count with it",
+    2_006_980: "a driver dies when the savepoint with which its job stops is on record: all of its results",
     1_029_363: "a finished job is started again by a driver that finds no trace of it",
     1_029_556: "a finished job is started again by a driver that finds no trace of it, too",
     1_015_568: "a job that has stopped with a savepoint, and whose end failed, is started again from before it",

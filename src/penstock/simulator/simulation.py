@@ -214,7 +214,7 @@ class Simulation:
         if stopped:
             self._former.add(driver)
         self.went_back += 1
-        newest = self.storage.latest()
+        newest = self.storage.latest() if end is None else self.storage.savepoints[end.savepoint]
         if newest is not None:
             # Collected results are the driver's own. Here an observer saw them as soon as they counted.
             self.driver.collect(newest)
