@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.simulation.mutation import run_seeds
 
+from penstock.checkpoint import job_record
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import Commit
 from penstock.checkpoint.pending import PendingCheckpoint
@@ -38,7 +39,7 @@ from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.snapshot import KeyedChain
 from penstock.runtime.time.timers import TimerQueue
 from penstock.runtime.time.watermarks import WatermarkValve
-from penstock.simulator import SimulationError, storage
+from penstock.simulator import SimulationError
 from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, Network
 from penstock.simulator.storage import MemoryStorage
@@ -264,7 +265,7 @@ def a_record_that_is_overwritten(patch: pytest.MonkeyPatch) -> None:
 
 def one_epoch_for_all(patch: pytest.MonkeyPatch) -> None:
     """A run deletes the files of the one that has taken its job over."""
-    patch.setattr(storage, "epoch_of", lambda name: 1)
+    patch.setattr(job_record, "epoch_of", lambda name: 1)
 
 
 def silence_is_not_noticed(patch: pytest.MonkeyPatch) -> None:

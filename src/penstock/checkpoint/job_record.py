@@ -93,13 +93,11 @@ class Recorded(NamedTuple):
     """The number of the last entry."""
     epoch: int
     """That of the run which holds the job. An entry that can't be read counts as a claim."""
-    checkpoint: bytes | None
-    """The manifest of the newest checkpoint that can be read."""
+    checkpoint: Manifest | None
+    """The newest checkpoint that can be read."""
     end: End | None
     damaged: str = ""
     """What is wrong with entries behind that checkpoint, or at its place."""
-    older: tuple[bytes, ...] = ()
-    """The manifests of the checkpoints before it that can be read, oldest first."""
 
 
 def recorded(store: RecordStore) -> Recorded | None:
@@ -119,9 +117,8 @@ def recorded(store: RecordStore) -> Recorded | None:
 def _read(store: RecordStore, numbers: list[int]) -> Recorded:
     epoch, damaged, unread = 1, "", 0
     for number in reversed(numbers):
-        data = store.read(number)
         try:
-            entry = _decoded(data, number)
+            entry, manifest = _decoded(store.read(number), number)
         except DamagedCheckpointError as error:
             damaged = damaged or str(error)
             unread += 1
@@ -130,22 +127,26 @@ def _read(store: RecordStore, numbers: list[int]) -> Recorded:
         if entry.kind == _END:
             end = End(entry.job_name, entry.how, entry.stopped_with)
             return Recorded(numbers[-1], epoch + unread, None, end, damaged)
-        if entry.kind == _CHECKPOINT:
-            older = _older(store, [before for before in numbers if before < number], entry.checkpoint_id)
-            return Recorded(numbers[-1], epoch + unread, data, None, damaged, older)
+        if manifest is not None:
+            return Recorded(numbers[-1], epoch + unread, manifest, None, damaged)
     return Recorded(numbers[-1], epoch + unread, None, None, damaged)
 
 
-def _older(store: RecordStore, numbers: list[int], newest: int) -> tuple[bytes, ...]:
-    """The manifests of checkpoints before `newest` among these entries."""
-    found: dict[int, bytes] = {}
-    for number in numbers:
-        data = store.read(number)
-        with contextlib.suppress(DamagedCheckpointError):
-            entry = _decoded(data, number)
-            if entry.kind == _CHECKPOINT and entry.checkpoint_id < newest:
-                found[entry.checkpoint_id] = data
-    return tuple(found[checkpoint] for checkpoint in sorted(found))
+def checkpoints_in(store: RecordStore) -> list[Manifest]:
+    """The checkpoints on record that can be read, oldest first."""
+    found: dict[int, Manifest] = {}
+    for number in store.numbers():
+        # One that is subsumed may be removed meanwhile.
+        with contextlib.suppress(FileNotFoundError, DamagedCheckpointError):
+            _, manifest = _decoded(store.read(number), number)
+            if manifest is not None:
+                found[manifest.checkpoint_id] = manifest
+    return [found[checkpoint] for checkpoint in sorted(found)]
+
+
+def older_in(store: RecordStore, newest: int) -> list[Manifest]:
+    """The checkpoints on record before the one of number `newest`, oldest first."""
+    return [manifest for manifest in checkpoints_in(store) if manifest.checkpoint_id < newest]
 
 
 def job_name_in(store: RecordStore) -> str | None:
@@ -158,12 +159,14 @@ def job_name_in(store: RecordStore) -> str | None:
     return None
 
 
-def _decoded(data: bytes, number: int) -> _Entry:
+def _decoded(data: bytes, number: int) -> tuple[_Entry, Manifest | None]:
+    """An entry, and the manifest that it is. Raises DamagedCheckpointError."""
+    manifest: Manifest | None = None
     where = f"entry {number} of the job's record"
     try:
         entry = msgspec.json.decode(data, type=_Entry)
         if entry.kind == _CHECKPOINT:
-            decode(data, where)
+            manifest = decode(data, where)
         else:
             check_seal(data, where)
     except UNREADABLE as error:
@@ -171,7 +174,7 @@ def _decoded(data: bytes, number: int) -> _Entry:
     if entry.record_number not in (0, number):
         raise DamagedCheckpointError(f"{where} is damaged: it is entry {entry.record_number}")
     # Manifests have an epoch of 0 if something else than a run has written them.
-    return msgspec.structs.replace(entry, epoch=max(entry.epoch, 1))
+    return msgspec.structs.replace(entry, epoch=max(entry.epoch, 1)), manifest
 
 
 class JobRecord:
@@ -241,22 +244,25 @@ class JobRecord:
         """The checkpoint of an entry; None if it is none, or is gone."""
         if number not in self._checkpoints:
             try:
-                entry = _decoded(self._store.read(number), number)
+                _, manifest = _decoded(self._store.read(number), number)
             except FileNotFoundError:
                 return None
             except DamagedCheckpointError:
                 # Not ours to judge: it may be a claim.
                 return None
-            self._checkpoints[number] = entry.checkpoint_id if entry.kind == _CHECKPOINT else None
+            self._checkpoints[number] = manifest.checkpoint_id if manifest is not None else None
         return self._checkpoints[number]
 
     def is_taken(self) -> bool:
         """Whether another run has created the entry behind our last one. Raises OSError."""
-        number = self._last + 1
-        try:
-            return _decoded(self._store.read(number), number).epoch != self.epoch
-        except (FileNotFoundError, DamagedCheckpointError):
-            return False
+        with contextlib.suppress(DamagedCheckpointError):
+            return self._epoch_at(self._last + 1) not in (self.epoch, None)
+        return False
+
+    def may_remove(self, name: str, former_only: bool) -> bool:
+        """Whether a state file is certainly none of a successor's. `former_only`: nor of this run's."""
+        epoch = epoch_of(name)
+        return epoch < self.epoch or (epoch == self.epoch and not former_only)
 
     def check(self) -> None:
         """Raises FencedError if it is known that the job was taken over."""
@@ -267,7 +273,7 @@ class JobRecord:
         """Create the entry behind the last one; `entry` gives its text, by its number."""
         self.check()
         while not self._create(self._last + 1, entry(self._last + 1)):
-            if not self._is_own(self._last + 1):
+            if self._epoch_at(self._last + 1) != self.epoch:
                 self.is_fenced = True
                 self.check()
             # Of a write that was reported as failed.
@@ -292,9 +298,10 @@ class JobRecord:
                 self._pause(_PAUSE_S)
             raise
 
-    def _is_own(self, number: int) -> bool:
+    def _epoch_at(self, number: int) -> int | None:
+        """The epoch of the run that has created an entry. None: there is none, or the whole record is gone."""
         try:
-            return _decoded(self._store.read(number), number).epoch == self.epoch
+            entry, _ = _decoded(self._store.read(number), number)
         except FileNotFoundError:
-            # The record was deleted with its job.
-            return False
+            return None
+        return entry.epoch

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from pyarrow import fs
 
 from penstock.checkpoint.failure import output_twice
-from penstock.checkpoint.job_record import Recorded, job_name_in, recorded
-from penstock.checkpoint.manifest import Manifest, decode
+from penstock.checkpoint.job_record import Recorded, job_name_in, older_in, recorded
+from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.storage import completed_in, file_system_of, read_manifest, record_in
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 
@@ -28,7 +28,7 @@ class Latest(NamedTuple):
 
     def older(self) -> list[Manifest]:
         """The checkpoints of the job before this one that are retained, oldest first."""
-        return [decode(data, self.directory) for data in self.seen.older] if self.seen is not None else []
+        return older_in(record_in(self.directory), self.manifest.checkpoint_id)
 
 
 def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Latest:
@@ -78,8 +78,7 @@ def _newest_in(directory: str, seen: Recorded | None, job_name: str, repeats: li
     if seen is not None:
         damaged = seen.damaged and f"{directory}: {seen.damaged}"
         if seen.checkpoint is not None:
-            manifest = decode(seen.checkpoint, directory)
-            found = f"{directory}/chk-{manifest.checkpoint_id}", manifest
+            found = f"{directory}/chk-{seen.checkpoint.checkpoint_id}", seen.checkpoint
         elif damaged:
             found = _without_record(directory)[0]
             if found is None:

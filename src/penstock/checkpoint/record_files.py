@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 from pyarrow import fs
 
@@ -12,12 +13,16 @@ DIRECTORY = "record"
 
 
 class RecordFiles:
-    """Below the directory `root` of a job. `create` creates a file if there is none of its name."""
+    """Below the directory `root` of a job. `creation` gives what creates a file if there is none of its name.
 
-    def __init__(self, system: fs.FileSystem, root: str, create: Create) -> None:
+    It is asked with the first entry: a worker creates none, nor does who only looks for the latest checkpoint.
+    """
+
+    def __init__(self, system: fs.FileSystem, root: str, creation: Callable[[], Create]) -> None:
         self._system = system
         self._directory = f"{root}/{DIRECTORY}"
-        self._create = create
+        self._creation = creation
+        self._create: Create | None = None
 
     def numbers(self) -> list[int]:
         """The numbers of all entries, ascending."""
@@ -36,6 +41,7 @@ class RecordFiles:
         # new record.
         if number == 1:
             self._system.create_dir(self._directory, recursive=True)
+        self._create = self._create or self._creation()
         return self._create(self._path(number), data)
 
     def remove(self, number: int) -> None:

@@ -25,7 +25,7 @@ from pyarrow import fs
 
 from penstock.checkpoint import record_files
 from penstock.checkpoint.columns import ColumnFiles
-from penstock.checkpoint.job_record import JobRecord, epoch_of, file_name
+from penstock.checkpoint.job_record import JobRecord, file_name
 from penstock.checkpoint.manifest import Manifest, decode, encode, is_relative
 from penstock.checkpoint.record_files import RecordFiles
 from penstock.common import file_systems
@@ -198,8 +198,7 @@ class DirectoryStorage(StateFiles):
         checkpoint = _CHECKPOINT.search(directory)
         if name.startswith(METADATA) and checkpoint is not None:
             return int(checkpoint.group(1)) <= self._newest
-        epoch = epoch_of(name)
-        return epoch < self._record.epoch or (epoch == self._record.epoch and not former_only)
+        return self._record.may_remove(name, former_only)
 
     def _remove_all(self) -> None:
         """The job has ended, and no run can follow. The record goes last: without it nothing says so."""
@@ -282,7 +281,7 @@ def file_system_of(directory: str) -> tuple[fs.FileSystem, str]:
 def record_in(directory: str) -> RecordFiles:
     """The record of the job whose directory this is, a path or URL."""
     system, root = file_system_of(directory)
-    return RecordFiles(system, root, exclusive_creation(directory, system))
+    return RecordFiles(system, root, lambda: exclusive_creation(directory, system))
 
 
 def completed_in(directory: str) -> list[tuple[int, str]]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from penstock.common.durable import sync, sync_parent
 from penstock.common.extras import S3
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def exclusive_creation(url: str, system: fs.FileSystem) -> Create:
     """How files are created in the file system `system`, to which the path or URL `url` leads."""
     kind = system.type_name
     if kind == "local":
-        return _link
+        return partial(_link, system)
     if kind == "s3":
         client = _s3_client(url)
         if client is not None:
@@ -47,20 +48,14 @@ def exclusive_creation(url: str, system: fs.FileSystem) -> Create:
     return partial(_look, system)
 
 
-def _link(path: str, data: bytes) -> bool:
+def _link(system: fs.FileSystem, path: str, data: bytes) -> bool:
     unfinished = Path(f"{path}.{uuid.uuid4().hex}.unfinished")
     try:
-        with unfinished.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        unfinished.write_bytes(data)
+        sync(system, str(unfinished))
         os.link(unfinished, path)
         # The name, too: after a crash of the machine an entry that was seen must still be there.
-        descriptor = os.open(unfinished.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_parent(system, path)
         return True
     except (FileExistsError, FileNotFoundError):
         return False

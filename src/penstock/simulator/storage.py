@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from penstock.checkpoint.columns import ColumnFiles
-from penstock.checkpoint.job_record import JobRecord, Recorded, epoch_of, file_name, recorded
+from penstock.checkpoint.job_record import JobRecord, Recorded, checkpoints_in, file_name, older_in, recorded
 from penstock.checkpoint.manifest import Manifest, decode, encode, located
 
 SAVEPOINTS = "/savepoint-"
@@ -88,14 +88,12 @@ class MemoryStorage(ColumnFiles):
     @property
     def manifests(self) -> dict[int, Manifest]:
         """The checkpoints on record, by their numbers."""
-        entries = (self._entries[number] for number in self.numbers())
-        found = [decode(data, "an entry") for data in entries if b'"operators"' in data]
-        return {manifest.checkpoint_id: manifest for manifest in found}
+        return {manifest.checkpoint_id: manifest for manifest in checkpoints_in(MemoryRecord(self))}
 
     def latest(self) -> Manifest | None:
         """The newest manifest, decoded."""
         seen = self.recorded()
-        return decode(seen.checkpoint, "the newest") if seen is not None and seen.checkpoint is not None else None
+        return seen.checkpoint if seen is not None else None
 
     def take_over(self, name: str) -> MemoryRun:
         """Another run takes the present job over."""
@@ -105,8 +103,7 @@ class MemoryStorage(ColumnFiles):
         failure_rate, self._failure_rate = self._failure_rate, 0
         record = JobRecord.claim(MemoryRecord(self), name, seen)
         self._failure_rate = failure_rate
-        older = [decode(data, "an older one") for data in seen.older] if seen is not None else []
-        return MemoryRun(self, record, latest.checkpoint_id, older)
+        return MemoryRun(self, record, latest.checkpoint_id, older_in(MemoryRecord(self), latest.checkpoint_id))
 
     def new_job(self, name: str) -> MemoryRun:
         """Another job begins: of those before it only savepoints stay."""
@@ -224,8 +221,7 @@ class MemoryRun(ColumnFiles):
         self._record.retain({manifest.checkpoint_id for manifest in retained})
         needed = {path for manifest in retained for path in manifest.files()}
         for path in [path for path in self._storage.files if path not in needed and not path.startswith("/")]:
-            epoch = epoch_of(path)
-            if epoch < self.epoch or (epoch == self.epoch and not former_only):
+            if self._record.may_remove(path, former_only):
                 del self._storage.files[path]
 
 

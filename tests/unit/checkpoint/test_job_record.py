@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.unit.checkpoint.manifests import manifest_of
 
-from penstock.checkpoint.job_record import End, JobRecord, RecordStore, recorded
-from penstock.checkpoint.manifest import decode
+from penstock.checkpoint.job_record import End, JobRecord, RecordStore, older_in, recorded
 from penstock.checkpoint.record_files import RecordFiles
 from penstock.checkpoint.storage import record_in
 from penstock.common.errors import CheckpointError, FencedError
@@ -24,7 +23,7 @@ def store(tmp_path: Path) -> RecordFiles:
 
 def newest(store: RecordStore) -> int | None:
     seen = recorded(store)
-    return decode(seen.checkpoint, "it").checkpoint_id if seen is not None and seen.checkpoint is not None else None
+    return seen.checkpoint.checkpoint_id if seen is not None and seen.checkpoint is not None else None
 
 
 def claimed(store: RecordStore) -> JobRecord:
@@ -211,11 +210,9 @@ def test_older_checkpoints_are_known_to_who_takes_over(store: RecordFiles) -> No
     record = JobRecord(store, "a job")
     for number in (1, 2, 3):
         record.publish(manifest_of(number))
-    seen = recorded(store)
-    assert seen is not None and [decode(data, "it").checkpoint_id for data in seen.older] == [1, 2]
+    assert newest(store) == 3 and [older.checkpoint_id for older in older_in(store, 3)] == [1, 2]
     record.publish(manifest_of(2))
-    seen = recorded(store)
-    assert seen is not None and [decode(data, "it").checkpoint_id for data in seen.older] == [1], "it fell back to 2"
+    assert newest(store) == 2 and [older.checkpoint_id for older in older_in(store, 2)] == [1], "it fell back to 2"
 
 
 def damaged(store: RecordFiles, tmp_path: Path, number: int, change: Callable[[bytes], bytes]) -> None:
