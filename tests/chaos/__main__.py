@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 from tests.chaos import network, store
-from tests.chaos.plan import OF_THE_STORE, Kind, Plan, draw
+from tests.chaos.plan import Kind, Plan, RunPlan, draw, possible
 from tests.chaos.report import RunReport, table
 from tests.chaos.run import Run
 
@@ -59,11 +59,7 @@ def main() -> int:
 def _plan(arguments: argparse.Namespace, has_disk: bool, has_network: bool) -> Plan:
     if arguments.plan is not None:
         return msgspec.json.decode(arguments.plan.read_bytes(), type=Plan)
-    kinds = set(Kind)
-    if not has_disk:
-        kinds -= OF_THE_STORE
-    if not has_network:
-        kinds -= {Kind.NETWORK_CUT}
+    kinds = possible(has_disk, has_network)
     if arguments.kinds:
         kinds &= {Kind[name.strip().upper()] for name in arguments.kinds.split(",")}
     backends = [arguments.backend] if arguments.backend else BACKENDS
@@ -71,8 +67,8 @@ def _plan(arguments: argparse.Namespace, has_disk: bool, has_network: bool) -> P
     return draw(arguments.seed, arguments.faults, backends, guarantees, kinds)
 
 
-def _carry_out(run: object, keep: Path, has_disk: bool, has_network: bool) -> RunReport:
-    return Run(run, keep / "cache", keep / f"run-{run.number}", has_disk, has_network, _say).carry_out()
+def _carry_out(run: RunPlan, keep: Path, has_disk: bool, has_network: bool) -> RunReport:
+    return Run(run, keep / f"run-{run.number}", has_disk, has_network, _say).carry_out()
 
 
 def _say(text: str) -> None:

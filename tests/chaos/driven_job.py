@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.chaos import network, program
 from tests.chaos.plan import RunPlan
-from tests.chaos.processes import MARK, Processes
+from tests.chaos.processes import MARK, Processes, marked, send
 
 PATIENCE_S = 400
 """After this without any progress a job is stuck."""
@@ -43,9 +43,9 @@ class StuckError(Exception):
 
 
 class DrivenJob:
-    """`disk`: where it stores; `folder`: where its logs and temporary files are. `cache`: penstock's, for all runs."""
+    """`disk`: where it stores; `folder`: where its logs and temporary files are."""
 
-    def __init__(self, plan: RunPlan, disk: Path, folder: Path, cache: Path, orders: int, has_network: bool) -> None:
+    def __init__(self, plan: RunPlan, disk: Path, folder: Path, orders: int, has_network: bool) -> None:
         self.plan = plan
         self.orders = orders
         self.out = disk / "out"
@@ -61,7 +61,6 @@ class DrivenJob:
         self.stopped_with = ""
         """The savepoint with which it was last stopped."""
         self._folder = folder
-        self._cache = cache
         self._lines_of: dict[Path, list[str]] = {}
         self.driver = self._start([])
 
@@ -105,7 +104,7 @@ class DrivenJob:
 
     @property
     def _environment(self) -> dict[str, str]:
-        own = {MARK: self.mark, "TMPDIR": str(self.temporary), "XDG_CACHE_HOME": str(self._cache)}
+        own = {MARK: self.mark, "TMPDIR": str(self.temporary)}
         return {**os.environ, **own, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
 
     def go_on(self) -> None:
@@ -139,8 +138,6 @@ class DrivenJob:
 
     def end(self) -> None:
         """Leave nothing running."""
-        from tests.chaos.processes import marked, send
-
         for pid in marked(self.mark):
             send(pid, signal.SIGCONT)
             send(pid, signal.SIGKILL)
@@ -179,6 +176,11 @@ class DrivenJob:
     def files_committed(self) -> int:
         """How many files a reader sees."""
         return sum(not path.name.startswith(".") for path in self._parts())
+
+    def committed_in_each(self) -> list[int]:
+        """The same of each region."""
+        folders = [self.out / region for region in program.REGIONS]
+        return [sum(1 for path in folder.rglob("*") if not path.name.startswith(".")) for folder in folders]
 
     def lines(self) -> list[str]:
         """What a reader sees. Each file is read once: it does not change any more."""

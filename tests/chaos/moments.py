@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -58,8 +59,6 @@ class Moments:
         before = self._job.processes.workers()
         if not before:
             return False
-        import signal
-
         send(random.choice(before), signal.SIGKILL)
         return self._job.happens(lambda: set(self._job.processes.workers()) - set(before), _SOON_S)
 

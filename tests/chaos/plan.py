@@ -101,6 +101,17 @@ _RESTARTING = {Kind.DRIVER_KILLED}
 FAULTS_OF_RUN = 12
 
 
+def possible(has_disk: bool, has_network: bool) -> set[Kind]:
+    """The kinds that a run can carry out, by whether it has a disk and a network of its own."""
+    return set(Kind) - (set() if has_disk else OF_THE_STORE) - (set() if has_network else {Kind.NETWORK_CUT})
+
+
+def one_of_each(kinds: Sequence[Kind], seed: int) -> list[Fault]:
+    """A fault of each of these kinds."""
+    random = Random(seed)
+    return [_fault(random, [kind]) for kind in kinds]
+
+
 def draw(seed: int, faults: int, backends: Sequence[str], guarantees: Sequence[bool], kinds: Collection[Kind]) -> Plan:
     """Draw a plan. `kinds`: those that this machine permits."""
     random = Random(seed)

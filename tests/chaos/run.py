@@ -24,10 +24,9 @@ class Run:
     """`keep`: where logs stay. `possible`: whether the run has a disk, and a network, of its own."""
 
     def __init__(
-        self, plan: RunPlan, cache: Path, keep: Path, has_disk: bool, has_network: bool, say: Callable[[str], None]
+        self, plan: RunPlan, keep: Path, has_disk: bool, has_network: bool, say: Callable[[str], None]
     ) -> None:
         self._plan = plan
-        self._cache = cache
         self._keep = keep
         self._has_disk = has_disk
         self._has_network = has_network
@@ -44,7 +43,7 @@ class Run:
             else:
                 disk = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             orders = RATE * _SECONDS_EACH * max(len(self._plan.faults), 1)
-            job = DrivenJob(self._plan, disk, self._keep, self._cache, orders, self._has_network)
+            job = DrivenJob(self._plan, disk, self._keep, orders, self._has_network)
             try:
                 self._faults(job, Nemesis(job, store.Store(disk)))
                 self._to_the_end(job)
@@ -109,8 +108,8 @@ class Run:
             self._find("state", checkers.state(job.stopped_with, job.lines()))
 
     def _recovers(self, job: DrivenJob, nemesis: Nemesis) -> None:
-        """Output is committed again, or the job has ended."""
-        before = job.files_committed
+        """Output of each region is committed again, or the job has ended."""
+        before = job.committed_in_each()
 
         def goes_on() -> bool:
             if job.driver.poll() is not None:
@@ -120,7 +119,7 @@ class Run:
                     nemesis.mend()
                 job.go_on()
                 return job.is_over or job.starts == starts
-            return job.files_committed > before
+            return all(now > then for now, then in zip(job.committed_in_each(), before, strict=True))
 
         job.until(goes_on, "any output")
         nemesis.mend()
