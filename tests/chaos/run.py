@@ -110,8 +110,11 @@ class Run:
     def _recovers(self, job: DrivenJob, nemesis: Nemesis) -> None:
         """Output of each region is committed again, or the job has ended."""
         before = job.committed_in_each()
+        # The first may have been prepared before the fault.
+        further = 2
 
         def goes_on() -> bool:
+            nonlocal before, further
             if job.driver.poll() is not None:
                 starts = job.starts
                 if job.driver.returncode not in (0, -9):
@@ -119,7 +122,9 @@ class Run:
                     nemesis.mend()
                 job.go_on()
                 return job.is_over or job.starts == starts
-            return all(now > then for now, then in zip(job.committed_in_each(), before, strict=True))
+            if all(now > then for now, then in zip(job.committed_in_each(), before, strict=True)):
+                before, further = job.committed_in_each(), further - 1
+            return not further
 
         job.until(goes_on, "any output")
         nemesis.mend()
