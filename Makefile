@@ -12,7 +12,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
-WITH_SERVERS := tests/connectors tests/spark tests/e2e
+WITH_SERVERS := tests/connectors tests/spark tests/e2e tests/chaos
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast coverage test-figures lint fix sim soak chaos bench bench-peers check clean

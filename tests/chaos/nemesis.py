@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+import msgspec
 from tests.chaos import network
 from tests.chaos.driven_job import DrivenJob
 from tests.chaos.plan import Fault, Kind
 from tests.chaos.processes import send
 from tests.chaos.store import Store
+
+from penstock.checkpoint.manifest import decode, is_relative
+from penstock.common.errors import DamagedCheckpointError
 
 _STOP_FACTOR = 2
 """Processes are stopped for up to 8 s: some for longer than the heartbeat timeout."""
@@ -107,15 +111,19 @@ class Nemesis:
     # Bits.
 
     def _flip_state(self, fault: Fault, random: Random) -> bool:
-        """And let it be restored."""
-        files = [path for path in self._job.state_files() if path.name != "_metadata" and path.suffix != ".unfinished"]
-        return self._flip(files, random) and self._kill(self._job.processes.workers(), random)
+        """In a file of the newest checkpoint, which is restored then."""
+        for entry in sorted(self._job.record(), key=_age, reverse=True):
+            # It may be a claim, or subsumed at this moment.
+            with contextlib.suppress(FileNotFoundError, DamagedCheckpointError, msgspec.DecodeError):
+                files = decode(entry.read_bytes(), str(entry)).files()
+                own = [entry.parents[1] / path for path in files if is_relative(path)]
+                return self._flip(own, random) and self._kill(self._job.processes.workers(), random)
+        return False
 
     def _flip_record(self, fault: Fault, random: Random) -> bool:
         """That of a job whose driver is dead."""
         self._kill_driver(fault, random)
-        newest = sorted(self._job.record(), key=lambda path: (path.stat().st_mtime, path.name))[-1:]
-        return self._flip(newest, random)
+        return self._flip(sorted(self._job.record(), key=_age)[-1:], random)
 
     def _flip(self, paths: list[Path], random: Random) -> bool:
         for path in random.sample(sorted(paths), len(paths)):
@@ -128,6 +136,13 @@ class Nemesis:
                     self._mend = lambda path=path, bit=bit: _flip_bit(path, bit)  # type: ignore[misc]
                     return True
         return False
+
+
+def _age(entry: Path) -> tuple[float, str]:
+    try:
+        return entry.stat().st_mtime, entry.name
+    except FileNotFoundError:
+        return 0.0, entry.name
 
 
 def _flip_bit(path: Path, bit: int) -> None:
