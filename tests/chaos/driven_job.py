@@ -177,10 +177,17 @@ class DrivenJob:
         """How many files a reader sees."""
         return sum(not path.name.startswith(".") for path in self._parts())
 
-    def committed_in_each(self) -> list[int]:
-        """The same of each region."""
-        folders = [self.out / region for region in program.REGIONS]
-        return [sum(1 for path in folder.rglob("*") if not path.name.startswith(".")) for folder in folders]
+    def committed_in_each(self) -> list[float]:
+        """The same of each region; infinite for one that has all."""
+        lines = self.lines()
+        is_done = {
+            "main": sum(line.startswith("raw,") for line in lines) >= self.orders,
+            "beats": sum(line.startswith("beat,") for line in lines) >= self.orders // program.BEATS,
+        }
+        return [float("inf") if done else self._committed_below(region) for region, done in is_done.items()]
+
+    def _committed_below(self, region: str) -> int:
+        return sum(1 for path in (self.out / region).rglob("*") if not path.name.startswith("."))
 
     def lines(self) -> list[str]:
         """What a reader sees. Each file is read once: it does not change any more."""

@@ -27,8 +27,6 @@ from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 
 NAME = "chaos"
-REGIONS = ("main", "beats")
-"""Where each of its regions writes, below the directory of all."""
 KEYS = 25
 STEP_MS = 10
 """Between two orders, in event time."""

@@ -122,8 +122,9 @@ class Run:
                     nemesis.mend()
                 job.go_on()
                 return job.is_over or job.starts == starts
-            if all(now > then for now, then in zip(job.committed_in_each(), before, strict=True)):
-                before, further = job.committed_in_each(), further - 1
+            now = job.committed_in_each()
+            if all(one > then or one == float("inf") for one, then in zip(now, before, strict=True)):
+                before, further = now, further - 1
             return not further
 
         job.until(goes_on, "any output")
