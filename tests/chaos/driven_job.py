@@ -59,7 +59,9 @@ class DrivenJob:
         self.parallelism = 1
         self.starts = 0
         self.stopped_with = ""
-        """The savepoint with which it was last stopped."""
+        """The savepoint with which it was last stopped: it goes on from there, or from a later checkpoint."""
+        self.is_stopped = False
+        """Whether its present driver has ended because it was stopped, not because all is done."""
         self._folder = folder
         self._lines_of: dict[Path, list[str]] = {}
         self.driver = self._start([])
@@ -87,6 +89,7 @@ class DrivenJob:
         if self.has_network:
             command = network.apart(command)
         self.starts += 1
+        self.is_stopped = False
         with self._log(self.starts).open("wb") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, env=self._environment, start_new_session=True)
 
@@ -115,20 +118,22 @@ class DrivenJob:
             nothing_there = _NOTHING_THERE in said
             if told is not None:
                 self.stopped_with = told[1]
-            if self.driver.returncode == 0 and not self.stopped_with:
+            if self.driver.returncode == 0 and not self.is_stopped:
                 self.is_over = True
-            elif self.has_record and told is None and not nothing_there:
+            elif not self.is_stopped and self.has_record and told is None and not nothing_there:
                 self.driver = self._start(["-s", "latest"])
-            elif self.stopped_with:
-                self.driver = self._start(["-s", self.stopped_with])
-            elif self.lines():
-                # What it has committed it has committed: with no checkpoint left it can only have ended.
+            elif set(self.committed_in_each()) == {float("inf")}:
+                # All is there, and with no checkpoint left it can only have ended.
                 self.is_over = True
             else:
-                self.driver = self._start([])
+                self.driver = self._start(["-s", self.stopped_with] if self.stopped_with else [])
             self.until(
                 lambda: self.driver.poll() is not None or self.processes.jvms() or self.files_committed, "a start"
             )
+
+    def was_stopped(self, savepoint: str) -> None:
+        """It has stopped with a savepoint."""
+        self.stopped_with, self.is_stopped = savepoint, True
 
     def take_over(self) -> subprocess.Popen[Any]:
         """Another run takes the job over, whose driver does not answer. Returns the former driver."""

@@ -24,6 +24,8 @@ class Moments:
         self._job = job
         self.asked: subprocess.Popen[str] | None = None
         """The command by which a savepoint was asked for, or a stop."""
+        self.before: set[Path] = set()
+        """The savepoints that there were then."""
 
     def await_(self, fault: Fault) -> bool:
         """Wait for the moment of a fault. False: it did not come, because the job has ended for example."""
@@ -63,7 +65,7 @@ class Moments:
         return self._job.happens(lambda: set(self._job.processes.workers()) - set(before), _SOON_S)
 
     def _asks(self, what: str, random: Random) -> bool:
-        before = set(self._job.savepoints.glob("*"))
+        self.before = before = set(self._job.savepoints.glob("*"))
         self.asked = self._job.ask([what, NAME, str(self._job.savepoints)])
 
         def under_way() -> bool:

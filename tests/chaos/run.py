@@ -13,7 +13,7 @@ from tests.chaos import checkers, store
 from tests.chaos.driven_job import PATIENCE_S, RATE, DrivenJob, StuckError
 from tests.chaos.moments import Moments
 from tests.chaos.nemesis import Nemesis
-from tests.chaos.plan import Moment, RunPlan
+from tests.chaos.plan import Fault, Moment, RunPlan
 from tests.chaos.report import RunReport, Struck
 
 _SECONDS_EACH = 12
@@ -74,7 +74,7 @@ class Run:
             struck = Struck(fault, hit)
             self._report.struck.append(struck)
             began = time.monotonic()
-            self._answered(job, moments)
+            self._answered(fault, job, moments)
             self._recovers(job, nemesis)
             struck.recovered_s = time.monotonic() - began
             said = job.said()[before:]
@@ -82,25 +82,30 @@ class Run:
                 self._find("message", checkers.messages(fault, said))
             effect = f"recovered in {struck.recovered_s:.1f} s" if hit else "without effect"
             self._say(f"  {fault.kind.value}, when {fault.moment.value}: {effect}")
-            if fault.moment is Moment.STOP and job.stopped_with and not job.is_over:
-                self._read(job)
 
-    def _answered(self, job: DrivenJob, moments: Moments) -> None:
+    def _answered(self, fault: Fault, job: DrivenJob, moments: Moments) -> None:
         """The answer to a savepoint that was asked for. A driver that is dead gives none."""
         asked, moments.asked = moments.asked, None
         if asked is None:
             return
         try:
-            path, _ = asked.communicate(timeout=90)
+            path, _ = asked.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             asked.kill()
             asked.communicate()
             self._find("stuck", ["a savepoint was never answered"])
             return
-        if asked.returncode == 0 and " stop " in f" {' '.join(map(str, asked.args))} ":  # type: ignore[arg-type]
-            job.stopped_with = path.split()[-1]
+        if fault.moment is not Moment.STOP:
+            return
+        if asked.returncode == 0:
             job.until(lambda: job.driver.poll() is not None, "the end of a job that was stopped")
+            job.was_stopped(path.split()[-1])
             self._read(job)
+        elif job.driver.poll() == 0:
+            # The answer was lost on its way.
+            new = [path for path in set(job.savepoints.glob("*")) - moments.before if (path / "_metadata").exists()]
+            if new:
+                job.was_stopped(str(new[0]))
 
     def _read(self, job: DrivenJob) -> None:
         if job.driver.returncode == 0:
