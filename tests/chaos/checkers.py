@@ -65,7 +65,10 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-_FAILED = re.compile(r"restart|Error: ", re.IGNORECASE)
+_FAILED = re.compile(r"failed and restarts|^penstock\.\w+Error", re.MULTILINE)
+_ENDED = re.compile(r"^penstock\.\w+Error", re.MULTILINE)
+_NOT_ALWAYS_READ = {Kind.STATE_FLIPPED, Kind.RECORD_FLIPPED}
+"""What restores something else finds nothing. That nothing is restored as it was not, the output shows."""
 _SAYS = {
     Kind.WORKER_KILLED: r"SIGKILL|signal 9|was killed|lost|another run|savepoint",
     Kind.DAEMON_KILLED: r"SIGKILL|signal 9|was killed|lost|ended|daemon",
@@ -83,6 +86,7 @@ _SAYS = {
 def messages(fault: Fault, said: str) -> list[str]:
     """What is missing in what a job has said since a fault, if it has failed by it."""
     pattern = _SAYS.get(fault.kind)
-    if pattern is None or not _FAILED.search(said) or re.search(pattern, said):
+    failed = _ENDED if fault.kind in _NOT_ALWAYS_READ else _FAILED
+    if pattern is None or not failed.search(said) or re.search(pattern, said):
         return []
     return [f"nothing said of '{fault.kind.value}': {said[-300:]!r}"]
