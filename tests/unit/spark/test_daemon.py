@@ -57,7 +57,7 @@ daemon.main()
 
 
 def test_workers_do_not_read_sparks_zip_again() -> None:
-    """Each slot of a job would take a fifth of a second of CPU more to start: workers invalidate what importers know."""
+    """Each slot would take 0.2 s of CPU more to start: workers invalidate what importers know."""
     zips = sorted(str(path) for path in (Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip"))
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([*zips, os.environ.get("PYTHONPATH", "")])}
     result = subprocess.run([sys.executable, "-c", ZIPPED], capture_output=True, text=True, check=False, env=environ)
