@@ -39,8 +39,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Step back behind Spark, in a process of pytest-xdist that has none."""
-    if _is_one_of_several(item.config) and _folder(item.nodeid) not in ON_SPARK and os.nice(0) < NICENESS:
+    """Step back behind tests on Spark, which come first and run in another process."""
+    beside_spark = _is_on_spark(item.session.items[0].nodeid) and not _is_on_spark(item.nodeid)
+    if _is_one_of_several(item.config) and beside_spark and os.nice(0) < NICENESS:
         os.nice(NICENESS - os.nice(0))
 
 
@@ -51,7 +52,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
 
     class OneProcessHasSpark(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "on Spark" if _folder(nodeid) in ON_SPARK else super()._split_scope(nodeid)
+            return "on Spark" if _is_on_spark(nodeid) else super()._split_scope(nodeid)
 
     return OneProcessHasSpark(config, log) if config.getoption("dist") == "loadfile" else None
 
@@ -63,6 +64,10 @@ def _is_one_of_several(config: pytest.Config) -> bool:
 def _folder(nodeid: str) -> str:
     """Of "tests/spark/test_cancel.py::test_it": "spark"."""
     return nodeid.split("/")[1]
+
+
+def _is_on_spark(nodeid: str) -> bool:
+    return _folder(nodeid) in ON_SPARK
 
 
 def _place(folder: str) -> int:
