@@ -7,6 +7,8 @@ its tasks are the same structs: `ControlEvent` travels to a task, `ControlEffect
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from penstock.runtime.checkpoint_options import CheckpointOptions
@@ -71,6 +73,20 @@ class SnapshotFailed(Event, frozen=True, gc=False):
 
     checkpoint_id: int
     reason: str
+
+
+class CallOutcome(msgspec.Struct, frozen=True, gc=False):
+    """What a call of an asynchronous function returned, or raised."""
+
+    id: int
+    result: Any = None
+    error: Exception | None = None
+
+
+class CallsEnded(Event, frozen=True, gc=False):
+    """Calls of asynchronous functions have ended on the host's event loop."""
+
+    outcomes: list[CallOutcome]
 
 
 class AbortCheckpoint(Event, frozen=True, gc=False):
