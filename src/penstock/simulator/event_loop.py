@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from random import Random
 from typing import Any
 
-from penstock.runtime.task.async_calls import Calls
-from penstock.runtime.task.events import CallOutcome, CallsEnded
+from penstock.runtime.task.async_calls import CallOutcome, Calls
+from penstock.runtime.task.events import CallsEnded
 
 
 class SteppedEventLoops:

@@ -7,8 +7,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from penstock.runtime.task.async_calls import Calls
-from penstock.runtime.task.events import CallOutcome, CallsEnded
+from penstock.runtime.task.async_calls import CallOutcome, Calls
 
 
 class HarnessEventLoop:
@@ -30,14 +29,14 @@ class HarnessEventLoop:
         self.cancel(list(self._calls))
         self._loop.close()
 
-    def run(self) -> CallsEnded | None:
-        """Run all calls to their ends; None: there are none."""
+    def run(self) -> list[CallOutcome]:
+        """Run all calls to their ends."""
         if not self._calls:
-            return None
+            return []
         calls = list(self._calls.values())
         self._calls.clear()
 
         async def all_of_them() -> list[CallOutcome]:
             return list(await asyncio.gather(*calls))
 
-        return CallsEnded(self._loop.run_until_complete(all_of_them()))
+        return self._loop.run_until_complete(all_of_them())

@@ -225,10 +225,9 @@ class OperatorHarness:
 
     def _run_calls(self) -> bool:
         """Run the calls of an asynchronous function. Returns whether there were any."""
-        ended = self._event_loop.run() if self._event_loop is not None else None
-        if ended is not None:
-            self._async_calls.ended(ended)
-        return ended is not None
+        ended = self._event_loop.run() if self._event_loop is not None else []
+        self._async_calls.ended(ended)
+        return bool(ended)
 
     def _endless(self) -> RuntimeError:
         return RuntimeError(

@@ -92,6 +92,19 @@ class Calls:
         raise AssertionError("the call goes on")
 
 
+class Restored(AsyncWaitOperator):
+    """Begins with what a snapshot held."""
+
+    def __init__(self, held: list[Any], *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.restored = held
+
+    def setup(self, context: Any, output: Any) -> None:
+        super().setup(context, output)
+        if self.restored:
+            self.restore_lists([NamedList(IN_FLIGHT, Redistribution.SPLIT, self.restored)])
+
+
 class Asking(Host):
     """A host of one asynchronous operator, and of operators behind it."""
 
@@ -108,7 +121,8 @@ class Asking(Host):
     ) -> None:
         self.calls = Calls()
         self.function = function or Ask()
-        self.operator = AsyncWaitOperator(
+        self.operator = Restored(
+            restored or [],
             "ask",
             UserFunction.of_object(self.function, "async_invoke"),
             timeout_ms,
@@ -116,8 +130,6 @@ class Asking(Host):
             ordered,
             retries or AsyncRetryStrategy.no_restart(),
         )
-        if restored is not None:
-            self.operator._records = restored
         super().__init__(self.operator, *behind, senders=1, batched=batched, open_event_loop=self.calls.open)
 
     def answers(self, asked: Any, *results: Any) -> Asking:

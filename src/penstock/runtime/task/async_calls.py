@@ -1,8 +1,8 @@
 """The calls of a task's asynchronous functions: they run on an event loop of the host's, beside the task.
 
 An event loop is to calls what an outbox is to rows: Spark's host has one in a thread, the simulator steps one by its
-seed. What a call has come to arrives as an event, `CallsEnded`. Whether it is tried again, and when its time is over,
-is decided in the task (`operators/async_wait.py`), by processing time.
+seed. What a call has come to arrives as an event, `events.CallsEnded`. Whether it is tried again, and when its time is
+over, is decided in the task (`operators/async_wait.py`), by processing time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol
 
-from penstock.runtime.task.events import CallOutcome, CallsEnded
+import msgspec
+
+
+class CallOutcome(msgspec.Struct, frozen=True, gc=False):
+    """What a call returned, or raised."""
+
+    id: int
+    result: Any = None
+    error: Exception | None = None
+
 
 Calls = list[tuple[int, Coroutine[Any, Any, CallOutcome]]]
 """Calls to be run, by their ids."""
@@ -57,9 +66,9 @@ class AsyncCalls:
         self._loop.start(started)
         return [id for id, _ in started]
 
-    def ended(self, event: CallsEnded) -> None:
+    def ended(self, outcomes: Iterable[CallOutcome]) -> None:
         """Calls have ended. Raises what their operators make of it: UserFunctionError."""
-        for outcome in event.outcomes:
+        for outcome in outcomes:
             completed = self._waiting.pop(outcome.id, None)
             # One that was cancelled may have ended before it heard of that.
             if completed is not None:

@@ -7,12 +7,11 @@ its tasks are the same structs: `ControlEvent` travels to a task, `ControlEffect
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
+from penstock.runtime.task.async_calls import CallOutcome
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.snapshot import TaskSnapshot
 from penstock.state.handles import SubtaskState
@@ -73,14 +72,6 @@ class SnapshotFailed(Event, frozen=True, gc=False):
 
     checkpoint_id: int
     reason: str
-
-
-class CallOutcome(msgspec.Struct, frozen=True, gc=False):
-    """What a call of an asynchronous function returned, or raised."""
-
-    id: int
-    result: Any = None
-    error: Exception | None = None
 
 
 class CallsEnded(Event, frozen=True, gc=False):

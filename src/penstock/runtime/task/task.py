@@ -144,7 +144,7 @@ class Task:
             NoMoreSplits: lambda event: work.append(self._source.no_more_splits),
             AlignWatermarks: lambda event: self._source.align(event.max_watermark),
             # At once: what the chain waits for must not wait behind the chain.
-            CallsEnded: self._async_calls.ended,
+            CallsEnded: lambda event: self._async_calls.ended(event.outcomes),
             InputEnded: self._input_ended,
             Drain: lambda event: work.append(self._end_early),
             TriggerCheckpoint: checkpoints.trigger,

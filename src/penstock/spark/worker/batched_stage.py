@@ -78,13 +78,11 @@ def run_slot(
     user functions raise, as UserFunctionError; the tasks are closed then.
     """
     leave_note(level, index)
-    name = f"{run}-{os.getpid()}"
-    calls = _Calls()
-    slot = Slot(
-        level,
-        index,
-        Environment(_now_ms, time.monotonic_ns, run=name, open_spill=TemporarySpill, open_event_loop=calls.loops.open),
+    name, calls = f"{run}-{os.getpid()}", _Calls()
+    environment = Environment(
+        _now_ms, time.monotonic_ns, run=name, open_spill=TemporarySpill, open_event_loop=calls.loops.open
     )
+    slot = Slot(level, index, environment)
     interrupt = Interrupt()
     abandoned = threading.Event()
 
@@ -95,10 +93,7 @@ def run_slot(
     watch(hung_up)
     try:
         slot.open()
-        for vertex, task in slot.tasks.items():
-            if isinstance(task.chain.head, SourceOperator):
-                slot.handle(vertex, AssignSplits(Opaque(level.splits[vertex][index])))
-                slot.handle(vertex, NoMoreSplits())
+        _assign_splits(slot)
         # Level 0 has no input: the rows that Spark gives it only start its tasks.
         for batch in batches if level.level else ():
             for buffer in buffers_of(batch):
@@ -126,6 +121,13 @@ def run_slot(
         raise
     finally:
         results.close()
+
+
+def _assign_splits(slot: Slot) -> None:
+    for vertex, task in slot.tasks.items():
+        if isinstance(task.chain.head, SourceOperator):
+            slot.handle(vertex, AssignSplits(Opaque(slot.level.splits[vertex][slot.index])))
+            slot.handle(vertex, NoMoreSplits())
 
 
 class _Calls:

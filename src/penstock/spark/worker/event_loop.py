@@ -11,8 +11,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from penstock.runtime.task.async_calls import Calls
-from penstock.runtime.task.events import CallOutcome, CallsEnded
+from penstock.runtime.task.async_calls import CallOutcome, Calls
+from penstock.runtime.task.events import CallsEnded
 
 _END_MAX_S = 2
 
