@@ -43,7 +43,11 @@ OF_THE_WORLD = {
 CLOCKS = {"now", "today", "utcnow"}
 
 # Faults are put into the runtime there on purpose, wherever it hurts: what is private is where its rules are.
-MAY_PATCH_ALL = {"tests/simulation/test_mutants.py", "tests/simulation/test_region_mutants.py"}
+MAY_PATCH_ALL = {
+    "tests/simulation/test_mutants.py",
+    "tests/simulation/test_async_mutants.py",
+    "tests/simulation/test_region_mutants.py",
+}
 PATCHERS = {"setattr", "delattr", "setitem", "delitem", "patch", "object"}
 
 WORK_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|work|tmp/[a-z]+)/")
