@@ -18,8 +18,8 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView
-from penstock.state.backends.rocksdb.store_files import TableStore, entry, group_prefix
+from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView, after
+from penstock.state.backends.rocksdb.store_files import NUMBERS_GROUP, TableStore, entry, group_prefix
 from penstock.state.key_groups import KeyGroups
 from penstock.state.keys import KeyTypeError, encode_key
 from penstock.state.layers import LayeredTable, visible
@@ -27,8 +27,6 @@ from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable
 
 Write = tuple[bytes, bytes | None]
 _ABSENT: Any = object()
-NUMBERS_GROUP = b"\xff\xff"
-"""In place of a key group, which is smaller: the entry with the number of the next segment of a list."""
 REMEMBERED_MAX = 1_000_000
 _LAYERS_MAX = 3
 
@@ -59,6 +57,10 @@ class RocksDBTable(LayeredTable):
         """Whether there were too many of them."""
 
     is_larger_than_memory = True
+
+    def use_prefix(self, prefix: bytes) -> None:
+        """The prefix of the table in a store that was restored: nothing has been read or written yet."""
+        self._prefix = prefix
 
     # What operators and states call.
 
@@ -115,7 +117,7 @@ class RocksDBTable(LayeredTable):
         super().clear()
         self._compacting = None
         self._changed.clear()
-        self._table_store.store.remove_all(self._prefix)
+        self._table_store.store.remove_range(self._prefix, after(self._prefix))
 
     # Spilling.
 
