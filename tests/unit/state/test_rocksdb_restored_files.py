@@ -55,8 +55,9 @@ def fill(backend: RocksDBKeyedStateBackend, keys: Any) -> None:
 def stored(backend: RocksDBKeyedStateBackend) -> dict[int, Any]:
     count, names, visits = (backend.state(descriptor) for descriptor in (COUNT, NAMES, VISITS))
     found = {}
-    for backend.key in sorted(backend.keys(COUNT)):
-        found[backend.key] = (count.value(), dict(names.items()), list(visits.get()))
+    for key in sorted(backend.keys(COUNT)):
+        backend.key = key
+        found[key] = (count.value(), dict(names.items()), list(visits.get()))
     return found
 
 

@@ -11,8 +11,8 @@ from penstock.simulator.stores import MemoryStore
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.backends.rocksdb.restored_files import restore_stores
+from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.backends.rocksdb.store_files import TableStore, write_store_files
 from penstock.state.backends.rocksdb.table import RocksDBTable
 from penstock.state.handles import KeyedFile, store_files_of

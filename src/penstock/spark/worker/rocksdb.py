@@ -215,4 +215,4 @@ def rocksdb_stores(settings: RocksDBSettings) -> Stores:
     directory = settings.directory or tempfile.gettempdir()
     Path(directory).mkdir(parents=True, exist_ok=True)
     remove_abandoned(directory)
-    return Stores(partial(RocksStore, directory, settings.memory_bytes), settings.cached_entries)
+    return Stores(partial(RocksStore, directory, settings.memory_bytes), settings.cached_entries, settings.holds_timers)

@@ -1,7 +1,7 @@
 """Keyed state in RocksDB on local disk: the backend for state that is larger than memory.
 
-Only recent changes are in memory, as Python objects; all else is bytes in the store. Timers, and the keys that wait for
-windows, stay on the heap.
+Only recent changes are in memory, as Python objects; all else is bytes in the store. The keys that wait for windows
+stay on the heap, and timers if `state.backend.rocksdb.timer-service.factory` says so.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.rocksdb.collections import RocksDBListTable, RocksDBMapTable
-from penstock.state.backends.rocksdb.slices import LayerOfSlices, RocksDBSlices
 from penstock.state.backends.rocksdb.restored_files import entries_of_groups, next_number
+from penstock.state.backends.rocksdb.slices import LayerOfSlices, RocksDBSlices
 from penstock.state.backends.rocksdb.store import EmbeddedStore, Stores
 from penstock.state.backends.rocksdb.store_files import (
     NUMBERS_GROUP,
@@ -23,6 +23,7 @@ from penstock.state.backends.rocksdb.store_files import (
     table_prefix,
 )
 from penstock.state.backends.rocksdb.table import RocksDBTable
+from penstock.state.backends.rocksdb.timer_table import RocksDBTimerTable
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.handles import TableInFile
 from penstock.state.key_groups import KeyGroups
@@ -33,12 +34,18 @@ T = TypeVar("T", bound=RocksDBTable)
 
 
 class RocksDBKeyedStateBackend(KeyedStateBackend):
-    """`state.backend.type: rocksdb`. Each operator's subtask has a store of its own, opened by its host."""
+    """`state.backend.type: rocksdb`. Each operator's subtask has a store of its own, opened by its host.
 
-    __slots__ = ("_cached_entries", "_key_groups", "_stores", "_tables_of_store", "embedded")
+    `groups`: the key groups that the subtask owns; None: all.
+    """
 
-    def __init__(self, now_ms: Callable[[], int], stores: Stores, key_groups: KeyGroups) -> None:
+    __slots__ = ("_cached_entries", "_groups", "_key_groups", "_stores", "_tables_of_store", "embedded")
+
+    def __init__(
+        self, now_ms: Callable[[], int], stores: Stores, key_groups: KeyGroups, groups: range | None = None
+    ) -> None:
         super().__init__(now_ms)
+        self._groups = range(key_groups.max_parallelism) if groups is None else groups
         self._stores = stores
         self.embedded = TableStore(stores)
         self._key_groups = key_groups
@@ -53,6 +60,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
     def make_lists(self, name: str, namespaced: bool = False) -> ListTable:
         return self._add(name, RocksDBListTable(*self._arguments(name), namespaced))
+
+    def timer_table(self, name: str) -> RocksDBTimerTable:
+        """A new table of timers."""
+        return self._add(name, RocksDBTimerTable(*self._arguments(name), self._groups))
 
     def slices(self, name: str, lists: bool = False) -> Slices:
         return RocksDBSlices(self.table(name, lambda: self._slices(name, lists)))

@@ -59,7 +59,7 @@ def restore_stores(
 def entries_of_groups(
     other: EmbeddedStore, tables: list[TableInFile], prefixes: dict[str, bytes], groups: range
 ) -> Iterator[tuple[bytes, bytes]]:
-    """The entries that a store has of these key groups in `tables`, under new prefixes, by name; in the order of keys."""
+    """The entries that a store has of these key groups in its `tables`, under new prefixes, by name; in their order."""
     numbers = {table.name: number for number, table in enumerate(tables)}
     for name, prefix in sorted(prefixes.items(), key=lambda item: item[1]):
         old = table_prefix(numbers[name])

@@ -76,3 +76,5 @@ class Stores(msgspec.Struct, frozen=True):
     open: Callable[[Mapping[str, Iterable[bytes]]], EmbeddedStore]
     """Called with the files that the store is opened with: name -> parts. Without files it is empty."""
     cached_entries: int
+    holds_timers: bool = True
+    """Whether timers are in the store, too; else they are on the heap."""

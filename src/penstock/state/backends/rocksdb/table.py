@@ -57,6 +57,8 @@ class RocksDBTable(LayeredTable):
         """Whether there were too many of them."""
 
     is_larger_than_memory = True
+    remembered_max = REMEMBERED_MAX
+    """Of how many places that were spilled it is remembered that they have changed since the last freeze."""
 
     def use_prefix(self, prefix: bytes) -> None:
         """The prefix of the table in a store that was restored: nothing has been read or written yet."""
@@ -141,7 +143,7 @@ class RocksDBTable(LayeredTable):
     def _remember(self, changed: Layer) -> None:
         if not self._forgot:
             self._changed.update(dict.fromkeys(changed))
-            if len(self._changed) > REMEMBERED_MAX:
+            if len(self._changed) > self.remembered_max:
                 self._forgot = True
                 self._changed = {}
 
@@ -227,7 +229,7 @@ class RocksDBTable(LayeredTable):
         prefix = group_prefix(self._prefix, group)
         if not self._namespaced:
             return prefix + encode_key(entry_key)
-        return prefix + encode_key(entry_key[0]) + _namespace_bytes(entry_key[1])
+        return prefix + encode_key(entry_key[0]) + namespace_bytes(entry_key[1])
 
 
 class Whole:
@@ -292,7 +294,7 @@ def _pieces(entries: Iterable[tuple[Any, Any]]) -> Pieces:
         yield entry_keys, values
 
 
-def _namespace_bytes(window: Any) -> bytes:
+def namespace_bytes(window: Any) -> bytes:
     """The bytes of a window. No window's bytes are the beginning of another one's."""
     try:
         return encode_key(window)
