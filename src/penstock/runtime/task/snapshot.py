@@ -31,7 +31,7 @@ from penstock.state.operator_state import NamedList
 from penstock.state.schema import as_before
 from penstock.state.snapshot.files import read_items, restore_keyed, write_columns, write_keyed, write_lists
 from penstock.state.snapshot.storage import SnapshotStorage
-from penstock.state.tables import FrozenTable, Table
+from penstock.state.tables import FrozenTable
 
 if TYPE_CHECKING:
     from penstock.runtime.task.chain import Chain
@@ -216,10 +216,13 @@ def restore_operator(
 ) -> int:
     """Restore state, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
     read = 0
-    tables: dict[str, Table] = {}
-    for table in (table for files in restored.chains for file in files for table in file.tables):
-        if (own := operator.restored_table(table.name, table.schema)) is not None:
-            tables[table.name] = own
+    # The last one counts: the files of a store do not say what kind of state they hold.
+    schemas = {table.name: table.schema for files in restored.chains for file in files for table in file.tables}
+    tables = {
+        name: table
+        for name, schema in schemas.items()
+        if (table := operator.restored_table(name, schema)) is not None
+    }
     # Only a chain restored by the job and subtask that wrote it can be extended by increments: after rescaling, a file
     # holds key groups of other subtasks, too.
     extends = restored.goes_on and len(restored.chains) == 1
