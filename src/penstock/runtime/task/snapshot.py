@@ -219,9 +219,7 @@ def restore_operator(
     # The last one counts: the files of a store do not say what kind of state they hold.
     schemas = {table.name: table.schema for files in restored.chains for file in files for table in file.tables}
     tables = {
-        name: table
-        for name, schema in schemas.items()
-        if (table := operator.restored_table(name, schema)) is not None
+        name: table for name, schema in schemas.items() if (table := operator.restored_table(name, schema)) is not None
     }
     # Only a chain restored by the job and subtask that wrote it can be extended by increments: after rescaling, a file
     # holds key groups of other subtasks, too.
