@@ -115,7 +115,7 @@ def test_an_entry_is_remembered_once_however_often_it_is_written() -> None:
     """The wheel would take more memory than the state."""
     entries = Entries(1_000_000)
     tracemalloc.start()
-    for turn in range(20_000):
+    for _ in range(20_000):
         entries.now_ms += 10
         entries.write("a")
     size, _ = tracemalloc.get_traced_memory()

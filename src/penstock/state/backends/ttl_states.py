@@ -53,7 +53,7 @@ class TtlState(State):
             self.expiry = self._expiry(backend.now_ms())
 
     def _expiry(self, now_ms: int) -> Expiry:
-        """What removes the expired entries of the table. It may hold entries already: nothing of them is decoded here."""
+        """What removes the expired entries of the table. Of what it holds already nothing is decoded here."""
         table, first_ms = self._table, now_ms + self._ttl_ms
         if table.is_larger_than_memory:
             return ExpiryScan(self._ttl_ms, self._alive, table.entry_keys, first_ms)
