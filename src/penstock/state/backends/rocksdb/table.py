@@ -20,7 +20,7 @@ from typing import Any
 
 from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView, after
 from penstock.state.backends.rocksdb.store_files import NUMBERS_GROUP, TableStore, entry, group_prefix
-from penstock.state.key_groups import KeyGroups
+from penstock.state.key_groups import KeyGroups, key_group_of_encoded
 from penstock.state.keys import KeyTypeError, encode_key
 from penstock.state.layers import LayeredTable, visible
 from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Layer, Pieces, pieces_of
@@ -34,7 +34,7 @@ _LAYERS_MAX = 3
 class RocksDBTable(LayeredTable):
     """The table `name` of a store. `current_max`: how many entries are held in memory before a spill."""
 
-    __slots__ = ("_changed", "_compacting", "_current_max", "_forgot", "_key_groups", "_prefix", "_table_store")
+    __slots__ = ("_changed", "_compacting", "_current_max", "_forgot", "_max_parallelism", "_prefix", "_table_store")
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class RocksDBTable(LayeredTable):
         super().__init__(namespaced, new_layer)
         self._table_store = store
         self._prefix = store.add_table(name, self.unit)
-        self._key_groups = key_groups
+        self._max_parallelism = key_groups.max_parallelism
         self._current_max = current_max
         self._compacting: Iterator[Write] | None = None
         self._changed: dict[Any, Any] = {}
@@ -225,11 +225,15 @@ class RocksDBTable(LayeredTable):
         self._table_store.store.write(self._writes(zip(entry_keys, values, strict=True)))
 
     def _key(self, entry_key: Any) -> bytes:
-        group = self._key_groups[entry_key[0] if self._namespaced else entry_key]
-        prefix = group_prefix(self._prefix, group)
         if not self._namespaced:
-            return prefix + encode_key(entry_key)
-        return prefix + encode_key(entry_key[0]) + namespace_bytes(entry_key[1])
+            return self._prefix_of(encoded := encode_key(entry_key)) + encoded
+        key, namespace = entry_key
+        return self._prefix_of(encoded := encode_key(key)) + encoded + namespace_bytes(namespace)
+
+    def _prefix_of(self, encoded: bytes) -> bytes:
+        """The prefix of the table and the key group of a key, whose bytes these are."""
+        # Computed: a cache of the groups of all keys would take more time and memory where each key comes once.
+        return group_prefix(self._prefix, key_group_of_encoded(encoded, self._max_parallelism))
 
 
 class Whole:

@@ -56,8 +56,8 @@ class RocksDBTimerTable(RocksDBTable):
 
     def _key(self, entry_key: Any) -> bytes:
         key, timestamp, namespace = entry_key
-        prefix = group_prefix(self._prefix, self._key_groups[key])
-        return prefix + order_of(timestamp) + encode_key(key) + namespace_bytes(namespace)
+        encoded = encode_key(key)
+        return self._prefix_of(encoded) + order_of(timestamp) + encoded + namespace_bytes(namespace)
 
     def from_order(self, order: bytes) -> Iterator[tuple[bytes, Any]]:
         """What the store has from there on, in order: order, place. What is in memory replaces it."""
