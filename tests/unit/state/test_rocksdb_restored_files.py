@@ -10,6 +10,8 @@ import pytest
 
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.runtime.task.vertex import RocksDBSettings
+from penstock.runtime.time.stored_timers import StoredTimerQueue
+from penstock.runtime.time.timers import HeapTimerQueue, TimerQueue
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.stores import MemoryStore
 from penstock.spark.worker.rocksdb import rocksdb_stores
@@ -117,6 +119,36 @@ def test_each_subtask_has_its_key_groups(stores: Stores, storage: MemoryStorage,
         assert stored(third) == {key: (value, names, [*visits, -1]) for key, (value, names, visits) in here.items()}
         third.close()
     assert found == {key: content_of(key) for key in KEYS}
+
+
+@pytest.mark.parametrize("on_heap", [False, True])
+def test_timers_of_a_store_go_on_in_it_or_on_the_heap(stores: Stores, storage: MemoryStorage, on_heap: bool) -> None:
+    """Timers would be lost if they are kept elsewhere after a restart, or fire in the subtask of another key."""
+    backend = RocksDBKeyedStateBackend(lambda: 0, stores, GROUPS)
+    before = StoredTimerQueue(backend.timer_table("timers"))
+    backend.tables["timers"] = before
+    fill(backend, KEYS)
+    for key in KEYS:
+        before.register(1_000 - key, key)
+        before.register(5, key, (0, key))
+    files = files_of(backend, storage, "with timers")
+    backend.close()
+    found = []
+    for groups in (range(3), range(3, 8)):
+        other = RocksDBKeyedStateBackend(lambda: 0, stores, GROUPS, groups)
+        for descriptor in (COUNT, NAMES, VISITS):
+            other.state(descriptor)
+        timers: TimerQueue = HeapTimerQueue() if on_heap else StoredTimerQueue(other.timer_table("timers"))
+        other.tables["timers"] = timers
+        assert restore_stores(other, storage, [files], groups) == ([] if on_heap else files)
+        fired = [timers.pop_due(2_000) for _ in range(len(timers))]
+        assert [timer[0] for timer in fired if timer] == sorted(timer[0] for timer in fired if timer)
+        assert all(GROUPS[timer[1]] in groups for timer in fired if timer)
+        found += fired
+        assert stored(other) == {key: content_of(key) for key in KEYS if GROUPS[key] in groups}
+        other.close()
+    expected = [timer for key in KEYS for timer in ((1_000 - key, key, None), (5, key, (0, key)))]
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
 
 
 def test_a_table_of_another_kind_is_read_entry_by_entry(stores: Stores, storage: MemoryStorage) -> None:
