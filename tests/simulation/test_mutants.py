@@ -317,9 +317,7 @@ def no_last_checkpoint(patch: pytest.MonkeyPatch) -> None:
 
 def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:
     """A job that fails while it stops with a savepoint is restored from the checkpoint before it."""
-    patch.setattr(
-        CheckpointCoordinator, "stopped", property(lambda self: False, lambda self, value: None), raising=False
-    )
+    patch.setattr(CheckpointCoordinator, "stopped", False)
 
 
 def changes_lost_to_a_savepoint(patch: pytest.MonkeyPatch) -> None:
