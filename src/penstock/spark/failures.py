@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.common.errors import NotEnoughSlotsError, PenstockError, TaskLostError
 from penstock.rpc.failures import describe, revive
-from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, TOO_FEW_SLOTS
+from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, NO_PYTHON, TOO_FEW_SLOTS
 from penstock.spark.internals.jvm import java_stack_of, jvm_has_ended
 
 # What a worker refuses before its slot can report failures: the last line of the traceback in Spark's text.
@@ -46,6 +46,15 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
             (
                 "the executors have no penstock: install the same version there as on the driver, in the Python that "
                 "spark.pyspark.python names"
+            ),
+        )
+    elif NO_PYTHON in text:
+        python = text.partition(NO_PYTHON)[2].partition('"')[0]
+        kind, message = (
+            "ConfigurationError",
+            (
+                f"an executor has no {python}: install penstock there, and let spark.pyspark.python name the Python "
+                "that has it"
             ),
         )
     elif refusals := _REFUSAL.findall(text):
