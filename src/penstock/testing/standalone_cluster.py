@@ -11,6 +11,7 @@ production: whoever reaches the loopback of this machine can submit to it.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -20,9 +21,10 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -85,6 +87,17 @@ class StandaloneCluster:
         work.mkdir()
         options = ["--webui-port", "0", "--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(work)]
         return self._start(name, "org.apache.spark.deploy.worker.Worker", *options, self.url)
+
+    def state(self) -> dict[str, Any]:
+        """What the master knows: its `workers`, `activeapps`, `cores`, `coresused` and more, as its page has it."""
+        with urllib.request.urlopen(f"http://{_HOST}:{self.page_port}/json/") as answer:
+            state: dict[str, Any] = json.load(answer)
+        return state
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes of `master` and `worker-N`. Executors are children of their worker's."""
+        return {name: process.pid for name, process in self._processes.items()}
 
     def kill(self, name: str) -> None:
         """Kill `master` or `worker-N` as a machine that fails would: without a word to anybody."""

@@ -18,7 +18,7 @@ _DEFAULT_PORT = 7077
 _CONNECT_SECONDS = 5.0
 _REFUSED_SECONDS = 5.0
 """A cluster that is just being started refuses connections until its master listens."""
-_PAGE_SECONDS = 2.0
+_PAGE_SECONDS = 5.0
 
 
 def reach(master: str, patience_s: float = _REFUSED_SECONDS) -> str:

@@ -120,14 +120,15 @@ def _unpack(files: JobFiles, bundle: Path, into: Path) -> None:
 def _extract(archive: Path, into: Path) -> None:
     """Extract it with modes and links, which environments of Python need; its origin is that of the job's own code."""
     into.mkdir(parents=True, exist_ok=True)
-    if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as file:
-            for entry in file.infolist():
-                _extract_entry(file, entry, into)
-    elif tarfile.is_tarfile(archive):
+    # In this order: zips are known by their end, which a tar file with a zip in it has as well.
+    if tarfile.is_tarfile(archive):
         with tarfile.open(archive) as tar:
             tar.extraction_filter = lambda member, path: member
             tar.extractall(into)
+    elif zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as file:
+            for entry in file.infolist():
+                _extract_entry(file, entry, into)
     else:
         raise ConfigurationError(f"{archive.name} is no archive that a worker can extract: neither zip nor tar")
 
