@@ -97,8 +97,8 @@ def test_two_jobs_with_modules_of_one_name_do_not_meet(tmp_path: Path) -> None:
     before = list(sys.path)
     for files, value in ((first, 1), (second, 2), (first, 1)):
         worker = WorkerOfJob(files, root)
-        rules = importlib.import_module("rules")
-        assert rules.VALUE == value
+        imported = importlib.import_module("rules").VALUE
+        assert imported == value
         worker.leave()
         assert "rules" not in sys.modules and sys.path == before
 
