@@ -26,6 +26,8 @@ from penstock.testing.standalone_cluster import StandaloneCluster
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1_500)]
 SOURCE = str(Path(penstock.__file__).parents[1])
 RUN = [sys.executable, "-m", "penstock.cli.main", "run"]
+SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""A JVM that lives for seconds gains nothing from its second compiler, and most of its start is spent there."""
 RUN_SECONDS = 600
 """A generous upper bound, for a machine that does other work as well: each job has a JVM, and two of executors."""
 
@@ -58,7 +60,7 @@ SLOWLY = """
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[StandaloneCluster]:
-    environment = {**os.environ, "PYTHONPATH": SOURCE}
+    environment = {**os.environ, **SHORT_LIVED, "PYTHONPATH": SOURCE}
     with StandaloneCluster(workers=2, cores=4, memory="6g", environment=environment) as started:
         yield started
 
@@ -78,7 +80,12 @@ def submit(settings: dict[str, str], folder: Path, program: str) -> subprocess.P
     (folder / "job.py").write_text(textwrap.dedent(program))
     options = [part for key, value in settings.items() for part in ("-D", f"{key}={value}")]
     return subprocess.Popen(
-        [*RUN, *options, "job.py"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*RUN, *options, "job.py"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **SHORT_LIVED},
     )
 
 
@@ -250,7 +257,13 @@ def test_code_wheels_and_data_travel(cluster: StandaloneCluster, tmp_path: Path)
     (client / "job.py").write_text(program)
 
     done = subprocess.run(
-        [sys.executable, "job.py"], cwd=client, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+        [sys.executable, "job.py"],
+        cwd=client,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        env={**os.environ, **SHORT_LIVED},
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     own, foreign = "beside package inner", "one folder zip wheel requirements"
@@ -259,6 +272,21 @@ def test_code_wheels_and_data_travel(cluster: StandaloneCluster, tmp_path: Path)
         for mode in ("STREAMING", "BATCH")
         for job in (f"first {own} {foreign} data []", f"second {own} two None []")
     ]
+
+
+def test_the_command_starts_a_cluster_and_leaves_nothing() -> None:
+    """Who tries a cluster on a laptop would find its processes there for days."""
+    command = [sys.executable, "-m", "penstock.testing.standalone_cluster", "--workers", "1", "--memory", "1g"]
+    environment = {**os.environ, **SHORT_LIVED}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as started:
+        assert started.stdout is not None
+        line = started.stdout.readline()
+        assert re.match(r"spark://127\.0\.0\.1:\d+   1 workers of 4 slots   http://127\.0\.0\.1:\d+\n", line), line
+        below = [pid for pid, *_ in processes(started.pid)]
+        started.send_signal(signal.SIGINT)
+        said, _ = started.communicate(timeout=RUN_SECONDS)
+    assert started.returncode == 0 and "penstock run --master spark://" in said
+    assert len(below) >= 2 and not [pid for pid in below if Path(f"/proc/{pid}").exists()]
 
 
 def packed(path: Path, files: dict[str, str]) -> None:

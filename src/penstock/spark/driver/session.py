@@ -227,9 +227,15 @@ def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
                 raise
             raise MasterUnreachableError(
                 f"the master at {master} accepts connections, but has not taken this application. Is it Spark "
-                f"{SUPPORTED}, as PySpark is here? Spark says: {str(error).strip().splitlines()[0]}"
+                f"{SUPPORTED}, as PySpark is here? Spark says: {_of_java(error)}"
             ) from None
     return own_session
+
+
+def _of_java(error: Exception) -> str:
+    """What the JVM says, without what Py4J says about it."""
+    lines = str(error).strip().splitlines() or [""]
+    return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
 
 
 def cluster_settings(master: str, slots: int, settings: dict[str, str]) -> dict[str, str]:
