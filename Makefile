@@ -14,7 +14,7 @@ SHARED := --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast coverage test-figures lint fix sim soak chaos bench bench-peers check clean
+.PHONY: help setup demo cluster test test-fast coverage test-figures lint fix sim soak chaos bench bench-peers check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ $(READY): pyproject.toml
 
 demo: $(READY) ## the flights that left New York in 2013, as a stream
 	@$(BIN)/penstock demo
+
+cluster: $(READY) ## a standalone Spark cluster on the loopback, until Ctrl-C: docs/deploy/standalone.md
+	@$(BIN)/python -m penstock.testing.standalone_cluster $(ARGS)
 
 test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
 	@$(if $(ARGS),,$(BIN)/python -m penstock.spark.driver.class_archive_builder)
