@@ -172,8 +172,8 @@ class RestartDecision:
             self._unread += 1
             if self._unread >= _UNREAD_MAX:
                 return None
-        if all(isinstance(attempt.error, NotEnoughSlotsError) and attempt.number > 0 for attempt in failed):
-            # No failure of the job's: an executor was lost and has not been replaced yet.
+        if all(isinstance(attempt.error, NotEnoughSlotsError) for attempt in failed):
+            # No failure of the job's: an executor was lost, be it before the first attempt, and is not replaced yet.
             if self._slots_missed_ms is None:
                 self._slots_missed_ms = now_ms
             if now_ms - self._slots_missed_ms < self._settings.slot_request_timeout_ms:

@@ -73,7 +73,6 @@ class Counting(RestartStrategy):
         (SourceError("no such file"), 0, False, False),
         (SourceError("a line that is not JSON"), 0, True, True),
         (SourceError("the bucket is away"), 1, False, True),
-        (NotEnoughSlotsError("too few"), 0, False, True),
         (UserFunctionError("it raised"), 0, True, True),
         (UserFunctionError("operator 'm', in open\nNameError: name 'x' is not defined"), 0, False, False),
         (UserFunctionError("operator 'm', in open\nNameError: name 'x' is not defined"), 1, False, True),
@@ -94,11 +93,12 @@ def test_errors_that_a_restart_can_not_repair(error: Exception, number: int, has
     assert strategy.asked == ([50] if restarts else []), "what is permanent does not use up a restart"
 
 
-def test_the_wait_for_slots_ends_with_its_timeout() -> None:
-    """A job would wait for ever for an executor that no one replaces."""
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_wait_for_slots_ends_with_its_timeout(number: int) -> None:
+    """A job would wait for ever for an executor that no one replaces, or fail if one is lost while it is deployed."""
     strategy = Counting()
     decision = RestartDecision(strategy, SETTINGS)
-    too_few = failed(NotEnoughSlotsError("too few"), has_run=False)
+    too_few = failed(NotEnoughSlotsError("too few"), number, has_run=False)
     assert [decision.delay_ms([too_few], now) for now in (1_000, 5_000, 10_999)] == [7, 7, 7]
     assert strategy.asked == []
     assert decision.delay_ms([too_few], 11_000) == 100 and strategy.asked == [11_000]
