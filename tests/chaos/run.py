@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import tempfile
 import time
@@ -16,6 +17,7 @@ from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import Fault, Moment, RunPlan
 from tests.chaos.report import RunReport, Struck
 
+_TO_WRITE_STACKS_S = 2
 _SECONDS_EACH = 12
 """Records for so long, for each fault."""
 
@@ -51,6 +53,8 @@ class Run:
                 self._find("left", checkers.leftovers(job))
             except StuckError as error:
                 self._find("stuck", [str(error)])
+                job.driver.send_signal(signal.SIGABRT)
+                time.sleep(_TO_WRITE_STACKS_S)
             finally:
                 self._report.starts = job.starts
                 job.end()
