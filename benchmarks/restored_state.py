@@ -2,8 +2,8 @@
 
 Without Spark: each subtask is a process, as a slot is. State of a given size is written at one parallelism, with a
 full checkpoint and, if asked for, one of the changes since; then the subtasks of another parallelism restore it,
-all at once. `to_<n>_s` is the time of the slowest one, `to_<n>_cpu_s` its CPU time, `to_<n>_mb_per_s` relates the former
-to the size of the checkpoint, and `copy_s` is the time in which this disk copies the checkpoint's files.
+all at once. `to_<n>_s` is the time of the slowest one, `to_<n>_cpu_s` its CPU time, `to_<n>_mb_per_s` relates the
+former to the size of the checkpoint, and `copy_s` is the time in which this disk copies the checkpoint's files.
 
     python -m benchmarks.restored_state --state-mb 2000 --to 2 4 1
 """

@@ -11,6 +11,7 @@ from penstock.runtime.task.budget import Budget
 from penstock.simulator.clock import Clock
 
 NEVER_MS = 1_000_000_000
+_STORE_TIMERS = [(True,), (True,), (False,), (True, False), (False, True)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,8 +139,7 @@ class Circumstances:
                 checkpoint_at_steps=_steps(random, often=True),
                 crash_rate=random.choice([0.3, 0.8]),
             )
-        # If everything fails, no checkpoint completes: so each fault occurs alone, and rarely all at once.
-        fails = drawn.checkpointing
+        fails = drawn.checkpointing  # Each fault alone, rarely all at once: or no checkpoint would ever complete.
         return dataclasses.replace(
             drawn,
             driver_crash_at_steps=_driver_crashes(random) if fails else (),
@@ -162,7 +162,7 @@ class Circumstances:
             damage_rate=random.choice([0.0, 0.3]) if fails and not exactly_once else 0.0,
             stopped_rate=random.choice([0.0, 0.0, 0.02, 0.1]) if fails else 0.0,
             full_failover=random.random() < 0.15,
-            store_timers=random.choice([(True,), (True,), (False,), (True, False), (False, True)]),
+            store_timers=random.choice(_STORE_TIMERS),
         )
 
     def budget(self, clock: Clock) -> Budget:
