@@ -6,7 +6,44 @@ yardstick, so a machine three times slower has a goal three times lower.
 
 from __future__ import annotations
 
-from benchmarks.goals import Bound, Comparison, Goal, Measurement
+import dataclasses
+import enum
+
+
+class Bound(enum.Enum):
+    """Whether a goal is a minimum or a maximum."""
+
+    AT_LEAST = "at least"
+    AT_MOST = "at most"
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """A figure of a program and its goal; `to_reach` None: it is only reported."""
+
+    figure: str
+    unit: str
+    to_reach: float | None = None
+    bound: Bound = Bound.AT_LEAST
+    scaled: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """A program with its options. `steady`: it accepts --warm-up and --seconds, the latter `seconds` unless --quick."""
+
+    item: int
+    name: str
+    program: str
+    options: tuple[str, ...]
+    goals: tuple[Goal, ...]
+    seconds: int = 20
+    warm_up: int = 10
+    steady: bool = True
+    runs_max: int | None = None
+    quick_options: tuple[str, ...] = ()
+    """Options added with --quick; later options override earlier ones."""
+
 
 TITLES = {
     1: "keyed running count: KeyedProcessFunction, ValueState",
@@ -35,6 +72,7 @@ TITLES = {
     24: "restoring 2 GB of state in RocksDB",
     25: "what a time to live costs on the heap",
     26: "many timers",
+    27: "asynchronous calls",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
@@ -74,6 +112,7 @@ def _throughput() -> list[Measurement]:
         Measurement(22, "connected", "two_streams", ("--program", "connected"), (_rate(1_000_000),)),
         Measurement(22, "interval join", "two_streams", ("--program", "interval-join"), (_rate(400_000),)),
         Measurement(22, "broadcast", "two_streams", ("--program", "broadcast"), (_rate(60_000),)),
+        Measurement(27, "10 ms a call, capacity 200", "async_calls", (), (_rate(18_000),)),
     ]
 
 
@@ -406,39 +445,4 @@ MEASUREMENTS = [
     *_full_bases(),
     *_transports(),
     *_states(),
-]
-
-COMPARISONS = [
-    Comparison(10, "penstock : RDD", "penstock", "rdd", "mb_per_s", "ratio", Goal("", "×", 1.5)),
-    Comparison(10, "penstock : DataFrame", "penstock", "dataframe", "mb_per_s", "ratio", Goal("", "×")),
-    Comparison(
-        13,
-        "beyond Spark's own",
-        "penstock",
-        "the same plan, Spark alone",
-        "cores",
-        "difference",
-        Goal("", "cores", 0.05, Bound.AT_MOST),
-    ),
-    Comparison(
-        15,
-        "with : without",
-        "throughput, one each second",
-        "throughput, no checkpoints",
-        "records_per_s",
-        "ratio",
-        Goal("", "×", 0.95),
-    ),
-    Comparison(
-        15,
-        "99th percentile, above that without",
-        "20,000/s, one every 10 s",
-        "20,000/s, no checkpoints",
-        "p99_ms",
-        "difference",
-        Goal("", "ms", 10, Bound.AT_MOST),
-    ),
-    Comparison(
-        2, "memory for 5,000,000 keys", "5,000,000 keys", "1,000 keys", "python_mb", "difference", Goal("", "MB")
-    ),
 ]
