@@ -11,7 +11,6 @@ from penstock.runtime.task.budget import Budget
 from penstock.simulator.clock import Clock
 
 NEVER_MS = 1_000_000_000
-_STORE_TIMERS = [(True,), (True,), (False,), (True, False), (False, True)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,9 +138,13 @@ class Circumstances:
                 checkpoint_at_steps=_steps(random, often=True),
                 crash_rate=random.choice([0.3, 0.8]),
             )
-        fails = drawn.checkpointing  # Each fault alone, rarely all at once: or no checkpoint would ever complete.
+        return drawn._with_faults(random)
+
+    def _with_faults(self, random: Random) -> Circumstances:
+        # If everything fails, no checkpoint completes: so each fault occurs alone, and rarely all at once.
+        fails = self.checkpointing
         return dataclasses.replace(
-            drawn,
+            self,
             driver_crash_at_steps=_driver_crashes(random) if fails else (),
             driver_crash_rate=random.choice([0.0, 0.0, 0.0, 0.0, 0.05]) if fails else 0.0,
             late_rate=random.choice([0.0, 0.0, 0.1, 0.5]),
@@ -159,10 +162,10 @@ class Circumstances:
             restart_strategy=random.randrange(3),
             cached_entries=random.choice([None, None, 0, 1, 5]),
             alignment_limits=AlignmentLimits(random.choice([0, 200, 1 << 20]), random.choice([1 << 20, 1 << 20, 500])),
-            damage_rate=random.choice([0.0, 0.3]) if fails and not exactly_once else 0.0,
+            damage_rate=random.choice([0.0, 0.3]) if fails and not self.exactly_once else 0.0,
             stopped_rate=random.choice([0.0, 0.0, 0.02, 0.1]) if fails else 0.0,
             full_failover=random.random() < 0.15,
-            store_timers=random.choice(_STORE_TIMERS),
+            store_timers=random.choice([(True,), (True,), (False,), (True, False), (False, True)]),
         )
 
     def budget(self, clock: Clock) -> Budget:
