@@ -24,6 +24,7 @@ from penstock.checkpoint.pending import CheckpointRequest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import CheckpointError, FencedError, JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
+from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import (
@@ -379,12 +380,8 @@ class JobMaster:
         except AssertionError:
             # A broken invariant is a fault of ours: it goes to the host, and the message gets the journal.
             raise
-        except SystemExit as error:
-            # It would end the host's thread, and with it the job master.
-            self._fail_guarded(JobError(f"a split enumerator called sys.exit: {error}"), region)
-            return False
-        except Exception as error:
-            self._fail_guarded(error, region)
+        except RAISED as error:
+            self._fail_guarded(as_exception(error), region)
             return False
         return True
 
