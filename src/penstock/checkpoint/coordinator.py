@@ -206,9 +206,9 @@ class CheckpointCoordinator:
         """Whether checkpoints may begin and be stored.
 
         None may after the savepoint with which the job stops: a job that is restored from it would do again what has
-        been committed with the savepoint.
+        been committed with the savepoint. None may in a run that was taken over: its storage is asked nothing any more.
         """
-        return self._running and not self.stopped
+        return self._running and not self.stopped and not self.store.fenced
 
     @property
     def is_storing(self) -> bool:

@@ -291,6 +291,9 @@ class JobMaster:
         store = self.coordinator.store
         store.fenced = store.fenced or isinstance(event.error, FencedError)
         self.fail_all(event.error)
+        if self.regions.all_ended and self._end is None and self._failover.restart_at_ms is None:
+            # It is a fault in what ends the job: nothing else would.
+            self._end_with(JobStatus.FAILED, event.error)
 
     def _results_were_closed(self, event: ResultsClosed) -> None:
         self._results_closed = True

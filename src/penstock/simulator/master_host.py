@@ -33,7 +33,7 @@ from penstock.jobmaster.effects import (
     SendToSlot,
     StopAttempt,
 )
-from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed, SavepointRequested, StorageEnded
+from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed, SavepointRequested, StorageEnded, Tick
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from penstock.jobmaster.results.lanes import ResultLanes
@@ -225,6 +225,13 @@ class MasterHost:
             self._around.trace.add("former run", f"of epoch {self.run.epoch} goes on")
             self._around.random.choice(can)()
         return bool(can) and self.finish is None
+
+    def time_passes(self) -> bool:
+        """Until it has something to do; for nobody else. False: it waits for no time."""
+        wake_at_ms = self.master.wake_at_ms()
+        if wake_at_ms is not None:
+            self._carry_out(self.master.handle(Tick(), wake_at_ms))
+        return wake_at_ms is not None
 
     def is_draining(self, savepoint: str) -> bool:
         """Whether the savepoint is that of a drain which the user waits for."""
