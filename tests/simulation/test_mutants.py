@@ -308,7 +308,7 @@ def tasks_of_a_failed_attempt_never_abandoned(patch: pytest.MonkeyPatch) -> None
 
 def no_wait_for_the_storage(patch: pytest.MonkeyPatch) -> None:
     """An attempt starts while storage operations of the previous one are pending."""
-    patch.setattr(CheckpointCoordinator, "storage_is_idle", True)
+    patch.setattr(CheckpointCoordinator, "store.is_idle", True)
 
 
 def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:
@@ -388,8 +388,7 @@ FAULTS = [
     rules_forgotten, partners_freed_too_early,
     commits_not_repeated, late_acknowledgements_dropped, no_time_limit_at_the_end, back_behind_the_stop,
     changes_lost_to_a_savepoint, open_doors, each_trigger_counts, savepoints_not_aligned,
-    nothing_restored_in_at_least_once,
-    a_taken_over_run_that_goes_on_storing,
+    nothing_restored_in_at_least_once, a_taken_over_run_that_goes_on_storing,
     deployed_before_the_splits_are_known, no_fall_back, a_record_that_is_overwritten, one_epoch_for_all,
     silence_is_not_noticed, slots_may_take_for_ever, cancel_forgotten_between_attempts, no_wait_for_the_storage,
     tasks_of_a_failed_attempt_never_abandoned, aborted_while_it_is_stored, no_last_checkpoint,

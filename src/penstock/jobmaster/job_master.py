@@ -318,7 +318,7 @@ class JobMaster:
         if restarted:
             self._watermarks.restarted([task for region in restarted for task in region.attempt.tasks], self.now_ms)
             self._go_on()
-        if self._results_closed and self.coordinator.storage_is_idle and not self.finished:
+        if self._results_closed and self.coordinator.store.is_idle and not self.finished:
             self.finished = True
             assert self._end is not None
             self._emit(Finish(*self._end))

@@ -41,6 +41,7 @@ from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId
+from penstock.runtime.operators.sink import CollectOperator
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.outside import Outside
@@ -122,7 +123,7 @@ class MasterHost:
             _restarts(circumstances, around.random, healed),
             around.clock.now_ms(),
             origin,
-            held_back=frozenset(self._sinks),
+            held_back=_collecting(graph),
             epoch=run.epoch,
             older=run.older,
         )
@@ -288,6 +289,12 @@ _ON_RESULTS: dict[type, Callable[[ResultLanes, Any], None]] = {
     Commit: ResultLanes.commit,
     AbortCommittables: ResultLanes.abort,
 }
+
+
+def _collecting(graph: JobGraph) -> frozenset[int]:
+    """The sinks whose results the program is given."""
+    operators = [node.operator for vertex in graph.vertices for node in vertex.nodes]
+    return frozenset(operator.sink_id for operator in operators if isinstance(operator, CollectOperator))
 
 
 def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
