@@ -16,6 +16,7 @@ from penstock.checkpoint.effects import (
 )
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import (
+    DamagedCheckpointError,
     JobCancelledError,
     JobError,
     NotEnoughSlotsError,
@@ -176,6 +177,17 @@ def test_a_slot_that_registers_twice_has_lost_its_state() -> None:
     job = Job().runs()
     job.report(1, Register())
     assert "was lost and started again by Spark" in str(job.attempt.error)
+
+
+def test_a_slot_that_spark_has_started_again_finds_no_damage() -> None:
+    """A user would look for a bad disk. A worker was killed, and newer checkpoints have replaced what it restores."""
+    for runs in (True, False):
+        job = Job()
+        if runs:
+            job.runs()
+        job.report(1, SlotFailed("DamagedCheckpointError", "the snapshot file chk-1/x is missing"))
+        found = job.attempt.error
+        assert ("started again by Spark" in str(found)) if runs else isinstance(found, DamagedCheckpointError)
 
 
 def test_tasks_of_a_failed_attempt_have_time_to_close() -> None:
