@@ -16,6 +16,7 @@ from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.logs.job_log import JobLog
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import TaskReport
 from penstock.rpc.server import ControlServer
@@ -43,12 +44,18 @@ class BatchedRun:
     """`status`, `metrics` and the calls of a JobClient."""
 
     def __init__(
-        self, graph: JobGraph, result_sinks: dict[int, ResultSink], configuration: Configuration, job_id: JobID
+        self,
+        graph: JobGraph,
+        result_sinks: dict[int, ResultSink],
+        configuration: Configuration,
+        job_id: JobID,
+        log: JobLog | None = None,
     ) -> None:
         self._graph = graph
         self._result_sinks = result_sinks
         self._show_stack = configuration.get(options.SHOW_SPARK_STACK)
         self._job_id = str(job_id)
+        self._log = log
         self.metrics = JobMetrics(graph)
         self.checkpoints: list[Any] = []
         self.restarts = 0
@@ -122,6 +129,10 @@ class BatchedRun:
         finally:
             HELD.release(self._job_id)
             results.close()
+            if self._log is not None:
+                self._log.events.info("the job has ended: %s", self.status.name)
+                self._log.told(self._error)
+                self._log.close()
             self._over.set()
 
     def _go_on(self) -> None:

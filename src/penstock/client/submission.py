@@ -8,6 +8,9 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+import penstock
 from penstock.client.batched_run import BatchedRun
 from penstock.client.executor import Submission
 from penstock.client.settings_check import check_settings
@@ -26,19 +29,21 @@ from penstock.jobmaster.effects import Deploy
 from penstock.jobmaster.events import HostFailed
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.restarts import restart_strategy
-from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.jobmaster.settings import JobSettings
-from penstock.plan.job_graph import JobGraph
+from penstock.logs.job_log import JobLog
+from penstock.logs.settings import DIRECTORY, LogSettings
 from penstock.plan.static_splits import assign_statically
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.spark.driver.batched_job import BatchedJob
 from penstock.spark.driver.held_slots import HELD
+from penstock.spark.driver.java import cache_directory
 from penstock.spark.driver.job_master_host import JobMasterHost
+from penstock.spark.driver.jvm_log import jvm_log_of
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.query_thread import Start
 from penstock.spark.driver.session import JobSession, control_host, session_for, session_is_local
-from penstock.spark.payload import pack
+from penstock.spark.payload import Payload, pack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +54,6 @@ _HEARTBEAT_MOST_MS = 500
 def submit(submission: Submission) -> JobClient:
     """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
     graph, configuration = submission.graph, submission.configuration
-    result_sinks = submission.result_sinks
     check_settings(configuration)
     if submission.spark is None:
         check_slots(graph, configuration)
@@ -64,35 +68,52 @@ def submit(submission: Submission) -> JobClient:
     }
     run: BatchedRun | _PipelinedRun
     if graph.batched:
-        run = BatchedRun(graph, result_sinks, configuration, job_id)
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
         settings["sorted_inputs_bytes"] = configuration.get(options.SORTED_INPUTS_MEMORY)
-        payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
-        session_of_job = _session(submission, job_id)
-        job = BatchedJob(session_of_job, graph.widths, f"penstock-{job_id}", graph.name)
-        run.start(job, control_host(session_of_job), payloads)
-        return JobClient(job_id, run)
-    # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
-    pack(graph.levels(str(job_id), **settings), None, 0)
-    spark = _session(submission, job_id)
-    session = JobSession(spark, configuration, submission.python_files)
+        levels = graph.levels(str(job_id), splits=splits, **settings)
+    else:
+        levels = graph.levels(str(job_id), **settings)
+    # Before Spark starts, so that functions that can't be sent to workers fail immediately.
+    payloads = pack(levels, None, 0)
+    log = JobLog(configuration, str(job_id), graph.name, cache_directory(os.environ) / DIRECTORY)
+    log.events.info(
+        "job %s '%s' starts: %s, %d slots, penstock %s, process %d",
+        job_id,
+        graph.name,
+        "BATCH" if graph.batched else "STREAMING",
+        graph.slots,
+        penstock.__version__,
+        os.getpid(),
+    )
     try:
-        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, session, start)
-    except BaseException:
+        run = (
+            _batched_run(submission, job_id, payloads, log)
+            if graph.batched
+            else _pipelined_run(submission, job_id, settings, start, log)
+        )
+    except BaseException as error:
         HELD.release(str(job_id))
+        log.events.error("the job could not be started: %s", error)
+        log.told(error)
+        log.close()
         raise
     return JobClient(job_id, run)
 
 
+def _batched_run(submission: Submission, job_id: JobID, payloads: list[Payload], log: JobLog) -> BatchedRun:
+    graph = submission.graph
+    run = BatchedRun(graph, submission.result_sinks, submission.configuration, job_id, log)
+    spark = _session(submission, job_id, log)
+    job = BatchedJob(spark, graph.widths, f"penstock-{job_id}", graph.name)
+    run.start(job, control_host(spark), [msgspec.structs.replace(payload, logs=log.settings) for payload in payloads])
+    return run
+
+
 def _pipelined_run(
-    job_id: JobID,
-    graph: JobGraph,
-    result_sinks: dict[int, ResultSink],
-    configuration: Configuration,
-    settings: dict[str, Any],
-    session: JobSession,
-    start: StartPoint,
+    submission: Submission, job_id: JobID, settings: dict[str, Any], start: StartPoint, log: JobLog
 ) -> _PipelinedRun:
+    graph, configuration, result_sinks = submission.graph, submission.configuration, submission.result_sinks
+    session = JobSession(_session(submission, job_id, log), configuration, submission.python_files, log.settings)
     # First: what is wrong with the settings must not cost a job the run that it has.
     job_settings, restarts = JobSettings.of(configuration), restart_strategy(configuration, random.random)
     hosts: list[JobMasterHost] = []
@@ -123,9 +144,10 @@ def _pipelined_run(
             server,
             result_sinks,
             run.storage,
-            _query_starter(session, str(job_id), configuration, server, run, settings),
+            _query_starter(session, str(job_id), configuration, server, run, settings, log.settings),
             lambda base: new_savepoint(str(job_id), base, configuration),
             configuration.get(options.SHOW_SPARK_STACK),
+            log.events,
         )
         registry = JobRegistry()
 
@@ -135,13 +157,18 @@ def _pipelined_run(
 
         hosts.append(host)
         host.on_end = ended
-        host.after_storage = run.release
+
+        def released() -> None:
+            run.release()
+            log.close()
+
+        host.after_storage = released
         registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
         host.start()
     except BaseException:
         run.release()
         raise
-    return _PipelinedRun(host)
+    return _PipelinedRun(host, log)
 
 
 def _query_starter(
@@ -151,6 +178,7 @@ def _query_starter(
     server: ControlServer,
     run: RunIdentity,
     settings: dict[str, Any],
+    logs: LogSettings | None,
 ) -> Start:
     get = configuration.get
     heartbeat_ms = min(get(options.HEARTBEAT_INTERVAL), _HEARTBEAT_MOST_MS)
@@ -166,17 +194,18 @@ def _query_starter(
     def start(effect: Deploy) -> PipelinedQuery:
         of_region = slice(effect.levels.start, effect.levels.stop)
         levels = effect.graph.levels(job_id, effect.attempt.number, restore=effect.restored, **settings)[of_region]
-        payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, get(options.SPARK_TRANSPORT))
+        payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, get(options.SPARK_TRANSPORT), logs)
         return deploy(session.now(), effect.graph.widths[of_region], payloads)
 
     return start
 
 
-def _session(submission: Submission, job_id: JobID) -> SparkSession:
+def _session(submission: Submission, job_id: JobID, log: JobLog) -> SparkSession:
     """The session for a job, whose slots are held from now on. Raises what `session_for` raises."""
     graph = submission.graph
     with HELD.lock:
-        spark = session_for(graph.slots, not graph.batched, submission.configuration, submission.spark)
+        spark = session_for(graph.slots, not graph.batched, submission.configuration, submission.spark, log.settings)
+        log.link_jvm(jvm_log_of(spark))
         for path in submission.python_files:
             spark.sparkContext.addPyFile(path)
         # Last: what fails before it holds nothing.
@@ -187,8 +216,9 @@ def _session(submission: Submission, job_id: JobID) -> SparkSession:
 class _PipelinedRun:
     """A pipelined job as its client sees it."""
 
-    def __init__(self, host: JobMasterHost) -> None:
+    def __init__(self, host: JobMasterHost, log: JobLog) -> None:
         self._host = host
+        self._log = log
         self.metrics = host.metrics
 
     @property
@@ -214,7 +244,7 @@ class _PipelinedRun:
 
     def wait(self) -> BaseException | None:
         self._host.over.wait()
-        return self._host.error
+        return self._log.told(self._host.error)
 
 
 def _now_ms() -> int:

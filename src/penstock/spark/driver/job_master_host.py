@@ -42,6 +42,7 @@ from penstock.rpc.messages import Command, FromSlot, Heartbeat, ToJobMaster, ToT
 from penstock.rpc.server import ControlServer
 from penstock.runtime.ids import SlotId
 from penstock.spark.driver.commands import answer_command
+from penstock.spark.driver.job_events import JobEvents
 from penstock.spark.driver.query_thread import QueryThread, Start
 from penstock.spark.driver.storage_thread import StorageThread
 
@@ -65,6 +66,7 @@ class JobMasterHost:
         start_queries: Start,
         new_savepoint: NewSavepoint,
         show_spark_stack: bool = False,
+        log: logging.Logger = _log,
     ) -> None:
         self.metrics = JobMetrics(master.graph)
         self.over = threading.Event()
@@ -85,6 +87,7 @@ class JobMasterHost:
         self._requests: dict[int, Future[str]] = {}
         self._request_numbers = itertools.count()
         self._fault: BaseException | None = None
+        self._events = JobEvents(log, master.coordinator.history)
 
     # Any thread.
 
@@ -174,6 +177,7 @@ class JobMasterHost:
         self._handle(Reported(message))
 
     def _handle(self, event: JobEvent) -> None:
+        self._events.happened(event)
         try:
             self._carry_out(self._master.handle(event, _now_ms()))
         except Exception as error:
@@ -190,6 +194,7 @@ class JobMasterHost:
             return [*stops, CloseResults(error), Finish(JobStatus.FAILED, error)]
 
     def _carry_out(self, effects: list[JobEffect]) -> None:
+        self._events.followed(effects)
         first_error: Exception | None = None
         for effect in effects:
             try:

@@ -12,16 +12,17 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, NotEnoughSlotsError, SessionLostError
+from penstock.logs.settings import LogSettings
 from penstock.spark.driver import class_archive
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import find_java, quiet_home
+from penstock.spark.driver.jvm_log import JvmLog
 from penstock.spark.internals.jvm import forget_jvm, is_alive, jvm_has_ended
 from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
 from penstock.spark.internals.version import check_version
@@ -50,12 +51,19 @@ own_session: SparkSession | None = None
 """The session that penstock has started, if any."""
 
 
-def session_for(slots: int, pipelined: bool, configuration: Configuration, given: SparkSession | None) -> SparkSession:
+def session_for(
+    slots: int,
+    pipelined: bool,
+    configuration: Configuration,
+    given: SparkSession | None,
+    logs: LogSettings | None = None,
+) -> SparkSession:
     """A session with at least `slots` slots: `given`, else the active one, else one that is started here.
 
     A session that was started here is stopped and replaced if it is too small, or if `configuration` has settings of
     Spark (`spark.*`) that it was not started with, unless another job uses it. One of the user's is never stopped or
-    changed. Call it with the lock of `HELD`, and hold the job's slots before it is released.
+    changed. Call it with the lock of `HELD`, and hold the job's slots before it is released. The JVM of one that is
+    started writes its log where `logs` says.
 
     Raises ConfigurationError if PySpark has an unsupported version, if a `pipelined` job needs settings that the
     user's session lacks, or if another job uses a session without the settings that this one needs;
@@ -82,7 +90,7 @@ def session_for(slots: int, pipelined: bool, configuration: Configuration, given
         running.stop()
         running = None
     if running is None or not is_alive(running):
-        running = start_session(slots + HELD.total, settings)
+        running = start_session(slots + HELD.total, settings, logs)
     elif pipelined:
         _check_settings(running)
     _check_slots(running, slots)
@@ -107,11 +115,18 @@ def _jvm_answers() -> bool:
 class JobSession:
     """The session of one job, for all of its attempts: one of penstock's own is replaced when its JVM has died."""
 
-    def __init__(self, session: SparkSession, configuration: Configuration, python_files: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        configuration: Configuration,
+        python_files: Iterable[str] = (),
+        logs: LogSettings | None = None,
+    ) -> None:
         self._session = session
         self._is_own = session is own_session
         self._settings = _spark_settings(configuration)
         self._python_files = list(python_files)
+        self._logs = logs
 
     def now(self) -> SparkSession:
         """The session. Takes seconds if a new one is started.
@@ -126,7 +141,7 @@ class JobSession:
                     raise _lost(_ENDED)
                 _log.warning("Spark's JVM has ended (killed, or out of memory): a new session is started")
                 forget_jvm()
-                self._use(start_session(HELD.total, self._settings))
+                self._use(start_session(HELD.total, self._settings, self._logs))
             return self._session
 
     def _follow(self) -> None:
@@ -163,7 +178,7 @@ def stop_own_session() -> None:
         own_session = None
 
 
-def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
+def start_session(slots: int, settings: dict[str, str], logs: LogSettings | None = None) -> SparkSession:
     """Start a session with at least `slots` slots, and remember it as penstock's own."""
     global own_session
     from pyspark.sql import SparkSession
@@ -173,13 +188,21 @@ def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
     # Else workers run the first python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    logging = Path(__file__).with_name("log4j2.properties")
-    java_options = f"-Dlog4j2.configurationFile=file:{logging} {class_archive.java_options(found, os.environ)}"
+    log = JvmLog(logs)
+    java_options = f"{log.java_options} {class_archive.java_options(found, os.environ)}"
     settings = {"spark.driver.extraJavaOptions": java_options, **settings}
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # The second number is how often a task is tried: as on a cluster, Spark reruns a lost task in batched mode.
     local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)},{_TASK_TRIES}]"
-    merged = {"spark.master": local, "spark.app.name": "penstock", **_OWN, **FIXED_AT_START, **PER_QUERY, **settings}
+    merged = {
+        "spark.master": local,
+        "spark.app.name": "penstock",
+        **_OWN,
+        **FIXED_AT_START,
+        **PER_QUERY,
+        **log.settings,
+    }
+    merged.update(settings)
     if not merged["spark.master"].startswith("local"):
         for key in ("spark.driver.host", "spark.driver.bindAddress"):
             if key not in settings:
@@ -187,7 +210,7 @@ def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in merged.items():
         builder = builder.config(key, value)
-    with _environment("JAVA_HOME", str(java)), _interrupts_wait():
+    with _environment({"JAVA_HOME": str(java), **log.environment}), _interrupts_wait():
         own_session = builder.getOrCreate()
     return own_session
 
@@ -222,16 +245,17 @@ def _interrupts_wait() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _has(session: SparkSession, settings: dict[str, str]) -> bool:

@@ -1,0 +1,50 @@
+"""The log of a JVM that penstock starts: a file in the folder of the job for which it is started.
+
+Other jobs of the program that use the same JVM have a link to it. Its settings travel by the environment, as a path in
+Java's options would have to be quoted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.logs.folders import HeldFolder
+from penstock.logs.settings import JVM_LOG, LogSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WHERE = "spark.penstock.jvm-log"
+"""A setting of the session, which says where the log is."""
+_held: list[HeldFolder] = []
+
+
+class JvmLog:
+    """What a JVM needs at its start. Without settings it writes no log."""
+
+    def __init__(self, settings: LogSettings | None) -> None:
+        name = "log4j2.properties" if settings is None else "log4j2-file.properties"
+        self.java_options = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name(name)}"
+        self.environment: dict[str, str] = {}
+        self.settings: dict[str, str] = {}
+        # Of a JVM before, which has ended.
+        while _held:
+            _held.pop().release()
+        if settings is None:
+            return
+        # The JVM outlives the job for which it was started, and its log with it.
+        _held.append(HeldFolder(settings))
+        path = str(Path(settings.folder) / JVM_LOG)
+        self.settings[_WHERE] = path
+        self.environment = {
+            "PENSTOCK_JVM_LOG": path,
+            "PENSTOCK_JVM_LOG_BYTES": str(settings.max_bytes),
+            "PENSTOCK_JVM_LOG_MAX": str(settings.backups),
+        }
+
+
+def jvm_log_of(session: SparkSession) -> str | None:
+    """The log of a session's JVM; None: penstock has not started it."""
+    path = session.sparkContext.getConf().get(_WHERE)
+    return None if path is None else str(path)
