@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.job_progress import as_duration, as_rate
 from penstock.cli.jobs import as_size, ask_figures
+from penstock.client.job_progress import as_duration, as_rate
 from penstock.common.errors import JobError, PenstockError
 
 if TYPE_CHECKING:
