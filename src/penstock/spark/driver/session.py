@@ -6,6 +6,7 @@ already; if it lacks any, it is refused with a list of them, since with Spark's 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -13,17 +14,18 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, NotEnoughSlotsError, SessionLostError
 from penstock.logs.settings import LogSettings
-from penstock.spark.driver import class_archive
+from penstock.spark.driver.class_archive import ClassArchive
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import find_java, quiet_home
 from penstock.spark.driver.jvm_log import JvmLog
-from penstock.spark.internals.jvm import forget_jvm, is_alive, jvm_has_ended
+from penstock.spark.internals.jvm import forget_jvm, is_alive, jvm_has_ended, stop_and_end_jvm
 from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
 from penstock.spark.internals.version import check_version
 
@@ -45,6 +47,7 @@ _OWN = {
 # Slots of a local master are threads that mostly wait: with this many, the next larger job finds the session suitable.
 _LOCAL_SLOTS_LEAST = 64
 _TASK_TRIES = 4
+_OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.submit.")
 _ENDS_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 own_session: SparkSession | None = None
@@ -189,7 +192,9 @@ def start_session(slots: int, settings: dict[str, str], logs: LogSettings | None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     log = JvmLog(logs)
-    java_options = f"{log.java_options} {class_archive.java_options(found, os.environ)}"
+    # With classes or options of the user's, the archive would fit no other program.
+    archive = ClassArchive(found, os.environ, may_make=not any(key.startswith(_OF_THE_JVM) for key in settings))
+    java_options = f"{log.java_options} {archive.options}"
     settings = {"spark.driver.extraJavaOptions": java_options, **settings}
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # The second number is how often a task is tried: as on a cluster, Spark reruns a lost task in batched mode.
@@ -212,6 +217,8 @@ def start_session(slots: int, settings: dict[str, str], logs: LogSettings | None
         builder = builder.config(key, value)
     with _environment({"JAVA_HOME": str(java), **log.environment}), _interrupts_wait():
         own_session = builder.getOrCreate()
+    if archive.is_made:
+        atexit.register(archive.finish, partial(stop_and_end_jvm, own_session))
     return own_session
 
 

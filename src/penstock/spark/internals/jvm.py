@@ -49,14 +49,22 @@ def forget_jvm() -> None:
 
 
 def stop_and_end_jvm(session: SparkSession) -> None:
-    """Stop the session, end its JVM and wait for that: the JVM writes its class archive when it exits."""
+    """Stop the session, end its JVM and wait for that: the JVM writes its class archive when it exits.
+
+    A KeyboardInterrupt kills it, and is raised.
+    """
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
-    session.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
+    try:
+        session.stop()
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+    except KeyboardInterrupt:
+        gateway.proc.kill()
+        gateway.proc.wait()
+        raise
 
 
 def java_stack_of(error: BaseException) -> str:
