@@ -21,7 +21,7 @@ def java(tmp_path: Path) -> JavaHome:
 
 
 def archive_of(java: JavaHome, tmp_path: Path, **environ: str) -> ClassArchive:
-    return ClassArchive(java, {"XDG_CACHE_HOME": str(tmp_path), **environ})
+    return ClassArchive(java, {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "on", **environ})
 
 
 def jvm(archive: ClassArchive) -> Callable[[], None]:
@@ -54,6 +54,19 @@ def test_it_can_be_turned_off(java: JavaHome, tmp_path: Path) -> None:
     archive = archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="off")
 
     assert (archive.options, archive.is_made) == ("", False)
+
+
+def test_without_a_terminal_it_is_used_and_not_made(
+    java: JavaHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run in a new container would end ten seconds late, for nothing; so would a notebook's kernel."""
+    assert not archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="").is_made
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    archive = archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="")
+    archive.finish(jvm(archive))
+    monkeypatch.undo()
+
+    assert "SharedArchiveFile" in archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="").options
 
 
 def test_one_for_each_version_whatever_number_of_environments(java: JavaHome, tmp_path: Path) -> None:
@@ -155,7 +168,7 @@ def test_a_cache_that_can_not_be_written_is_no_failure(java: JavaHome, tmp_path:
 
 def test_a_program_with_classes_of_its_own_makes_none(java: JavaHome, tmp_path: Path) -> None:
     """The archive would fit no other program, and stay."""
-    environ = {"XDG_CACHE_HOME": str(tmp_path)}
+    environ = {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "on"}
 
     assert not ClassArchive(java, environ, may_make=False).is_made
     made(java, tmp_path)

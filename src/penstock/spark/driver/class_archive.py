@@ -1,13 +1,14 @@
 """A class-data-sharing archive of Spark's classes: with it the first record of a job takes two thirds of the time.
 
 Most of a start goes into loading and verifying ten thousand classes of Spark. The JVM can write them to a file once,
-and map that file from then on. It does so when the first program that has no archive ends, in some seconds: the program
-says so on its terminal and waits, so that no process outlives it. Ctrl-C there goes without.
+and map that file from then on. It does so when the first program on a terminal ends, in some ten seconds: the program
+says so and waits, so that no process outlives it. Ctrl-C there goes without. Programs without a terminal don't: in a
+new container each time, it would never pay.
 
 The file has some 170 MB and is kept in the user's cache. It fits the Spark and the Java of one environment only, and
 there is one for each version of both, whatever number of environments there is: another environment makes it anew if
 the one that has it is gone, or has not used it for a week, and starts without it till then.
-PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both making and using it.
+PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both making and using it; =on makes it without a terminal, too.
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ class ClassArchive:
         self.options = ""
         self._new: Path | None = None
         self._owner = f"{java.path}\n{jars}"
-        if environ.get(_SWITCH, "") == "off":
+        switch = environ.get(_SWITCH, "")
+        if switch == "off":
             return
+        may_make = may_make and (switch == "on" or _is_terminal())
         if self._is_ours():
             # The time of its last use.
             with contextlib.suppress(OSError):
@@ -123,10 +126,14 @@ class ClassArchive:
                     _log.debug("removed %s, which was left by a process that has ended", left)
 
     def _say(self, text: str) -> None:
-        if sys.stderr is not None and sys.stderr.isatty():
+        if _is_terminal():
             print(f"penstock: {text}", file=sys.stderr)
         else:
             _log.debug(text)
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def prune(directory: Path, keep: int = KEPT) -> None:

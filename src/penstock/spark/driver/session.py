@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import logging
 import os
 import signal
@@ -47,6 +48,7 @@ _OWN = {
 # Slots of a local master are threads that mostly wait: with this many, the next larger job finds the session suitable.
 _LOCAL_SLOTS_LEAST = 64
 _TASK_TRIES = 4
+_FOR_PLANNING = ("pandas", "pyspark.sql.pandas.functions", "pyspark.sql.functions")
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.submit.")
 _ENDS_SECONDS = 10.0
 _log = logging.getLogger(__name__)
@@ -215,11 +217,20 @@ def start_session(slots: int, settings: dict[str, str], logs: LogSettings | None
     builder = SparkSession.builder
     for key, value in merged.items():
         builder = builder.config(key, value)
+    # Planning needs these next. While the JVM starts this process only waits, and they take a third of a second.
+    threading.Thread(target=_import, args=(_FOR_PLANNING,), name="penstock-imports", daemon=True).start()
     with _environment({"JAVA_HOME": str(java), **log.environment}), _interrupts_wait():
         own_session = builder.getOrCreate()
     if archive.is_made:
         atexit.register(archive.finish, partial(stop_and_end_jvm, own_session))
     return own_session
+
+
+def _import(names: Iterable[str]) -> None:
+    # What fails is told where it is needed.
+    with contextlib.suppress(Exception):
+        for name in names:
+            importlib.import_module(name)
 
 
 @contextlib.contextmanager
