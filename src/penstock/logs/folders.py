@@ -31,7 +31,7 @@ class HeldFolder:
     """
 
     def __init__(self, settings: LogSettings, begins: bool = False) -> None:
-        folder = Path(settings.folder)
+        self.path = folder = Path(settings.folder)
         while True:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(folder, os.O_RDONLY)

@@ -9,6 +9,7 @@ import msgspec
 
 from penstock.common import options
 from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
 
 DIRECTORY = "logs"
 """Name of the default directory, below the user's cache directory."""
@@ -36,8 +37,12 @@ class LogSettings(msgspec.Struct, frozen=True):
 
 
 def log_settings(configuration: Configuration, job_id: str, name: str, default_directory: Path) -> LogSettings:
-    """The settings of a job that starts now. Raises ConfigurationError for a value of the wrong type."""
+    """The settings of a job that starts now. Raises ConfigurationError for a wrong value."""
     directory = configuration.get(options.LOG_DIRECTORY)
+    if directory is not None and "://" in directory:
+        raise ConfigurationError(
+            f"{options.LOG_DIRECTORY.key} is a directory of the local file system, not {directory}"
+        )
     return LogSettings(
         LoggedJob(job_id, name, time.time_ns() // 1_000_000),
         str(Path(directory).absolute() / job_id if directory else default_directory / job_id),

@@ -88,6 +88,12 @@ def test_a_failure_names_the_place_once(tmp_path: Path) -> None:
     log.close()
 
 
+def test_a_directory_elsewhere_is_refused(tmp_path: Path) -> None:
+    """A folder named `s3:` would appear in the working directory."""
+    with pytest.raises(ConfigurationError, match=r"env\.log\.dir is a local directory, not s3://b"):
+        log_of(tmp_path, dir="s3://bucket/logs")
+
+
 def test_a_job_runs_without_its_logs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A full or read-only disk would keep a job from running, for the sake of its log."""
     (tmp_path / "file").write_text("")

@@ -82,7 +82,7 @@ class ClassArchive:
                 # A JVM that starts at this moment sees the old archive, or the whole new one.
                 new.replace(self.path)
                 prune(self.path.parent)
-            else:
+            elif not self._is_ours():
                 # The JVM could not. It is not asked again at the end of each program.
                 self._refusal.write_text(self._owner)
         except KeyboardInterrupt:

@@ -18,30 +18,34 @@ if TYPE_CHECKING:
 _WHERE = "spark.penstock.jvm-log"
 """A setting of the session, which says where the log is."""
 _held: list[HeldFolder] = []
+"""The folder into which the JVM of this process writes."""
 
 
 class JvmLog:
-    """What a JVM needs at its start. Without settings it writes no log."""
+    """What a session needs at its start. Without settings a JVM writes no log.
 
-    def __init__(self, settings: LogSettings | None) -> None:
+    `jvm_runs`: the session is one more in a JVM, which goes on with its log.
+    """
+
+    def __init__(self, settings: LogSettings | None, jvm_runs: bool = False) -> None:
         name = "log4j2.properties" if settings is None else "log4j2-file.properties"
         self.java_options = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name(name)}"
         self.environment: dict[str, str] = {}
         self.settings: dict[str, str] = {}
-        # Of a JVM before, which has ended.
-        while _held:
-            _held.pop().release()
-        if settings is None:
-            return
-        # The JVM outlives the job for which it was started, and its log with it.
-        _held.append(HeldFolder(settings))
-        path = str(Path(settings.folder) / JVM_LOG)
-        self.settings[_WHERE] = path
-        self.environment = {
-            "PENSTOCK_JVM_LOG": path,
-            "PENSTOCK_JVM_LOG_BYTES": str(settings.max_bytes),
-            "PENSTOCK_JVM_LOG_MAX": str(settings.backups),
-        }
+        if not jvm_runs:
+            # Of a JVM before, which has ended.
+            while _held:
+                _held.pop().release()
+            if settings is not None:
+                # The JVM outlives the job for which it was started, and its log with it.
+                _held.append(HeldFolder(settings))
+                self.environment = {
+                    "PENSTOCK_JVM_LOG": str(_held[0].path / JVM_LOG),
+                    "PENSTOCK_JVM_LOG_BYTES": str(settings.max_bytes),
+                    "PENSTOCK_JVM_LOG_MAX": str(settings.backups),
+                }
+        if _held:
+            self.settings[_WHERE] = str(_held[0].path / JVM_LOG)
 
 
 def jvm_log_of(session: SparkSession) -> str | None:

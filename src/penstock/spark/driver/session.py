@@ -26,7 +26,7 @@ from penstock.spark.driver.class_archive import ClassArchive
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import find_java, quiet_home
 from penstock.spark.driver.jvm_log import JvmLog
-from penstock.spark.internals.jvm import forget_jvm, is_alive, jvm_has_ended, stop_and_end_jvm
+from penstock.spark.internals.jvm import forget_jvm, is_alive, jvm_has_ended, jvm_runs, stop_and_end_jvm
 from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
 from penstock.spark.internals.version import check_version
 
@@ -193,9 +193,10 @@ def start_session(slots: int, settings: dict[str, str], logs: LogSettings | None
     # Else workers run the first python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    log = JvmLog(logs)
+    one_more = jvm_runs()
+    log = JvmLog(logs, one_more)
     # With classes or options of the user's, the archive would fit no other program.
-    archive = ClassArchive(found, os.environ, may_make=not any(key.startswith(_OF_THE_JVM) for key in settings))
+    archive = ClassArchive(found, os.environ, not one_more and not any(k.startswith(_OF_THE_JVM) for k in settings))
     java_options = f"{log.java_options} {archive.options}"
     settings = {"spark.driver.extraJavaOptions": java_options, **settings}
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

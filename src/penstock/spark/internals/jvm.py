@@ -34,6 +34,13 @@ def jvm_has_ended(within_s: float = 0) -> bool:
     return True
 
 
+def jvm_runs() -> bool:
+    """Whether this process has a JVM, which the next session would use."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None and not jvm_has_ended()
+
+
 def forget_jvm() -> None:
     """Let the next session have a new JVM; the old one has ended. PySpark's own `stop` would ask it, and fail."""
     from pyspark import SparkContext
