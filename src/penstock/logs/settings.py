@@ -40,9 +40,7 @@ def log_settings(configuration: Configuration, job_id: str, name: str, default_d
     """The settings of a job that starts now. Raises ConfigurationError for a wrong value."""
     directory = configuration.get(options.LOG_DIRECTORY)
     if directory is not None and "://" in directory:
-        raise ConfigurationError(
-            f"{options.LOG_DIRECTORY.key} is a directory of the local file system, not {directory}"
-        )
+        raise ConfigurationError(f"{options.LOG_DIRECTORY.key} is a local directory, not {directory}")
     return LogSettings(
         LoggedJob(job_id, name, time.time_ns() // 1_000_000),
         str(Path(directory).absolute() / job_id if directory else default_directory / job_id),
