@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 import penstock
 from penstock.client.batched_run import BatchedRun
+from penstock.client.bundle import bundle
+from penstock.client.dependencies import Dependencies
 from penstock.client.executor import Submission
+from penstock.client.script_modules import script_modules
 from penstock.client.settings_check import check_settings
 from penstock.client.slots_check import check_slots
 from penstock.client.start_point import RunIdentity, StartPoint, new_savepoint, start_point, take_job
@@ -32,6 +38,7 @@ from penstock.jobmaster.restarts import restart_strategy
 from penstock.jobmaster.settings import JobSettings
 from penstock.logs.job_log import JobLog
 from penstock.logs.settings import DIRECTORY, LogSettings
+from penstock.plan.job_graph import JobGraph
 from penstock.plan.static_splits import assign_statically
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
@@ -43,10 +50,8 @@ from penstock.spark.driver.jvm_log import jvm_log_of
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.query_thread import Start
 from penstock.spark.driver.session import JobSession, control_host, session_for, session_is_local
-from penstock.spark.payload import Payload, pack
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from penstock.spark.driver.slots import check_registered, wait_for_slots
+from penstock.spark.payload import pack
 
 _HEARTBEAT_MOST_MS = 500
 
@@ -55,6 +60,7 @@ def submit(submission: Submission) -> JobClient:
     """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
     graph, configuration = submission.graph, submission.configuration
     check_settings(configuration)
+    dependencies = Dependencies.of(configuration)
     if submission.spark is None:
         check_slots(graph, configuration)
     start = StartPoint() if graph.batched else start_point(graph, configuration)
@@ -66,31 +72,22 @@ def submit(submission: Submission) -> JobClient:
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
         "reuses_objects": configuration.get(options.OBJECT_REUSE),
     }
-    run: BatchedRun | _PipelinedRun
     if graph.batched:
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
-        settings["sorted_inputs_bytes"] = configuration.get(options.SORTED_INPUTS_MEMORY)
-        levels = graph.levels(str(job_id), splits=splits, **settings)
-    else:
-        levels = graph.levels(str(job_id), **settings)
-    # Before Spark starts, so that functions that can't be sent to workers fail immediately.
-    payloads = pack(levels, None, 0)
-    log = JobLog(configuration, str(job_id), graph.name, cache_directory(os.environ) / DIRECTORY)
-    log.events.info(
-        "job %s '%s' starts: %s, %d slots, penstock %s, process %d",
-        job_id,
-        graph.name,
-        "BATCH" if graph.batched else "STREAMING",
-        graph.slots,
-        penstock.__version__,
-        os.getpid(),
-    )
+        settings |= {"splits": splits, "sorted_inputs_bytes": configuration.get(options.SORTED_INPUTS_MEMORY)}
+    # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
+    levels = graph.levels(str(job_id), **settings)
+    pack(levels, None, 0)
+    log = _job_log(graph, configuration, job_id)
+    run: BatchedRun | _PipelinedRun
     try:
-        run = (
-            _batched_run(submission, job_id, payloads, log)
-            if graph.batched
-            else _pipelined_run(submission, job_id, settings, start, log)
-        )
+        session = _job_session(submission, job_id, dependencies, log)
+        if graph.batched:
+            run = BatchedRun(graph, submission.result_sinks, configuration, job_id, log)
+            job = BatchedJob(session.now(), graph.widths, f"penstock-{job_id}", graph.name)
+            run.start(job, control_host(session.now()), pack(levels, None, 0, files=session.files, logs=log.settings))
+        else:
+            run = _pipelined_run(submission, job_id, settings, session, start, log)
     except BaseException as error:
         HELD.release(str(job_id))
         log.events.error("the job could not be started: %s", error)
@@ -100,20 +97,26 @@ def submit(submission: Submission) -> JobClient:
     return JobClient(job_id, run)
 
 
-def _batched_run(submission: Submission, job_id: JobID, payloads: list[Payload], log: JobLog) -> BatchedRun:
-    graph = submission.graph
-    run = BatchedRun(graph, submission.result_sinks, submission.configuration, job_id, log)
-    spark = _session(submission, job_id, log)
-    job = BatchedJob(spark, graph.widths, f"penstock-{job_id}", graph.name)
-    run.start(job, control_host(spark), [msgspec.structs.replace(payload, logs=log.settings) for payload in payloads])
-    return run
+def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID) -> JobLog:
+    log = JobLog(configuration, str(job_id), graph.name, cache_directory(os.environ) / DIRECTORY)
+    mode = "BATCH" if graph.batched else "STREAMING"
+    version = penstock.__version__
+    log.events.info(
+        "job %s '%s' starts: %s, %d slots, penstock %s, process %d",
+        *(job_id, graph.name, mode, graph.slots, version, os.getpid()),
+    )
+    return log
 
 
 def _pipelined_run(
-    submission: Submission, job_id: JobID, settings: dict[str, Any], start: StartPoint, log: JobLog
+    submission: Submission,
+    job_id: JobID,
+    settings: dict[str, Any],
+    session: JobSession,
+    start: StartPoint,
+    log: JobLog,
 ) -> _PipelinedRun:
     graph, configuration, result_sinks = submission.graph, submission.configuration, submission.result_sinks
-    session = JobSession(_session(submission, job_id, log), configuration, submission.python_files, log.settings)
     # First: what is wrong with the settings must not cost a job the run that it has.
     job_settings, restarts = JobSettings.of(configuration), restart_strategy(configuration, random.random)
     hosts: list[JobMasterHost] = []
@@ -157,18 +160,18 @@ def _pipelined_run(
 
         hosts.append(host)
         host.on_end = ended
-
-        def released() -> None:
-            run.release()
-            log.close()
-
-        host.after_storage = released
+        host.after_storage = partial(_release, run, log)
         registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
         host.start()
     except BaseException:
         run.release()
         raise
     return _PipelinedRun(host, log)
+
+
+def _release(run: RunIdentity, log: JobLog) -> None:
+    run.release()
+    log.close()
 
 
 def _query_starter(
@@ -194,23 +197,36 @@ def _query_starter(
     def start(effect: Deploy) -> PipelinedQuery:
         of_region = slice(effect.levels.start, effect.levels.stop)
         levels = effect.graph.levels(job_id, effect.attempt.number, restore=effect.restored, **settings)[of_region]
-        payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, get(options.SPARK_TRANSPORT), logs)
-        return deploy(session.now(), effect.graph.widths[of_region], payloads)
+        transport = get(options.SPARK_TRANSPORT)
+        payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, transport, session.files, logs)
+        spark = session.now()
+        check_registered(spark, job_id, effect.graph.slots)
+        return deploy(spark, effect.graph.widths[of_region], payloads)
 
     return start
 
 
-def _session(submission: Submission, job_id: JobID, log: JobLog) -> SparkSession:
-    """The session for a job, whose slots are held from now on. Raises what `session_for` raises."""
-    graph = submission.graph
+def _job_session(submission: Submission, job_id: JobID, dependencies: Dependencies, log: JobLog) -> JobSession:
+    """The session for a job, whose slots are there, and held from now on. Raises what `session_for` raises."""
+    graph, configuration = submission.graph, submission.configuration
     with HELD.lock:
-        spark = session_for(graph.slots, not graph.batched, submission.configuration, submission.spark, log.settings)
+        spark = session_for(graph.slots, not graph.batched, configuration, submission.spark, log.settings)
         log.link_jvm(jvm_log_of(spark))
-        for path in submission.python_files:
-            spark.sparkContext.addPyFile(path)
         # Last: what fails before it holds nothing.
         HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
-    return spark
+    try:
+        # Not under the lock: jobs that end meanwhile release theirs.
+        wait_for_slots(spark, str(job_id), graph.slots, configuration.get(options.SLOT_REQUEST_TIMEOUT))
+        if session_is_local(spark):
+            files, path = bundle(dependencies)
+            here = [str(Path(entry).absolute()) for entry in sys.path if Path(entry).is_dir()]
+            files = msgspec.structs.replace(files, path=here)
+        else:
+            files, path = bundle(dependencies.and_modules(script_modules()))
+        return JobSession(spark, configuration, files, path, log.settings)
+    except BaseException:
+        HELD.release(str(job_id))
+        raise
 
 
 class _PipelinedRun:

@@ -56,6 +56,28 @@ def test_it_can_be_turned_off(java: JavaHome, tmp_path: Path) -> None:
     assert (archive.options, archive.is_made) == ("", False)
 
 
+def test_one_that_is_there_can_be_used_and_none_be_made(java: JavaHome, tmp_path: Path) -> None:
+    """A program in an image that holds an archive would make another one when its Java is not the image's."""
+    assert archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="use").options == ""
+    made(java, tmp_path)
+    assert archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="use").is_used
+
+
+def test_one_that_is_forgotten_is_made_anew(java: JavaHome, tmp_path: Path) -> None:
+    """The command that makes it would do nothing, since another environment has one, or a JVM could not once."""
+    other = made(java, tmp_path)
+    (tmp_path / "other").mkdir()
+    here = JavaHome(tmp_path / "other", "17.0.9", "PATH")
+    assert not archive_of(here, tmp_path).is_made
+    other.forget()
+    refused = archive_of(here, tmp_path)
+    refused.finish(lambda: None)
+    assert not archive_of(here, tmp_path).is_made
+    refused.forget()
+
+    assert archive_of(here, tmp_path).is_made
+
+
 def test_without_a_terminal_it_is_used_and_not_made(
     java: JavaHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,9 @@ new container each time, it would never pay.
 The file has some 170 MB and is kept in the user's cache. It fits the Spark and the Java of one environment only, and
 there is one for each version of both, whatever number of environments there is: another environment makes it anew if
 the one that has it is gone, or has not used it for a week, and starts without it till then.
-PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both making and using it; =on makes it without a terminal, too.
+PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both making and using it; =use prevents making only; =on makes it
+without a terminal, too. `python -m penstock.spark.driver.class_archive_builder` makes it at once, for an image for
+example.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from pathlib import Path
 from penstock.spark.driver.java import JavaHome, cache_directory
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
-_SWITCH = "PENSTOCK_CLASS_ARCHIVE"
+SWITCH = "PENSTOCK_CLASS_ARCHIVE"
 KEPT = 2
 """So many archives stay, those of the versions used last: some 340 MB."""
 _UNUSED_S = 7 * 24 * 3600.0
@@ -43,10 +45,10 @@ class ClassArchive:
         self.options = ""
         self._new: Path | None = None
         self._owner = f"{java.path}\n{jars}"
-        switch = environ.get(_SWITCH, "")
+        switch = environ.get(SWITCH, "")
         if switch == "off":
             return
-        may_make = may_make and (switch == "on" or _is_terminal())
+        may_make = may_make and switch != "use" and (switch == "on" or _is_terminal())
         if self._is_ours():
             # The time of its last use.
             with contextlib.suppress(OSError):
@@ -62,6 +64,16 @@ class ClassArchive:
         """Whether the JVM writes it when it ends: `finish` is to be called then."""
         return self._new is not None
 
+    @property
+    def is_used(self) -> bool:
+        """Whether there is one, and it fits."""
+        return "SharedArchiveFile" in self.options
+
+    def forget(self) -> None:
+        """Remove it, and the note that none can be made, so that the next program makes one."""
+        for path in (self.path, self._refusal):
+            path.unlink(missing_ok=True)
+
     def finish(self, end_jvm: Callable[[], None]) -> None:
         """Let the JVM end and write the archive. Raises nothing: without it all is as before.
 
@@ -73,7 +85,7 @@ class ClassArchive:
         self._new = None
         self._say(
             f"Spark's classes are archived, once, so that it starts faster from now on: {self.path} (170 MB). "
-            f"Ctrl-C goes without, {_SWITCH}=off always"
+            f"Ctrl-C goes without, {SWITCH}=off always"
         )
         try:
             end_jvm()
