@@ -19,6 +19,7 @@ from penstock.common.job_threads import start_thread
 from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.logs.job_log import JobLog
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import TaskReport
 from penstock.rpc.server import ControlServer
@@ -47,12 +48,18 @@ class BatchedRun:
     """`status`, `metrics` and the calls of a JobClient."""
 
     def __init__(
-        self, graph: JobGraph, result_sinks: dict[int, ResultSink], configuration: Configuration, job_id: JobID
+        self,
+        graph: JobGraph,
+        result_sinks: dict[int, ResultSink],
+        configuration: Configuration,
+        job_id: JobID,
+        log: JobLog | None = None,
     ) -> None:
         self._graph = graph
         self._result_sinks = result_sinks
         self._show_stack = configuration.get(options.SHOW_SPARK_STACK)
         self._job_id = str(job_id)
+        self._log = log
         self.metrics = JobMetrics(graph)
         self.checkpoints: list[Any] = []
         self.restarts = 0
@@ -125,7 +132,14 @@ class BatchedRun:
             self._fail(as_exception(error))
         HELD.release(self._job_id)
         results.close()
+        self._close_log()
         self._over.set()
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            self._log.events.info("the job has ended: %s", self.status.name)
+            self._log.told(self._error)
+            self._log.close()
 
     def _end_failed(self, error: BaseException) -> None:
         """The end itself has failed. Whoever waits for the job is told how it has ended, if that is known."""

@@ -15,6 +15,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.failover_strategy import FailoverStrategy
+from penstock.common.log_level import LogLevel
 from penstock.common.priority_queue_state_type import PriorityQueueStateType
 from penstock.common.spark_transport import SparkTransport
 
@@ -302,6 +303,39 @@ EXPONENTIAL_DELAY_JITTER = (
 )
 EXPONENTIAL_DELAY_ATTEMPTS = (
     _key("restart-strategy.exponential-delay.attempts-before-reset-backoff").int_type(least=0).default_value(2**31 - 1)
+)
+
+# Logs
+
+LOG_DIRECTORY = (
+    _key("env.log.dir")
+    .string_type()
+    .no_default_value()
+    .with_description("Where each job has a folder of logs. Not set: below the user's cache directory.")
+)
+LOG_LEVEL = (
+    _key("env.log.level")
+    .enum_type(LogLevel)
+    .default_value(LogLevel.INFO)
+    .with_description("Of what functions and penstock log. For Spark's JVM: spark.log.level, WARN by default.")
+)
+LOG_MAX = (
+    _key("env.log.max")
+    .int_type()
+    .default_value(10)
+    .with_description("So many old files of each log are kept beside the one that is written; at least 1.")
+)
+LOG_MAX_SIZE = (
+    _key("env.log.max-size")
+    .memory_type()
+    .default_value(1 << 20)
+    .with_description("A log that has reached this size becomes an old one, and a new one begins.")
+)
+LOG_RETAINED_JOBS = (
+    _key("env.log.retained-jobs")
+    .int_type()
+    .default_value(20)
+    .with_description("When a job starts, folders of jobs that have ended are removed, but for so many newest ones.")
 )
 
 # penstock's own

@@ -44,6 +44,7 @@ from penstock.rpc.messages import Command, FromSlot, Heartbeat, ToJobMaster, ToT
 from penstock.rpc.server import ControlServer
 from penstock.runtime.ids import SlotId
 from penstock.spark.driver.commands import answer_command
+from penstock.spark.driver.job_events import JobEvents
 from penstock.spark.driver.query_thread import QueryThread, Start
 from penstock.spark.driver.storage_thread import StorageThread
 
@@ -67,6 +68,7 @@ class JobMasterHost:
         start_queries: Start,
         new_savepoint: NewSavepoint,
         show_spark_stack: bool = False,
+        log: logging.Logger = _log,
     ) -> None:
         self.metrics = JobMetrics(master.graph)
         self.over = threading.Event()
@@ -87,6 +89,7 @@ class JobMasterHost:
         self._requests: dict[int, Future[str]] = {}
         self._request_numbers = itertools.count()
         self._fault: BaseException | None = None
+        self._events = JobEvents(log, master.coordinator.history)
 
     # Any thread.
 
@@ -176,6 +179,7 @@ class JobMasterHost:
         self._handle(Reported(message))
 
     def _handle(self, event: JobEvent) -> None:
+        self._events.happened(event)
         try:
             self._carry_out(self._master.handle(event, _now_ms()))
         except RAISED as error:
@@ -203,6 +207,7 @@ class JobMasterHost:
         self._server.call_soon(lambda: self._fail(error))
 
     def _carry_out(self, effects: list[JobEffect]) -> None:
+        self._events.followed(effects)
         first_error: BaseException | None = None
         for effect in effects:
             try:

@@ -33,6 +33,7 @@ from penstock.spark.worker.last_words import leave_note, take_note_away
 from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.result_sender import ConnectedResultSender, ResultSender
 from penstock.spark.worker.spill_file import TemporarySpill
+from penstock.spark.worker.task_log import TaskLog
 
 
 def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -44,6 +45,8 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
         context = TaskContext.get()
         assert context is not None
         run, index = context.taskAttemptId(), context.partitionId()
+        log = TaskLog(payload.logs, payload.number, index)
+        log.open()
         try:
             level = unpack(payload)
             assert payload.control is not None
@@ -60,6 +63,7 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
             raise to_stage_failure(error) from None
         finally:
             take_note_away()
+            log.close()
 
     return stage
 

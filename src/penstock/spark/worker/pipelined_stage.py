@@ -48,6 +48,7 @@ from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
+from penstock.spark.worker.task_log import TaskLog
 from penstock.spark.worker.transport import Transport
 
 _SWITCH_SECONDS = 0.0005
@@ -82,6 +83,9 @@ class SlotHost:
     def __init__(self, payload: Payload, index: int, transport: Transport) -> None:
         # A thread that computes gives way after this time. With Python's 5 ms, control messages would wait that long.
         sys.setswitchinterval(_SWITCH_SECONDS)
+        # Before modules of the job are imported: they may keep standard error, or configure logging.
+        self._log = TaskLog(payload.logs, payload.number, index)
+        self._log.open()
         self._level = unpack(payload)
         self._index = index
         leave_note(self._level, index)
@@ -126,6 +130,7 @@ class SlotHost:
         if self._slot is not None and not self._slot.finished:
             self._guarded(self._abandon)
         self._client.close()
+        self._log.close()
         sys.stdout.flush()
         sys.stderr.flush()
         take_note_away()
