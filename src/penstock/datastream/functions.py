@@ -2,7 +2,8 @@
 
 A plain callable or generator is accepted as well, wherever no `open`, `close` or `on_timer` is needed. Functions that
 may give several results return an iterable, usually by `yield`. A result `tag, value` with an OutputTag goes to that
-side output. Source: Flink docs, "User-Defined Functions" and "Process Function".
+side output, from all functions but filters and those that reduce or aggregate. Source: Flink docs, "User-Defined
+Functions" and "Process Function".
 """
 
 from penstock.api.functions.asynchronous import AsyncFunction, AsyncFunctionDescriptor
