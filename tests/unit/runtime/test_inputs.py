@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from operator import itemgetter
 from random import Random
 
 import pytest
@@ -44,6 +45,7 @@ from penstock.simulator.storage import MemoryStorage
 A, B, OUT = 0, 1, 2
 """Two edges in, to the first and the second input, and one out."""
 SENDERS = {A: 2, B: 1}
+CUSTOMER_OF_ORDER = itemgetter("customer")
 
 
 class CoMap(Operator):
@@ -82,6 +84,9 @@ class Orders(KeyedOperator):
         self.names = self.backend.layered("names")
         self.both = inputs_of(self, self.customers, self.orders)
 
+    def key_selectors(self):
+        return self.key_selector, CUSTOMER_OF_ORDER
+
     def inputs(self):
         return self.both
 
@@ -91,7 +96,7 @@ class Orders(KeyedOperator):
         return True
 
     def orders(self, values, timestamps):
-        keys = self.keys_of(values, lambda order: order["customer"])
+        keys = self.keys_of(values, CUSTOMER_OF_ORDER)
         for index, key in enumerate(keys):
             self.backend.key = key
             if timestamps is not None:

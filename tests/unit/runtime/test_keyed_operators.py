@@ -18,6 +18,8 @@ from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
 from penstock.runtime.operators.reduce import CombineOperator, ReduceOperator
 from penstock.runtime.operators.rolling import BestReduce, SumReduce
+from penstock.runtime.operators.two_inputs import KeyedCoProcessOperator
+from penstock.runtime.windows.two_streams import TaggedKey
 
 SIDE = OutputTag("side")
 COUNT = ValueStateDescriptor("count", Types.LONG())
@@ -355,19 +357,76 @@ def test_errors_of_reduce_name_the_value(rig) -> None:
             rig(operator).process(("a", 1), ("b", 2), ("a", "x"))
 
 
-def test_reduce_functions_have_no_state_of_their_own(rig) -> None:
-    """All keys would share one state, as no key is set while values are reduced."""
+class CountingReduce:
+    """Adds, and the number of calls for the key so far. Of PyFlink's tests: test_reduce_with_state."""
 
-    class Rich:
-        def open(self, context):
-            context.get_state(COUNT)
+    def open(self, context):
+        self.count = context.get_state(COUNT)
 
-        def reduce(self, a, b):
-            return add(a, b)
+    def reduce(self, a, b):
+        self.count.update((self.count.value() or 0) + 1)
+        return a[0], a[1] + b[1] + 100 * self.count.value()
 
-    for operator in (reducing(Rich()), reducing(Rich()).combiner()):
-        with pytest.raises(UserFunctionError, match=r"in Rich.open[\s\S]*asks for keyed state"):
-            rig(operator)
+
+def test_a_reduce_function_may_have_keyed_state(rig) -> None:
+    """A PyFlink program would be refused; with state of another key its results would be wrong."""
+    one = rig(reducing(CountingReduce()))
+    values = [("a", 1), ("b", 5), ("a", 2), ("b", 1), ("a", 3)]
+    results = [value for value, _ in one.process(*values)]
+    assert results == [("a", 1), ("b", 5), ("a", 103), ("b", 106), ("a", 306)]
+
+
+def test_the_state_of_a_reduce_function_ends_with_its_key_in_batched_mode(rig) -> None:
+    """Memory would grow with every key, and a key would see what another one left."""
+    one = rig(reducing(CountingReduce()), batched=True)
+    for key in ("a", "b"):
+        one.process((key, 1), (key, 2), (key, 3))
+        assert one.do(one.operator.end_key) == [((key, 306), None)]
+
+
+def test_a_reduce_function_that_is_opened_is_not_combined(rig) -> None:
+    """Its state would count what one sender has seen of a key."""
+    assert reducing(CountingReduce()).combiner() is None
+    assert reducing(add).combiner() is not None
+
+
+class OpenedSelector:
+    """A key selector with a life cycle."""
+
+    def __init__(self, calls):
+        self.calls = calls
+
+    def open(self, context):
+        self.calls.append(("open", context.get_index_of_this_subtask()))
+        self.first = 0
+
+    def get_key(self, value):
+        return value[self.first]
+
+    def close(self):
+        self.calls.append("close")
+
+
+def test_key_selectors_are_opened_and_closed(rig) -> None:
+    """A selector that loads a table in `open` would fail with the first record."""
+    calls = []
+    select = OpenedSelector(calls).get_key
+    operators = [
+        keyed(counting, key=select),
+        ReduceOperator("Reduce", select, UserFunction(add, "reduce")),
+        CombineOperator("Combine", select, UserFunction(add, "reduce")),
+        KeyedCoProcessOperator("Co", len, select, UserFunction(add, "reduce"), UserFunction(add, "reduce")),
+        keyed(counting, key=TaggedKey(len, select)),
+    ]
+    for operator in operators:
+        calls.clear()
+        rig(operator).operator.close()
+        assert calls == [("open", 1), "close"], operator.name
+
+
+def test_callables_that_select_keys_have_no_life_cycle(rig) -> None:
+    """`len` is a function of a module, which has an `open`, for files."""
+    rig(keyed(counting, key=len)).operator.close()
 
 
 class Sale(NamedTuple):

@@ -98,7 +98,8 @@ def sorted_inputs(
     selectors: list[Callable[[Any], Any] | None] = [None] * len(head.inputs())
     for edge, partitioner in vertex.inputs:
         if isinstance(partitioner, HashPartitioner):
-            selectors[edge.input_index] = partitioner.key_selector
+            # The operator's own, which are open here; those of the partitioner are open in the sender.
+            selectors[edge.input_index] = head.key_selectors()[edge.input_index]
     head.output = output = GatheringOutput(head.output, environment.budget)
     sorter = KeySorter(level.sorted_inputs_bytes, environment.open_spill)
     return SortedInputs(head, selectors, output, sorter, work, environment.budget, chain.counters[0])
