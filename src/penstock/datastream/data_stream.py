@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
@@ -363,3 +364,21 @@ def check_one_environment(method: str, first: DataStream[Any], second: DataStrea
             f"{method} takes streams of one StreamExecutionEnvironment, and these have two: each is a program of its "
             "own. Create both streams with the same one"
         )
+
+
+_ELSEWHERE = {
+    "AllWindowedStream": "windowed_stream",
+    "BroadcastConnectedStream": "broadcast_streams",
+    "BroadcastStream": "broadcast_streams",
+    "CloseableIterator": "collected",
+    "ConnectedStreams": "connected_streams",
+    "KeyedStream": "keyed_stream",
+    "WindowedStream": "windowed_stream",
+}
+"""Classes that PyFlink has in this module, and the modules of penstock that define them and import this one."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"penstock.datastream.{_ELSEWHERE[name]}"), name)
