@@ -16,7 +16,13 @@ from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.function_sink import FunctionSink
-from penstock.datastream.arguments import as_function, key_selector_of, output_type_of, partitioner_of
+from penstock.datastream.arguments import (
+    as_function,
+    key_selector_of,
+    output_type_of,
+    partitioner_of,
+    projected_type,
+)
 from penstock.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
 from penstock.datastream.operator_settings import OperatorSettings, buffer_timeout
 from penstock.plan.transformations import (
@@ -137,11 +143,16 @@ class DataStream(OperatorSettings, Generic[T]):
         return self._operator("Process", ProcessOperator("Process", function), declared)
 
     def project(self, *field_indexes: int) -> DataStream[Any]:
-        """Select fields of tuples by position, in the given order."""
+        """Select fields of tuples or rows by position, in the given order.
+
+        Raises TypeError if another type is declared for the stream, ValueError for a position that can't be.
+        """
         if not field_indexes or min(field_indexes) < 0:
             raise ValueError(f"project takes positions of fields, 0 or more, got {field_indexes}")
+        declared = self._transformation.output_type
         function = as_function(_Project(field_indexes), "map", MapFunction)
-        return self._operator("Projection", MapOperator("Projection", function), None)
+        projected = None if declared is None else projected_type(declared, field_indexes)
+        return self._operator("Projection", MapOperator("Projection", function), projected)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
         """Assign timestamps and generate watermarks from here on, replacing those from upstream.

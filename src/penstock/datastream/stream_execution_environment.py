@@ -14,6 +14,7 @@ from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
 from penstock.common import options
 from penstock.common.configuration import Configuration
+from penstock.common.declared_rows import row_converter
 from penstock.common.errors import PenstockError, ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
@@ -205,8 +206,13 @@ class StreamExecutionEnvironment:
         return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
 
     def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
-        """Create a stream of the values of `collection`, in order, read by one subtask."""
-        source = CollectionSource(list(collection))
+        """Create a stream of the values of `collection`, in order, read by one subtask.
+
+        Where `type_info` has rows, values become Rows with its names: from tuples, lists, dicts and objects. Raises
+        TypeError or ValueError if one does not fit.
+        """
+        convert = row_converter(type_info)
+        source = CollectionSource(list(collection if convert is None else map(convert, collection)))
         strategy = WatermarkStrategy.no_watermarks()
         stream: DataStream[T] = self.from_source(source, strategy, "Collection Source", type_info)
         return _by_one_subtask(stream, "one subtask reads a collection, to keep its order")

@@ -28,6 +28,7 @@ from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
+from penstock.runtime.task.typed_output import typed_output
 from penstock.state.key_groups import KeyGroups
 from penstock.testing.harness_watch import Watch, WatchedBackend
 
@@ -89,7 +90,7 @@ class OperatorHarness:
             self.counters,
             KeyGroups(max_parallelism),
         )
-        self.operator.setup(context, self._recorder)
+        self.operator.setup(context, typed_output(self._recorder, context, transformation.output_type, ()))
         self.operator.open()
         self._closed = False
 

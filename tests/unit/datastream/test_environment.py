@@ -78,3 +78,22 @@ def _first(value, timestamp):
 
 def _second(value, timestamp):
     return 2
+
+
+def test_a_collection_that_does_not_have_its_declared_rows_is_refused() -> None:
+    """Fields would be missing in a worker, at the record that has too few."""
+    type_info = Types.ROW_NAMED(["id", "info"], [Types.INT(), Types.STRING()])
+    with pytest.raises(ValueError, match="has 1 values"):
+        StreamExecutionEnvironment().from_collection([(1,)], type_info)
+
+
+def test_project_needs_fields() -> None:
+    """A stream of texts would give their characters; a wrong position would fail in a worker."""
+    env = StreamExecutionEnvironment()
+    tuples = env.from_collection([(1, "a")], Types.TUPLE([Types.INT(), Types.STRING()]))
+    assert tuples.project(1).get_type() == Types.TUPLE([Types.STRING()])
+    assert env.from_collection([(1, "a")]).project(1).get_type() == Types.PICKLED_BYTE_ARRAY()
+    with pytest.raises(TypeError, match="project is for streams of tuples or rows"):
+        env.from_collection(["ab"], Types.STRING()).project(0)
+    with pytest.raises(ValueError, match="none at position 2"):
+        tuples.project(0, 2)
