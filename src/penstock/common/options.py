@@ -15,6 +15,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.failover_strategy import FailoverStrategy
+from penstock.common.priority_queue_state_type import PriorityQueueStateType
 from penstock.common.spark_transport import SparkTransport
 
 _key = ConfigOptions.key
@@ -60,6 +61,36 @@ OBJECT_REUSE = (
     )
 )
 GLOBAL_JOB_PARAMETERS = _key("pipeline.global-job-parameters").map_type().default_value({})
+
+# What travels with it
+
+PYTHON_FILES = (
+    _key("python.files")
+    .string_type()
+    .no_default_value()
+    .with_description(
+        "Modules, folders, and archives or wheels of modules, separated by commas: they are sent to the workers, which "
+        "can import them. env.add_python_file adds to it."
+    )
+)
+PYTHON_ARCHIVES = (
+    _key("python.archives")
+    .string_type()
+    .no_default_value()
+    .with_description(
+        "Archives, separated by commas, that are extracted in the workers' working directory, each to a folder of its "
+        "own name, or to TARGET if it is written ARCHIVE#TARGET. env.add_python_archive adds to it."
+    )
+)
+PYTHON_REQUIREMENTS = (
+    _key("python.requirements")
+    .string_type()
+    .no_default_value()
+    .with_description(
+        "A file of requirements that workers install by pip; FILE#FOLDER: from the packages in that folder, which is "
+        "sent along, and from nowhere else. env.set_python_requirements sets it."
+    )
+)
 
 # Execution
 
@@ -210,6 +241,12 @@ ROCKSDB_CACHED_ENTRIES = (
     .default_value(50_000)
     .with_description("Number of changed entries of a state held in memory before they are written to RocksDB.")
 )
+ROCKSDB_TIMERS = (
+    _key("state.backend.rocksdb.timer-service.factory")
+    .enum_type(PriorityQueueStateType)
+    .default_value(PriorityQueueStateType.ROCKSDB)
+    .with_description("ROCKSDB: timers are in RocksDB. HEAP: in memory, which is quicker if they fit.")
+)
 
 # Restarts
 
@@ -217,7 +254,10 @@ SLOT_REQUEST_TIMEOUT = (
     _key("slot.request.timeout")
     .duration_type()
     .default_value(300_000)
-    .with_description("How long a restart waits for slots: a lost executor may be replaced.")
+    .with_description(
+        "How long a job on a cluster waits for slots, when it is submitted and when it restarts: executors register "
+        "some time after they are asked for, and a lost one may be replaced."
+    )
 )
 
 FAILOVER_STRATEGY = (

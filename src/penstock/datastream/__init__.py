@@ -6,6 +6,7 @@ from penstock import metrics as metrics
 from penstock.common.job_client import JobClient
 from penstock.datastream import state as state
 from penstock.datastream import window as window
+from penstock.datastream.async_data_stream import AsyncDataStream
 from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointed_functions import (
@@ -73,6 +74,7 @@ from penstock.datastream.windowed_stream import AllWindowedStream, WindowedStrea
 __all__ = [
     "AggregateFunction",
     "AllWindowedStream",
+    "AsyncDataStream",
     "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
