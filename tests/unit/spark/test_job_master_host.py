@@ -80,6 +80,15 @@ class Storage:
     def end(self, how: str, savepoint: str = "") -> None:
         """Nothing is kept."""
 
+    def saved(self, savepoint: str, checkpoint: int) -> None:
+        """Nothing is kept."""
+
+    def announce_results(self) -> None:
+        """Nothing is kept."""
+
+    def delete(self) -> None:
+        assert self.gate.wait(30)
+
 
 class Job:
     """A job of two slots in each region, each with a control connection of its own."""
