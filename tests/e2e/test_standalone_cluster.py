@@ -318,7 +318,9 @@ def test_fifty_submissions(cluster: StandaloneCluster, tmp_path: Path) -> None:
     def run(number: int) -> tuple[int, str, float]:
         began = time.monotonic()
         code, said, errors = outcome(submit(settings, tmp_path / str(number), COUNT))
-        return code, said + errors, time.monotonic() - began
+        took = time.monotonic() - began
+        print(f"{number}: exit code {code} after {took:.0f} s", flush=True)
+        return code, said + errors, took
 
     with ThreadPoolExecutor(3) as several:
         done = list(several.map(run, range(50)))
