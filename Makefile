@@ -6,16 +6,15 @@ BIN := .venv/bin
 # Written last by `setup`, so that an interrupted one is done again; older than pyproject.toml: done again, too.
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
-# Processes that share the tests without Spark, file by file. Tests on Spark run in one process: each of their jobs has
-# a JVM with some fifty threads and workers of its own, and two at a time on two cores only miss each other's deadlines.
+# Processes that share the tests without Spark, file by file. `make test` has one more, for all tests on Spark: each of
+# their jobs has a JVM with some fifty threads and workers of its own, and two at a time miss each other's deadlines.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+SHARED := --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
-WITH_SERVERS := tests/connectors tests/spark tests/e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster test test-fast coverage test-figures lint fix sim soak bench bench-peers check clean
+.PHONY: help setup demo cluster test test-fast coverage test-figures lint fix sim soak chaos bench bench-peers check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,15 +36,11 @@ cluster: $(READY) ## a standalone Spark cluster on the loopback, until Ctrl-C: d
 	@$(BIN)/python -m penstock.testing.standalone_cluster $(ARGS)
 
 test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
-ifdef ARGS
-	@$(PYTEST) $(ARGS)
-else
-	@failed=0; $(PYTEST) $(PARALLEL) $(WITHOUT_SPARK) $(JUNIT:%=--junitxml=%-without-spark.xml) || failed=1; \
-		$(PYTEST) $(WITH_SERVERS) $(JUNIT:%=--junitxml=%-with-servers.xml) || failed=1; exit $$failed
-endif
+	@$(if $(ARGS),,$(BIN)/python -m penstock.spark.driver.class_archive_builder)
+	@$(PYTEST) $(if $(ARGS),$(ARGS),-n $$(($(WORKERS) + 1)) $(SHARED) $(JUNIT:%=--junitxml=%.xml))
 
 test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: below 90 seconds
-	@$(PYTEST) $(PARALLEL) -m 'not slow and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)
+	@$(PYTEST) -n $(WORKERS) $(SHARED) -m 'not slow and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)
 
 coverage: $(READY) ## branches that unit tests and simulation reach: per package here, per line in coverage/html
 	@rm -rf coverage
@@ -75,6 +70,9 @@ sim: $(READY) ## the simulator; one run again: make sim SEED=48211
 
 soak: $(READY) ## a hundred thousand seeds, ninety kills: hours, too long for CI
 	@$(BIN)/python -m pytest -m soak --timeout=0
+
+chaos: $(READY) ## faults from outside, by a seed: hours; a part: make chaos ARGS="--faults 20 --backend rocksdb"
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 bench: $(BENCH_READY) ## throughput and latency on this machine: hours; a part: make bench ARGS="--only 1,3 --runs 1"
 	@$(BIN)/python benchmarks/run.py $(ARGS)

@@ -15,6 +15,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.failover_strategy import FailoverStrategy
+from penstock.common.priority_queue_state_type import PriorityQueueStateType
 from penstock.common.spark_transport import SparkTransport
 
 _key = ConfigOptions.key
@@ -232,6 +233,12 @@ ROCKSDB_CACHED_ENTRIES = (
     .int_type()
     .default_value(50_000)
     .with_description("Number of changed entries of a state held in memory before they are written to RocksDB.")
+)
+ROCKSDB_TIMERS = (
+    _key("state.backend.rocksdb.timer-service.factory")
+    .enum_type(PriorityQueueStateType)
+    .default_value(PriorityQueueStateType.ROCKSDB)
+    .with_description("ROCKSDB: timers are in RocksDB. HEAP: in memory, which is quicker if they fit.")
 )
 
 # Restarts

@@ -154,6 +154,17 @@ def test_a_restart_is_told_with_its_time_its_number_and_its_error() -> None:
     assert other.endswith("(restart 3): TaskLostError: a worker went away")
 
 
+def test_a_failure_that_does_not_change_is_called_so() -> None:
+    """A job would fail in the same way all night, with growing pauses, and look as if it were about to recover."""
+    decision = RestartDecision(FixedDelay(100, 100), SETTINGS)
+    error, other = TaskLostError("no space left"), TaskLostError("away")
+    notices = [decision.notice("job 'x'", error, restart, 100, 0) for restart in range(1, 21)]
+    told = [number for number, notice in enumerate(notices, 1) if "times in a row" in notice]
+    assert told == [10, 20] and "the same error 20 times in a row: no restart repairs it" in notices[-1]
+    mixed = [decision.notice("job 'x'", (error, other)[restart % 2], restart, 100, 0) for restart in range(1, 21)]
+    assert not any("in a row" in notice for notice in mixed)
+
+
 @given(TIMES)
 def test_no_restart_is_none_at_all(times: list[int]) -> None:
     """A job without checkpoints would start from nothing, and write its output a second time."""
