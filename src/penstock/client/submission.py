@@ -24,6 +24,7 @@ from penstock.client.slots_check import check_slots
 from penstock.client.start_point import RunIdentity, StartPoint, new_savepoint, start_point, take_job
 from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common import options
+from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.configuration import Configuration
 from penstock.common.errors import FencedError
@@ -188,7 +189,7 @@ def _query_starter(
     settings = {
         **settings,
         "exactly_once": get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE,
-        "checkpointing": get(options.CHECKPOINT_INTERVAL) is not None,
+        "checkpointing": checkpoint_interval_ms(configuration) is not None,
         "epoch": run.epoch,
         "rocksdb_settings": rocksdb_settings(configuration),
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
