@@ -14,7 +14,7 @@ SHARED := --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster test test-fast coverage test-figures lint fix sim soak chaos bench bench-peers check clean
+.PHONY: help setup demo cluster test test-fast coverage test-figures parity lint fix sim soak chaos bench bench-peers check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ coverage: $(READY) ## branches that unit tests and simulation reach: per package
 
 test-figures: $(READY) ## lines of unit tests and of source, by package
 	@$(BIN)/python tests/figures.py
+
+parity: $(READY) ## docs/pyflink-parity.md: which of PyFlink's names are there
+	@$(BIN)/python tests/parity.py > docs/pyflink-parity.md.new && mv docs/pyflink-parity.md.new docs/pyflink-parity.md
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .

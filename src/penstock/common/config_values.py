@@ -227,13 +227,25 @@ class MapType(ValueType[dict[str, str]]):
     name = "a list of name:value"
 
     def parse(self, text: str) -> dict[str, str]:
-        """Parse Flink's syntax `a:1,b:2`, or a JSON object."""
-        if text.lstrip().startswith("{"):
+        """Parse Flink's syntax `a:1,b:2`, a JSON object, or YAML's `{a: 1, b: 2}`."""
+        text = text.strip()
+        if not (text.startswith("{") and text.endswith("}")):
+            return self._parse_pairs(text)
+        try:
             return {key: to_text(value) for key, value in json.loads(text).items()}
+        except json.JSONDecodeError:
+            return {_unquoted(name): _unquoted(value) for name, value in self._parse_pairs(text[1:-1]).items()}
+
+    def _parse_pairs(self, text: str) -> dict[str, str]:
         pairs = [part.partition(":") for part in text.split(",") if part.strip()]
         if not all(colon for _, colon, _ in pairs):
             raise ValueError(f"{text!r} is not a list of name:value")
         return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _unquoted(text: str) -> str:
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1] if quoted else text
 
 
 class EnumType(ValueType[E]):

@@ -41,7 +41,12 @@ OPERATOR_CHAINING = (
 CHAIN_DIFFERENT_MAX_PARALLELISM = (
     _key("pipeline.operator-chaining.chain-operators-with-different-max-parallelism").boolean_type().default_value(True)
 )
-AUTO_GENERATE_UIDS = _key("pipeline.auto-generate-uids").boolean_type().default_value(True)
+AUTO_GENERATE_UIDS = (
+    _key("pipeline.auto-generate-uids")
+    .boolean_type()
+    .default_value(True)
+    .with_description("false: a job with an operator without a uid is refused.")
+)
 GENERIC_TYPES = (
     _key("pipeline.generic-types")
     .boolean_type()
@@ -231,7 +236,9 @@ ROCKSDB_MEMORY = (
     _key("state.backend.rocksdb.memory.fixed-per-slot")
     .memory_type()
     .default_value(64 << 20)
-    .with_description("Buffers and cache of RocksDB, for each subtask of an operator with keyed state.")
+    .with_description(
+        "Buffers and cache of RocksDB, for each subtask of an operator with keyed state (Flink: for all in a slot)."
+    )
 )
 ROCKSDB_CACHED_ENTRIES = (
     _key("state.backend.rocksdb.cached-entries")

@@ -208,10 +208,9 @@ def restart_strategy(configuration: Configuration, chance: Callable[[], float]) 
     Raises ConfigurationError for an unknown name.
     """
     get = configuration.get
-    name = get(options.RESTART_STRATEGY)
-    if name is None:
-        # As in Flink: without checkpoints each restart would begin from nothing.
-        name = "exponential-delay" if checkpoint_interval_ms(configuration) is not None else "none"
+    # As in Flink: without checkpoints each restart would begin from nothing.
+    default = "exponential-delay" if checkpoint_interval_ms(configuration) is not None else "none"
+    name = (get(options.RESTART_STRATEGY) or default).strip().lower()
     if name in ("none", "off", "disable"):
         return NoRestart()
     if name in ("fixed-delay", "fixeddelay"):

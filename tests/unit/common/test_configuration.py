@@ -50,6 +50,30 @@ def test_lists_in_both_spellings() -> None:
     """Paths given as YAML would be one path with brackets."""
     assert parse_list("a;b") == parse_list("[a, 'b']") == parse_list("- a\n- b") == ["a", "b"]
     assert Configuration.parse_list_value("") == []
+    assert Configuration.parse_list_value("[a, b]") == Configuration.parse_list_value("a;b") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a:1,b:2", "{a: 1, b: 2}", "{'a': 1, b: \"2\"}", '{"a": "1", "b": 2}', " a: 1 , b :2"]
+)
+def test_maps_in_all_spellings(text: str) -> None:
+    """Job parameters written in YAML would have braces in their names."""
+    assert Configuration().set(options.GLOBAL_JOB_PARAMETERS, text).get(options.GLOBAL_JOB_PARAMETERS) == {
+        "a": "1",
+        "b": "2",
+    }
+
+
+def test_what_is_shown_of_a_configuration_has_no_secrets() -> None:
+    """A password would be in every log that prints the settings."""
+    configuration = Configuration.from_dict({"a": 1, "spark.my.Password": "x", "s3.secret-key": "y"})
+    assert str(configuration) == "{a=1, spark.my.Password=******, s3.secret-key=******}"
+    assert "'x'" not in repr(configuration)
+
+
+def test_a_default_of_a_float_is_a_float() -> None:
+    """`get_float("x", 1)` is a float in PyFlink."""
+    assert isinstance(Configuration().get_float("x", 1), float) and Configuration().get_float("x", None) is None
 
 
 @pytest.mark.parametrize("value", ["5 s", 5000, timedelta(seconds=5), Duration.of_seconds(5), Time.seconds(5)])

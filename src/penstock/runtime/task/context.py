@@ -221,7 +221,7 @@ class StreamingRuntimeContext(RuntimeContext):
     def _keyed(self) -> KeyedStateStore:
         if self._state is None:
             raise ProgramError(
-                f"'{self._info.task_name}' asks for keyed state. Only process, map, flat_map, filter and window "
-                "functions have it, and only after key_by"
+                f"'{self._info.task_name}' asks for keyed state. Only process, map, flat_map, filter, reduce and "
+                "window functions have it, and only after key_by"
             )
         return self._state
