@@ -25,9 +25,10 @@ $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "penstock needs Python 3.11 or newer, found: $$(python3 --version 2>&1)." \
 		"Name another one: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@echo "Installing penstock and its tools into .venv (a gigabyte on disk; minutes the first time) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev,demo]'
-	@touch $@
+# Making the environment takes seconds and is not interrupted: Python would end with a traceback, and leave a half.
+	@trap 'echo "Interrupted. What was installed stays in .venv; make setup goes on from there." >&2; exit 130' INT; \
+		test -x $(BIN)/python || (trap "" INT; $(PYTHON) -m venv .venv) && \
+		$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev,demo]' && touch $@
 
 demo: $(READY) ## the flights that left New York in 2013, as a stream
 	@$(BIN)/penstock demo
