@@ -68,15 +68,6 @@ class Storage:
     def savepoint(self, directory: str) -> Storage:
         return self
 
-    def saved(self, savepoint: str, checkpoint: int) -> None:
-        """Nothing is kept."""
-
-    def announce_results(self) -> None:
-        """Nothing is kept."""
-
-    def delete(self) -> None:
-        """Nothing is kept."""
-
     def end(self, how: str, savepoint: str = "") -> None:
         """Nothing is kept."""
 
