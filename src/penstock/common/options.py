@@ -15,6 +15,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.failover_strategy import FailoverStrategy
+from penstock.common.log_level import LogLevel
 from penstock.common.priority_queue_state_type import PriorityQueueStateType
 from penstock.common.spark_transport import SparkTransport
 
@@ -22,10 +23,10 @@ _key = ConfigOptions.key
 
 # The program
 
-PARALLELISM = _key("parallelism.default").int_type().default_value(1)
+PARALLELISM = _key("parallelism.default").int_type(least=1).default_value(1)
 MAX_PARALLELISM = (
     _key("pipeline.max-parallelism")
-    .int_type()
+    .int_type(least=1)
     .no_default_value()
     .with_description("The number of key groups. Not set: derived from the parallelism, at least 128.")
 )
@@ -40,7 +41,12 @@ OPERATOR_CHAINING = (
 CHAIN_DIFFERENT_MAX_PARALLELISM = (
     _key("pipeline.operator-chaining.chain-operators-with-different-max-parallelism").boolean_type().default_value(True)
 )
-AUTO_GENERATE_UIDS = _key("pipeline.auto-generate-uids").boolean_type().default_value(True)
+AUTO_GENERATE_UIDS = (
+    _key("pipeline.auto-generate-uids")
+    .boolean_type()
+    .default_value(True)
+    .with_description("false: a job with an operator without a uid is refused.")
+)
 GENERIC_TYPES = (
     _key("pipeline.generic-types")
     .boolean_type()
@@ -112,8 +118,8 @@ BUFFER_TIMEOUT = (
     .with_fallback_keys("execution.buffer-timeout")
     .with_description("0: a buffer leaves after each record.")
 )
-HEARTBEAT_INTERVAL = _key("heartbeat.interval").duration_type().default_value(10_000)
-HEARTBEAT_TIMEOUT = _key("heartbeat.timeout").duration_type().default_value(50_000)
+HEARTBEAT_INTERVAL = _key("heartbeat.interval").duration_type(least_ms=1).default_value(10_000)
+HEARTBEAT_TIMEOUT = _key("heartbeat.timeout").duration_type(least_ms=1).default_value(50_000)
 TASK_CANCELLATION_INTERVAL = _key("task.cancellation.interval").duration_type().default_value(30_000)
 TASK_CANCELLATION_TIMEOUT = (
     _key("task.cancellation.timeout")
@@ -134,18 +140,22 @@ CHECKPOINT_INTERVAL = (
     _key("execution.checkpointing.interval")
     .duration_type()
     .no_default_value()
-    .with_description("Not set: no checkpoints.")
+    .with_description("Not set, or 0: no checkpoints.")
 )
 CHECKPOINTING_MODE = (
     _key("execution.checkpointing.mode").enum_type(CheckpointingMode).default_value(CheckpointingMode.EXACTLY_ONCE)
 )
-CHECKPOINT_TIMEOUT = _key("execution.checkpointing.timeout").duration_type().default_value(600_000)
+CHECKPOINT_TIMEOUT = _key("execution.checkpointing.timeout").duration_type(least_ms=1).default_value(600_000)
 CHECKPOINT_MIN_PAUSE = _key("execution.checkpointing.min-pause").duration_type().default_value(0)
-MAX_CONCURRENT_CHECKPOINTS = _key("execution.checkpointing.max-concurrent-checkpoints").int_type().default_value(1)
-TOLERABLE_FAILED_CHECKPOINTS = _key("execution.checkpointing.tolerable-failed-checkpoints").int_type().default_value(0)
+MAX_CONCURRENT_CHECKPOINTS = (
+    _key("execution.checkpointing.max-concurrent-checkpoints").int_type(least=1).default_value(1)
+)
+TOLERABLE_FAILED_CHECKPOINTS = (
+    _key("execution.checkpointing.tolerable-failed-checkpoints").int_type(least=0).default_value(0)
+)
 RETAINED_CHECKPOINTS = (
     _key("execution.checkpointing.num-retained")
-    .int_type()
+    .int_type(least=1)
     .default_value(1)
     .with_fallback_keys("state.checkpoints.num-retained")
 )
@@ -226,11 +236,13 @@ ROCKSDB_MEMORY = (
     _key("state.backend.rocksdb.memory.fixed-per-slot")
     .memory_type()
     .default_value(64 << 20)
-    .with_description("Buffers and cache of RocksDB, for each subtask of an operator with keyed state.")
+    .with_description(
+        "Buffers and cache of RocksDB, for each subtask of an operator with keyed state (Flink: for all in a slot)."
+    )
 )
 ROCKSDB_CACHED_ENTRIES = (
     _key("state.backend.rocksdb.cached-entries")
-    .int_type()
+    .int_type(least=0)
     .default_value(50_000)
     .with_description("Number of changed entries of a state held in memory before they are written to RocksDB.")
 )
@@ -272,28 +284,65 @@ RESTART_STRATEGY = (
         "Not set: exponential-delay if there are checkpoints, else none."
     )
 )
-FIXED_DELAY_ATTEMPTS = _key("restart-strategy.fixed-delay.attempts").int_type().default_value(1)
+FIXED_DELAY_ATTEMPTS = _key("restart-strategy.fixed-delay.attempts").int_type(least=0).default_value(1)
 FIXED_DELAY = _key("restart-strategy.fixed-delay.delay").duration_type().default_value(1000)
-FAILURE_RATE_MAX_FAILURES = _key("restart-strategy.failure-rate.max-failures-per-interval").int_type().default_value(1)
+FAILURE_RATE_MAX_FAILURES = (
+    _key("restart-strategy.failure-rate.max-failures-per-interval").int_type(least=0).default_value(1)
+)
 FAILURE_RATE_INTERVAL = (
     _key("restart-strategy.failure-rate.failure-rate-interval").duration_type().default_value(60_000)
 )
 FAILURE_RATE_DELAY = _key("restart-strategy.failure-rate.delay").duration_type().default_value(1000)
 EXPONENTIAL_DELAY_INITIAL_BACKOFF = (
-    _key("restart-strategy.exponential-delay.initial-backoff").duration_type().default_value(1000)
+    _key("restart-strategy.exponential-delay.initial-backoff").duration_type(least_ms=1).default_value(1000)
 )
 EXPONENTIAL_DELAY_MAX_BACKOFF = (
-    _key("restart-strategy.exponential-delay.max-backoff").duration_type().default_value(60_000)
+    _key("restart-strategy.exponential-delay.max-backoff").duration_type(least_ms=1).default_value(60_000)
 )
 EXPONENTIAL_DELAY_MULTIPLIER = (
-    _key("restart-strategy.exponential-delay.backoff-multiplier").double_type().default_value(1.5)
+    _key("restart-strategy.exponential-delay.backoff-multiplier").double_type(least=1).default_value(1.5)
 )
 EXPONENTIAL_DELAY_RESET_THRESHOLD = (
     _key("restart-strategy.exponential-delay.reset-backoff-threshold").duration_type().default_value(3_600_000)
 )
-EXPONENTIAL_DELAY_JITTER = _key("restart-strategy.exponential-delay.jitter-factor").double_type().default_value(0.1)
+EXPONENTIAL_DELAY_JITTER = (
+    _key("restart-strategy.exponential-delay.jitter-factor").double_type(least=0).default_value(0.1)
+)
 EXPONENTIAL_DELAY_ATTEMPTS = (
-    _key("restart-strategy.exponential-delay.attempts-before-reset-backoff").int_type().default_value(2**31 - 1)
+    _key("restart-strategy.exponential-delay.attempts-before-reset-backoff").int_type(least=0).default_value(2**31 - 1)
+)
+
+# Logs
+
+LOG_DIRECTORY = (
+    _key("env.log.dir")
+    .string_type()
+    .no_default_value()
+    .with_description("Where each job has a folder of logs. Not set: below the user's cache directory.")
+)
+LOG_LEVEL = (
+    _key("env.log.level")
+    .enum_type(LogLevel)
+    .default_value(LogLevel.INFO)
+    .with_description("Of what functions and penstock log. For Spark's JVM: spark.log.level, WARN by default.")
+)
+LOG_MAX = (
+    _key("env.log.max")
+    .int_type(least=1)
+    .default_value(10)
+    .with_description("So many old files of each log are kept beside the one that is written.")
+)
+LOG_MAX_SIZE = (
+    _key("env.log.max-size")
+    .memory_type()
+    .default_value(1 << 20)
+    .with_description("A log that has reached this size becomes an old one, and a new one begins.")
+)
+LOG_RETAINED_JOBS = (
+    _key("env.log.retained-jobs")
+    .int_type(least=0)
+    .default_value(20)
+    .with_description("When a job starts, folders of jobs that have ended are removed, but for so many newest ones.")
 )
 
 # penstock's own

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from penstock.common import options
+from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.configuration import Configuration
 from penstock.common.errors import (
     ConfigurationError,
@@ -207,10 +208,9 @@ def restart_strategy(configuration: Configuration, chance: Callable[[], float]) 
     Raises ConfigurationError for an unknown name.
     """
     get = configuration.get
-    name = get(options.RESTART_STRATEGY)
-    if name is None:
-        # As in Flink: without checkpoints each restart would begin from nothing.
-        name = "exponential-delay" if get(options.CHECKPOINT_INTERVAL) is not None else "none"
+    # As in Flink: without checkpoints each restart would begin from nothing.
+    default = "exponential-delay" if checkpoint_interval_ms(configuration) is not None else "none"
+    name = (get(options.RESTART_STRATEGY) or default).strip().lower()
     if name in ("none", "off", "disable"):
         return NoRestart()
     if name in ("fixed-delay", "fixeddelay"):
