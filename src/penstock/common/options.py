@@ -328,9 +328,9 @@ LOG_LEVEL = (
 )
 LOG_MAX = (
     _key("env.log.max")
-    .int_type()
+    .int_type(least=1)
     .default_value(10)
-    .with_description("So many old files of each log are kept beside the one that is written; at least 1.")
+    .with_description("So many old files of each log are kept beside the one that is written.")
 )
 LOG_MAX_SIZE = (
     _key("env.log.max-size")
@@ -340,7 +340,7 @@ LOG_MAX_SIZE = (
 )
 LOG_RETAINED_JOBS = (
     _key("env.log.retained-jobs")
-    .int_type()
+    .int_type(least=0)
     .default_value(20)
     .with_description("When a job starts, folders of jobs that have ended are removed, but for so many newest ones.")
 )
