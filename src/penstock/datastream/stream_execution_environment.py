@@ -11,7 +11,7 @@ from penstock.api.source import Boundedness, Source
 from penstock.client.context_environment import context_environment
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
-from penstock.common import options
+from penstock.common import option_checks, options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import PenstockError, ProgramError
 from penstock.common.execution_config import ExecutionConfig
@@ -72,7 +72,7 @@ class StreamExecutionEnvironment:
 
     def configure(self, configuration: Configuration) -> None:
         """Add all settings of `configuration`. Raises ConfigurationError for a misspelt key."""
-        options.check_keys(configuration)
+        option_checks.check_keys(configuration)
         self._configuration.add_all(configuration)
 
     def get_config(self) -> ExecutionConfig:

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from penstock.common import ConfigOptions, Configuration, Duration, ExecutionConfig, RestartStrategies, Time, options
+from penstock.common import (
+    ConfigOptions,
+    Configuration,
+    Duration,
+    ExecutionConfig,
+    RestartStrategies,
+    Time,
+    option_checks,
+    options,
+)
 from penstock.common.config_values import parse_duration, parse_list, parse_memory_size
 from penstock.common.errors import ConfigurationError
 from penstock.common.execution_mode import RuntimeExecutionMode
@@ -74,7 +83,7 @@ def test_wrong_values_name_their_key() -> None:
     with pytest.raises(ConfigurationError, match="one of STREAMING, BATCH, AUTOMATIC"):
         Configuration().set(options.RUNTIME_MODE, "FAST")
     with pytest.raises(ConfigurationError, match=r"heartbeat\.timeout"):
-        options.check_values(Configuration.from_dict({"heartbeat.timeout": "soon"}))
+        option_checks.check_values(Configuration.from_dict({"heartbeat.timeout": "soon"}))
     assert Configuration().set(options.RUNTIME_MODE, "batch").get(options.RUNTIME_MODE) is RuntimeExecutionMode.BATCH
 
 
@@ -119,15 +128,14 @@ def test_copies_and_prefixes() -> None:
 def test_near_misses_are_errors_with_the_right_key(key: str, meant: str) -> None:
     """A misspelt setting would have no effect, without an error."""
     with pytest.raises(ConfigurationError, match=f"Did you mean '{meant}'"):
-        options.check_keys(Configuration.from_dict({key: "1"}))
+        option_checks.check_keys(Configuration.from_dict({key: "1"}))
 
 
 def test_other_keys_pass() -> None:
     """A Flink configuration would be rejected because of options that penstock does not use."""
     known = {option.key: "1" for option in options.ALL_OPTIONS}
-    assert (
-        options.check_keys(Configuration.from_dict({**known, "spark.master": "local[2]", "state.backend": "x"})) == []
-    )
+    passing = Configuration.from_dict({**known, "spark.master": "local[2]", "state.backend": "x"})
+    assert option_checks.check_keys(passing) == []
     flinks = [
         "execution.checkpointing.cleaner.parallel-mode",
         "execution.checkpointing.interval-during-backlog",
@@ -144,14 +152,19 @@ def test_other_keys_pass() -> None:
         "taskmanager.numberOfTaskSlots",
         "web.port",
     ]
-    assert options.check_keys(Configuration.from_dict(dict.fromkeys(flinks, "1"))) == flinks
+    assert option_checks.check_keys(Configuration.from_dict(dict.fromkeys(flinks, "1"))) == flinks
+
+
+def test_each_option_says_what_it_does() -> None:
+    """The reference would list a key, and leave its meaning to be guessed."""
+    assert not [option.key for option in options.ALL_OPTIONS if not option.description]
 
 
 def test_no_two_options_are_near_misses_of_each_other() -> None:
     """A correct key could be rejected as a misspelling of another one."""
     for option in options.ALL_OPTIONS:
         others = [other.key for other in options.ALL_OPTIONS if other is not option]
-        assert options.closest(option.key, others) == []
+        assert option_checks.closest(option.key, others) == []
 
 
 def test_users_build_their_own_options() -> None:

@@ -1,0 +1,43 @@
+"""A reader who follows the tutorial, command by command, in one terminal, sees what its pages show."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tests.console_pages import SavedFile, Terminal, as_shown, steps_of
+
+ROOT = Path(__file__).parents[2]
+CHAPTERS = sorted((ROOT / "docs" / "tutorial").glob("[1-9]-*.md"))
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def variables(tmp_path: Path) -> dict[str, str]:
+    """Those of a reader who has activated the environment, and has no other job in the registry."""
+    (tmp_path / "bin").mkdir()
+    for name, program in (("python", sys.executable), ("penstock", f"{sys.executable} -m penstock.cli.main")):
+        command = tmp_path / "bin" / name
+        command.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+        command.chmod(0o755)
+    return {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "COLUMNS": "120"}
+
+
+def test_the_tutorial(tmp_path: Path) -> None:
+    """The first hour of a newcomer would end at a command that does something else."""
+    work = tmp_path / "tutorial"
+    work.mkdir()
+    assert len(CHAPTERS) == 8
+    with Terminal(work, variables(tmp_path)) as terminal:
+        for page in CHAPTERS:
+            for step in steps_of(page):
+                if isinstance(step, SavedFile):
+                    (work / step.name).write_text(step.text, encoding="utf-8")
+                    continue
+                printed = terminal.type(step.command)
+                shown = "\n".join(step.prints)
+                assert as_shown(printed, step.prints), (
+                    f"{page.name}:{step.line}: $ {step.command}\nprints:\n{printed}\nthe page shows:\n{shown}"
+                )
