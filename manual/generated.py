@@ -92,8 +92,7 @@ def fields_of(path: str) -> Iterator[str]:
     yield from ("| field | type | |", "| --- | --- | --- |")
     for field in described.attributes.values():
         text = field.docstring.value if field.docstring else ""
-        kind = str(field.annotation).replace("|", "\\|")
-        yield f"| `{field.name}` | `{kind}` | {' '.join(text.split())} |"
+        yield f"| `{field.name}` | `{field.annotation}` | {' '.join(text.split())} |"
 
 
 # API
@@ -141,7 +140,7 @@ def _command(command: Any, path: str) -> Iterator[str]:
         yield from ("| | |", "| --- | --- |")
     for row in rows:
         if row is not None:
-            name, text = (" ".join(part.split()).replace("|", "\\|") for part in row)
+            name, text = (" ".join(part.split()) for part in row)
             yield f"| `{name}` | {text} |"
 
 

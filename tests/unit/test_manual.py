@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("mkdocs", reason="`make docs` needs it, and CI runs that")
 
 from manual.generated import SECTIONS, command_line, configuration, example, fields_of, operator_metrics, public_names
+from manual.links import without_outer_links
 from manual.navigation import on_config
 from manual.self_contained import loaded_from_elsewhere
 from tests.unit.test_public_names import doors
@@ -85,15 +86,26 @@ def test_an_example_is_shown_as_it_is() -> None:
 def test_folders_stand_for_their_pages(tmp_path: Path) -> None:
     """A new page would have no place in the navigation."""
     (tmp_path / "deploy").mkdir()
-    for name in ("yarn", "index", "local"):
-        (tmp_path / "deploy" / f"{name}.md").touch()
+    for name in ("index", "a", "forgotten", "deploy/yarn", "deploy/index", "deploy/local"):
+        (tmp_path / f"{name}.md").touch()
     nav = ["index.md", {"Deployment": "deploy/"}, {"Inside": ["a.md", {"Decisions": "gone/"}]}, {"Gone": "gone/"}]
 
     assert on_config({"docs_dir": str(tmp_path), "nav": nav})["nav"] == [
         "index.md",
         {"Deployment": ["deploy/index.md", "deploy/local.md", "deploy/yarn.md"]},
         {"Inside": ["a.md"]},
+        {"More": ["forgotten.md"]},
     ]
+
+
+def test_links_out_of_the_manual_are_text(tmp_path: Path) -> None:
+    """A page could name no file of the checkout, or a reader of the site would follow a link to nothing."""
+    (tmp_path / "decisions").mkdir()
+    text = "[a](b.md#c) [d](../examples/d.py) [e](decisions) ![f](images/f.svg) [g](https://spark.apache.org)"
+
+    assert without_outer_links(text, tmp_path, tmp_path) == (
+        "[a](b.md#c) d e ![f](images/f.svg) [g](https://spark.apache.org)"
+    )
 
 
 @pytest.mark.parametrize(
