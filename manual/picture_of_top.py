@@ -19,7 +19,7 @@ from rich.text import Text
 _JOB = Path(__file__).with_name("pictured_job.py")
 _COMMAND = [sys.executable, "-m", "penstock.cli.main"]
 _RUNNING_S = 20.0
-_DEADLINE_S = 120.0
+_DEADLINE_S = 300.0
 _WIDTH = 100
 # rich names a font on another host, which a page without a network would wait for.
 _FONT_FACES = re.compile(r"@font-face \{[^}]*\}\s*")
@@ -53,9 +53,11 @@ def _screen(environment: dict[str, str]) -> str:
 
 def picture(screen: str) -> str:
     """A screen as a drawing that needs no font from elsewhere."""
+    text = Text.from_ansi(screen.rstrip())
+    width = max(line.cell_len for line in text.split())
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        console = Console(record=True, width=_WIDTH, file=nowhere, force_terminal=True)
-        console.print(Text.from_ansi(screen.rstrip()))
+        console = Console(record=True, width=width, file=nowhere, force_terminal=True)
+        console.print(text, no_wrap=True, overflow="ignore", crop=False)
     return _FONT_FACES.sub("", console.export_svg(title="penstock top", unique_id="top")).replace("Fira Code, ", "")
 
 
