@@ -6,13 +6,12 @@ BIN := .venv/bin
 # Written last by `setup`, so that an interrupted one is done again; older than pyproject.toml: done again, too.
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
-# Processes that share the tests without Spark, file by file. Tests on Spark run in one process: each of their jobs has
-# a JVM with some fifty threads and workers of its own, and two at a time on two cores only miss each other's deadlines.
+# Processes that share the tests without Spark, file by file. `make test` has one more, for all tests on Spark: each of
+# their jobs has a JVM with some fifty threads and workers of its own, and two at a time miss each other's deadlines.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+SHARED := --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
-WITH_SERVERS := tests/connectors tests/spark tests/e2e
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast coverage test-figures lint fix sim soak bench bench-peers docs check clean
@@ -34,15 +33,11 @@ demo: $(READY) ## the flights that left New York in 2013, as a stream
 	@$(BIN)/penstock demo
 
 test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
-ifdef ARGS
-	@$(PYTEST) $(ARGS)
-else
-	@failed=0; $(PYTEST) $(PARALLEL) $(WITHOUT_SPARK) $(JUNIT:%=--junitxml=%-without-spark.xml) || failed=1; \
-		$(PYTEST) $(WITH_SERVERS) $(JUNIT:%=--junitxml=%-with-servers.xml) || failed=1; exit $$failed
-endif
+	@$(if $(ARGS),,$(BIN)/python -m penstock.spark.driver.class_archive_builder)
+	@$(PYTEST) $(if $(ARGS),$(ARGS),-n $$(($(WORKERS) + 1)) $(SHARED) $(JUNIT:%=--junitxml=%.xml))
 
 test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: below 90 seconds
-	@$(PYTEST) $(PARALLEL) -m 'not slow and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)
+	@$(PYTEST) -n $(WORKERS) $(SHARED) -m 'not slow and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)
 
 coverage: $(READY) ## branches that unit tests and simulation reach: per package here, per line in coverage/html
 	@rm -rf coverage

@@ -45,19 +45,6 @@ class Measurement:
     """Options added with --quick; later options override earlier ones."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """A figure of one measurement relative to another of the same item: `how` is "ratio" or "difference"."""
-
-    item: int
-    name: str
-    of: str
-    against: str
-    figure: str
-    how: str
-    goal: Goal
-
-
 TITLES = {
     1: "keyed running count: KeyedProcessFunction, ValueState",
     2: "keyed running count, many keys",
@@ -82,6 +69,7 @@ TITLES = {
     21: "the transports between a task and Spark",
     22: "two streams: connected, joined, broadcast rules",
     23: "keyed jobs in BATCH",
+    24: "asynchronous calls",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
@@ -121,6 +109,7 @@ def _throughput() -> list[Measurement]:
         Measurement(22, "connected", "two_streams", ("--program", "connected"), (_rate(1_000_000),)),
         Measurement(22, "interval join", "two_streams", ("--program", "interval-join"), (_rate(400_000),)),
         Measurement(22, "broadcast", "two_streams", ("--program", "broadcast"), (_rate(60_000),)),
+        Measurement(24, "10 ms a call, capacity 200", "async_calls", (), (_rate(18_000),)),
     ]
 
 
@@ -412,39 +401,4 @@ MEASUREMENTS = [
     *_recoveries(),
     *_full_bases(),
     *_transports(),
-]
-
-COMPARISONS = [
-    Comparison(10, "penstock : RDD", "penstock", "rdd", "mb_per_s", "ratio", Goal("", "×", 1.5)),
-    Comparison(10, "penstock : DataFrame", "penstock", "dataframe", "mb_per_s", "ratio", Goal("", "×")),
-    Comparison(
-        13,
-        "beyond Spark's own",
-        "penstock",
-        "the same plan, Spark alone",
-        "cores",
-        "difference",
-        Goal("", "cores", 0.05, Bound.AT_MOST),
-    ),
-    Comparison(
-        15,
-        "with : without",
-        "throughput, one each second",
-        "throughput, no checkpoints",
-        "records_per_s",
-        "ratio",
-        Goal("", "×", 0.95),
-    ),
-    Comparison(
-        15,
-        "99th percentile, above that without",
-        "20,000/s, one every 10 s",
-        "20,000/s, no checkpoints",
-        "p99_ms",
-        "difference",
-        Goal("", "ms", 10, Bound.AT_MOST),
-    ),
-    Comparison(
-        2, "memory for 5,000,000 keys", "5,000,000 keys", "1,000 keys", "python_mb", "difference", Goal("", "MB")
-    ),
 ]

@@ -1,25 +1,74 @@
-"""What holds for all tests."""
+"""What holds for all tests, and how processes share them."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import chdir
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-# Made in the background after a first job, it would take its time from the tests that follow.
-os.environ.setdefault("PENSTOCK_CLASS_ARCHIVE", "off")
+if TYPE_CHECKING:
+    from xdist.scheduler import Scheduling
 
-LONG_FILES_FIRST = ["e2e", "spark", "simulation"]
-"""Folders whose files take minutes. Processes that share the tests begin with them, so that they end together."""
+# Built in the background after a first job, it would take its time from the tests that follow.
+os.environ.setdefault("PENSTOCK_CLASS_ARCHIVE", "use")
+# Most JVMs of tests live for seconds: the compiler's last stage and a collector with threads of its own don't pay.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+ON_SPARK = ["e2e", "spark"]
+"""Folders whose tests share one process: two Sparks on two cores miss each other's deadlines, and save no time."""
+LONG_FILES_FIRST = [*ON_SPARK, "simulation"]
+"""Processes that share the tests begin with these folders, so that they end together."""
+NICENESS = 10
+"""Of tests beside those on Spark: they take what these leave of the cores."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def relative_names_lead_out_of_the_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a program writes by a relative name, as those of the documentation do, would end in a commit."""
+    with chdir(tmp_path_factory.mktemp("working_directory")):
+        yield
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put files in the order in which pytest-xdist hands them to its processes."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=_place)
+    if _is_one_of_several(config):
+        items.sort(key=lambda item: _place(_folder(item.nodeid)))
 
 
-def _place(item: pytest.Item) -> int:
-    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Step back behind tests on Spark, which come first and run in another process."""
+    beside_spark = _is_on_spark(item.session.items[0].nodeid) and not _is_on_spark(item.nodeid)
+    if _is_one_of_several(item.config) and beside_spark and os.nice(0) < NICENESS:
+        os.nice(NICENESS - os.nice(0))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    """As --dist loadfile, but all files on Spark go to one process."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneProcessHasSpark(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "on Spark" if _is_on_spark(nodeid) else super()._split_scope(nodeid)
+
+    return OneProcessHasSpark(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def _is_one_of_several(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def _folder(nodeid: str) -> str:
+    """Of "tests/spark/test_cancel.py::test_it": "spark"."""
+    return nodeid.split("/")[1]
+
+
+def _is_on_spark(nodeid: str) -> bool:
+    return _folder(nodeid) in ON_SPARK
+
+
+def _place(folder: str) -> int:
     return LONG_FILES_FIRST.index(folder) if folder in LONG_FILES_FIRST else len(LONG_FILES_FIRST)

@@ -1,6 +1,6 @@
 """The slowest tests of a run as a table in Markdown, for docs/testing.md.
 
-make test JUNIT=run && python tests/slowest.py run-without-spark.xml run-with-servers.xml
+make test JUNIT=run && python tests/slowest.py run.xml
 """
 
 from __future__ import annotations

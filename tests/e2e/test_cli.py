@@ -15,8 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import penstock
+from penstock.cli.main import app
 
 pytestmark = pytest.mark.e2e
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
@@ -108,7 +110,16 @@ def examples() -> list[Path]:
 @pytest.mark.parametrize("example", examples(), ids=lambda path: path.stem)
 def test_explain_examples(example: Path) -> None:
     """An example that can't even be planned teaches nothing."""
-    done = penstock_command("explain", str(example))
+    done = CliRunner().invoke(app, ["explain", str(example)])
+
+    assert done.exit_code == 0, done.output
+    assert re.search(r"\d+ slots? when pipelined", done.stdout), done.stdout
+
+
+def test_explain_as_a_command(tmp_path: Path) -> None:
+    """The same, typed."""
+    (tmp_path / "count.py").write_text(WORD_COUNT)
+    done = penstock_command("explain", "count.py", folder=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert re.search(r"\d+ slots? when pipelined", done.stdout), done.stdout

@@ -114,6 +114,11 @@ def test_windows(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_prices(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page on asynchronous I/O points to it."""
+    assert output_of("prices", capsys) == ["tea: 3 euros", "jam: 4 euros", "milk: 1 euros", "salt: 2 euros"]
+
+
 def test_payments_in_time(capsys: pytest.CaptureFixture[str]) -> None:
     """A join by time would pair what is too far apart, or lose pairs."""
     assert sorted(output_of("payments_in_time", capsys)) == [

@@ -16,7 +16,11 @@ import pytest
 pytestmark = pytest.mark.e2e
 
 NUMBERS = 20_000
+SLOWLY, FAST = "1500", "6000"
+"""Records a second: of a run that is to be killed in the middle, of one that is to get to the end."""
 JOB = """
+    import sys
+
     from penstock.common import Encoder, Types, WatermarkStrategy
     from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
     from penstock.datastream.connectors.file_system import FileSink
@@ -36,7 +40,7 @@ JOB = """
 
 
     env = StreamExecutionEnvironment.get_execution_environment()
-    source = DataGeneratorSource(lambda i: i, NUMBERS, RateLimiterStrategy.per_second(1_500))
+    source = DataGeneratorSource(lambda i: i, NUMBERS, RateLimiterStrategy.per_second(float(sys.argv[1])))
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
     counted = numbers.key_by(lambda v: v % 50).process(Count()).uid("count")
     counted.sink_to(FileSink.for_row_format("OUT", Encoder.simple_string_encoder()).build()).uid("files")
@@ -64,7 +68,7 @@ def test_a_driver_killed_and_run_again(tmp_path: Path) -> None:
     defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
     run = [sys.executable, "-m", "penstock.cli.main", "run", *defaults]
     with (tmp_path / "log").open("w") as log:
-        first = subprocess.Popen([*run, "-p", "2", str(job)], stdout=log, stderr=log, start_new_session=True)
+        first = subprocess.Popen([*run, "-p", "2", str(job), SLOWLY], stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + 120
         while len(lines(out)) < NUMBERS // 20:
             assert first.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
@@ -74,12 +78,13 @@ def test_a_driver_killed_and_run_again(tmp_path: Path) -> None:
     written = len(lines(out))
     assert written < NUMBERS, "it was killed in the middle"
 
-    on_heap = [*run, "-D", "state.backend.type=hashmap", "-s", "latest", str(job)]
+    on_heap = [*run, "-D", "state.backend.type=hashmap", "-s", "latest", str(job), SLOWLY]
     refused = subprocess.run(on_heap, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert "is in RocksDB's own files: set state.backend.type: rocksdb" in refused.stderr, refused.stderr
 
-    again = subprocess.run([*run, "-s", "latest", "-p", "3", str(job)], capture_output=True, text=True, check=False)
+    last = [*run, "-s", "latest", "-p", "3", str(job), FAST]
+    again = subprocess.run(last, capture_output=True, text=True, check=False)
 
     assert again.returncode == 0, again.stdout + again.stderr
     rows = [tuple(map(int, line.split(","))) for line in lines(out)]
@@ -88,7 +93,7 @@ def test_a_driver_killed_and_run_again(tmp_path: Path) -> None:
     for key in range(50):
         assert sorted(count for k, count, _ in rows if k == key) == [*range(1, NUMBERS // 50 + 1)], "state went on"
 
-    once_more = subprocess.run([*run, "-s", "latest", str(job)], capture_output=True, text=True, check=False)
+    once_more = subprocess.run(last, capture_output=True, text=True, check=False)
     assert once_more.returncode == 1
     assert "there is no checkpoint of a job named 'counts'" in once_more.stderr, "its work is done, and not done twice"
     assert len(lines(out)) == NUMBERS

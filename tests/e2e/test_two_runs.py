@@ -13,9 +13,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_restart import JOB, NUMBERS, lines
+from tests.e2e.test_restart import JOB, NUMBERS, SLOWLY, lines
 
 pytestmark = pytest.mark.e2e
+LONG_ENOUGH = "3000"
+"""Records a second of a run beside which another one is to be seen."""
 
 
 class Job:
@@ -31,10 +33,11 @@ class Job:
             "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
         }
         defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
-        self.command = [sys.executable, "-m", "penstock.cli.main", "run", *defaults, "-p", "1", str(job)]
+        self.command = [sys.executable, "-m", "penstock.cli.main", "run", *defaults, "-p", "1"]
+        self.job = str(job)
 
-    def start(self, name: str, *arguments: str) -> subprocess.Popen[str]:
-        command = [*self.command[:-1], *arguments, self.command[-1]]
+    def start(self, name: str, rate: str, *arguments: str) -> subprocess.Popen[str]:
+        command = [*self.command, *arguments, self.job, rate]
         with (self.path / name).open("w") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, text=True, start_new_session=True)
 
@@ -43,7 +46,7 @@ class Job:
 
     def started(self) -> subprocess.Popen[str]:
         """A first run that has committed something."""
-        first = self.start("first")
+        first = self.start("first", SLOWLY)
         deadline = time.monotonic() + 120
         while len(lines(self.out)) < NUMBERS // 20:
             assert first.poll() is None and time.monotonic() < deadline, self.log("first")
@@ -71,7 +74,7 @@ def test_a_driver_that_was_stopped_and_goes_on(tmp_path: Path) -> None:
     first = job.started()
     os.kill(first.pid, signal.SIGSTOP)
     assert len(lines(job.out)) < NUMBERS, "it was stopped in the middle"
-    second = job.start("second", "-s", "latest")
+    second = job.start("second", LONG_ENOUGH, "-s", "latest")
     try:
         deadline = time.monotonic() + 120
         while not job.is_claimed():
@@ -94,7 +97,7 @@ def test_two_that_start_from_the_latest_at_once(tmp_path: Path) -> None:
     first = job.started()
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    both = [job.start(name, "-s", "latest") for name in ("one", "other")]
+    both = [job.start(name, LONG_ENOUGH, "-s", "latest") for name in ("one", "other")]
     codes = [process.wait(240) for process in both]
     assert sorted(codes) == [0, 1], job.log("one") + job.log("other")
     refused = job.log("one" if codes[0] else "other")

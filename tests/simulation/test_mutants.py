@@ -424,11 +424,16 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
 }  # fmt: skip
 """Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
 FIRST = {
-    rules_forgotten: 119, partners_freed_too_early: 58,
-    changes_lost_to_a_savepoint: 260, a_store_that_goes_on: 409, what_is_in_memory_left_out: 157,
-    only_the_first_layer: 99, commits_not_repeated: 58, results_before_their_time: 58,
+    rules_forgotten: 141, partners_freed_too_early: 58, commits_not_repeated: 136, late_acknowledgements_dropped: 5,
+    no_time_limit_at_the_end: 124, back_behind_the_stop: 17, changes_lost_to_a_savepoint: 261, open_doors: 6,
+    each_trigger_counts: 5, savepoints_not_aligned: 136, nothing_restored_in_at_least_once: 2,
+    deployed_before_the_splits_are_known: 116, no_fall_back: 19, a_record_that_is_overwritten: 9,
+    one_epoch_for_all: 158, silence_is_not_noticed: 15, slots_may_take_for_ever: 52, no_wait_for_the_storage: 37,
+    tasks_of_a_failed_attempt_never_abandoned: 10, aborted_while_it_is_stored: 22, a_store_that_goes_on: 409,
+    what_is_in_memory_left_out: 204, only_the_first_layer: 99, timers_left_out: 112, splits_from_the_start: 5,
+    results_before_their_time: 58,
 }  # fmt: skip
-"""The seed to start with, to save time."""
+"""The seed that is known to find it. The search begins there and goes on: a change may make another one the first."""
 
 
 @pytest.mark.timeout(900)

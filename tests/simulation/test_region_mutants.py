@@ -124,7 +124,7 @@ FIRST = {
     no_abort_at_the_others: 90, late_output_of_others_discarded: 110, a_drained_region_goes_on_alone: 50,
     commits_of_others_forgotten: 155, files_of_others_swept: 190, one_region_falls_back_alone: 180,
 }  # fmt: skip
-"""The seed to start with, to save time."""
+"""The seed that is known to find it. The search begins there and goes on."""
 
 
 @pytest.mark.timeout(900)

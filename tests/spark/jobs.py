@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from penstock.common import Configuration, JobStatus
+from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy, SteadyRateLimiter
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 
@@ -114,6 +115,29 @@ def run_script(
         cwd=folder,
         env={**os.environ, **(variables or {})},
     )
+
+
+class SlowUntil(RateLimiterStrategy):
+    """So many records a second until there is a file, then as many as can be read.
+
+    So the job is in its middle while a test looks at it, and nobody waits for its end.
+    """
+
+    def __init__(self, records_per_second: float, file: Path) -> None:
+        self.records_per_second = records_per_second
+        self.file = file
+
+    def create_rate_limiter(self, parallelism: int, subtask: int) -> RateLimiter:
+        return _SlowUntil(self.records_per_second / parallelism, self.file)
+
+
+class _SlowUntil(SteadyRateLimiter):
+    def __init__(self, records_per_second: float, file: Path) -> None:
+        super().__init__(records_per_second)
+        self.file = file
+
+    def due(self, now_ms: int) -> int:
+        return 1_000 if self.file.exists() else super().due(now_ms)
 
 
 class Subtask(MapFunction[Any, tuple[str, int, Any]]):

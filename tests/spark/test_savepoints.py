@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.jobs import STREAMING, collect, environment, failure_of, wait_until, wait_until_running
+from tests.spark.jobs import STREAMING, SlowUntil, collect, environment, failure_of, wait_until, wait_until_running
 from tests.spark.test_lost_workers import CountsAndDies, killed, visible
 from tests.spark.test_recovery import Slowly
 from tests.spark.test_recovery import settings as recovering
@@ -56,11 +56,20 @@ class RemembersTexts(Remembers):
 
 def start(out: Path, parallelism: int, settings: dict[str, str], function: Any = Remembers, uid: str = "count") -> Any:
     env = environment(STREAMING, parallelism, {"execution.checkpointing.interval": "300 ms", **settings})
-    source = DataGeneratorSource(lambda i: i, NUMBERS, RateLimiterStrategy.per_second(1_500))
+    source = DataGeneratorSource(lambda i: i, NUMBERS, SlowUntil(1_500, _in_a_hurry(out)))
     numbers = env.from_source(source, NONE, "numbers").uid("numbers")
     counted = numbers.key_by(lambda v: v % 20, key_type=Types.LONG()).process(function()).uid(uid)
     counted.sink_to(FileSink.for_row_format(out, Encoder.simple_string_encoder()).build()).uid("files")
     return env.execute_async("remembers")
+
+
+def hurry(out: Path) -> None:
+    """From now on, jobs that write there read as fast as they can."""
+    _in_a_hurry(out).touch()
+
+
+def _in_a_hurry(out: Path) -> Path:
+    return out.with_name(f"{out.name} in a hurry")
 
 
 def rows(*outs: Path) -> list[tuple[int, int, int]]:
@@ -94,6 +103,7 @@ def test_stopped_with_a_savepoint_and_started_with_another_parallelism(tmp_path:
     wait_until_running(second)
     path = second.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
     second.get_job_execution_result().result()
+    hurry(out)
     start(out, 1, from_path(path)).get_job_execution_result().result()
     complete(rows(out))
 
@@ -107,6 +117,8 @@ def test_a_savepoint_that_the_job_outlives_and_two_forks_of_it(tmp_path: Path) -
     moved = tmp_path / "moved"
     Path(path).rename(moved)
     clients = [start(fork, p, from_path(str(moved))) for fork, p in zip(forks, (1, 2), strict=True)]
+    for running in (out, *forks):
+        hurry(running)
     for job in [client, *clients]:
         job.get_job_execution_result().result()
     complete(rows(out))
@@ -152,6 +164,7 @@ def test_programs_that_a_savepoint_does_not_fit(tmp_path: Path) -> None:
     job = start(out, 2, {**from_path(path), "restart-strategy.type": "none"}, RemembersTexts)
     text = failure_of(job.get_job_execution_result().result)
     assert "the state 'count' was written as value of Long, the program declares it as value of String" in text
+    hurry(tmp_path / "other")
     start(
         tmp_path / "other",
         2,
@@ -193,6 +206,7 @@ def test_a_savepoint_that_can_not_be_taken(tmp_path: Path) -> None:
     assert "execution.checkpointing.savepoint-dir" in failure_of(client.trigger_savepoint().result)
     assert "the savepoint failed" in failure_of(client.trigger_savepoint(str(tmp_path / "file")).result)
     assert "the savepoint failed" in failure_of(client.stop_with_savepoint(False, str(tmp_path / "file")).result)
+    hurry(tmp_path / "out")
     client.get_job_execution_result().result()
     complete(rows(tmp_path / "out"))
     assert "the job has ended" in failure_of(client.trigger_savepoint(str(tmp_path)).result)
@@ -271,6 +285,7 @@ def test_another_backend(tmp_path: Path) -> None:
     wait_until(lambda: len(rows(out)) > NUMBERS // 3, "nothing comes out")
     path = second.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
     second.get_job_execution_result().result()
+    hurry(out)
     start(out, 2, from_path(path)).get_job_execution_result().result()
     complete(rows(out))
 

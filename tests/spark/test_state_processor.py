@@ -15,7 +15,7 @@ import cloudpickle
 import pytest
 from tests.spark.jobs import BATCH, STREAMING, collect, environment, failure_of, wait_until
 from tests.spark.test_lost_workers import visible
-from tests.spark.test_savepoints import NUMBERS, PER_KEY, from_path, rows, start
+from tests.spark.test_savepoints import NUMBERS, PER_KEY, from_path, hurry, rows, start
 
 from penstock.common import Encoder, Types, WatermarkStrategy
 from penstock.common.configuration import Configuration
@@ -114,6 +114,7 @@ def test_a_jobs_state_is_read_changed_and_given_back(
     writer.with_keyed_state("count", COUNT, frame.where("key < 10").selectExpr("key", "value + 100000 AS value"))
     writer.write(tmp_path / "changed")
     monkeypatch.chdir(tmp_path)
+    hurry(out)
     start(out, 3, from_path("changed")).get_job_execution_result().result()
     everything = rows(out)
     assert sorted(value for _, _, value in everything) == [*range(NUMBERS)], "sources go on where they were"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,6 +21,12 @@ FILE_LINES_MAX = 450
 
 # Loops over records with everything bound to locals: a call per part would cost more than the part.
 HOT_LOOPS: frozenset[str] = frozenset()
+
+# What a program wrote there by mistake is committed as easily as what was meant.
+IN_THE_ROOT = {
+    ".ci", ".editorconfig", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
+    "benchmarks", "changelog.d", "docs", "examples", "manual", "mkdocs.yml", "pyproject.toml", "src", "tests",
+}  # fmt: skip
 
 # Names that say nothing of what is inside.
 EMPTY_NAMES = {"helper", "helpers", "misc", "util", "utils"}
@@ -35,7 +43,11 @@ OF_THE_WORLD = {
 CLOCKS = {"now", "today", "utcnow"}
 
 # Faults are put into the runtime there on purpose, wherever it hurts: what is private is where its rules are.
-MAY_PATCH_ALL = {"tests/simulation/test_mutants.py", "tests/simulation/test_region_mutants.py"}
+MAY_PATCH_ALL = {
+    "tests/simulation/test_mutants.py",
+    "tests/simulation/test_async_mutants.py",
+    "tests/simulation/test_region_mutants.py",
+}
 PATCHERS = {"setattr", "delattr", "setitem", "delitem", "patch", "object"}
 
 WORK_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|work|tmp/[a-z]+)/")
@@ -109,6 +121,15 @@ def test_names_say_what_is_inside() -> None:
 
     assert not set(modules) - PYFLINK_MODULES
     assert not classes
+
+
+def test_the_root_holds_what_it_should() -> None:
+    """Users would clone, and packages contain, what somebody's program left behind."""
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        pytest.skip("this is no clone, or git is not installed: nothing says what was committed")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert {name.partition("/")[0] for name in listed.split("\0") if name} == IN_THE_ROOT
 
 
 def test_what_is_left_to_do_has_an_issue() -> None:

@@ -45,7 +45,9 @@ _BY_CLASS: dict[Any, TypeInformation] = {
     datetime.time: TimeTypeInfo(),
     Instant: InstantTypeInfo(),
 }
-_PRODUCERS = (abc.Generator, abc.Iterator, abc.Iterable, abc.AsyncGenerator, abc.AsyncIterator, abc.AsyncIterable)
+_PRODUCERS = (
+    abc.Generator, abc.Iterator, abc.Iterable, abc.Collection, abc.Sequence, list, tuple, set, frozenset,
+)  # fmt: skip
 
 
 def from_hint(hint: Any) -> TypeInformation:
@@ -100,11 +102,12 @@ def _from_record(record: type[Any], inside: frozenset[Any]) -> TypeInformation:
     return RowTypeInfo([_from_hint(hints.get(name), inside) for name in names], names, record_class=record)
 
 
-def from_function(function: Callable[..., Any]) -> TypeInformation | None:
+def from_function(function: Callable[..., Any], elements: bool = False) -> TypeInformation | None:
     """Return the type of a function's result, from its annotation; None without an annotation that can be evaluated.
 
-    For generators and iterators: the type of one element. A class is a function that returns its instances, so `str`
-    gives STRING. Callable objects, methods and functools.partial are resolved to their function.
+    `elements`: each element of the result is a record, and it is their type that is meant. A class is a function that
+    returns its instances, so `str` gives STRING. Callable objects, methods and functools.partial are resolved to their
+    function.
     """
     while isinstance(function, functools.partial):
         function = function.func
@@ -119,7 +122,19 @@ def from_function(function: Callable[..., Any]) -> TypeInformation | None:
         return None
     if hint is None or hint is type(None):
         return None
-    if typing.get_origin(hint) in _PRODUCERS or hint in _PRODUCERS:
-        elements = typing.get_args(hint)
-        return from_hint(elements[0]) if elements else None
-    return from_hint(hint)
+    return _of_elements(hint) if elements else from_hint(hint)
+
+
+def _of_elements(hint: Any) -> TypeInformation | None:
+    """The type of the elements of what a hint describes: an iterable, or None for no element."""
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        present = [argument for argument in arguments if argument is not type(None)]
+        return _of_elements(present[0]) if len(present) == 1 else None
+    if not arguments or typing.get_origin(hint) not in _PRODUCERS:
+        return None
+    if typing.get_origin(hint) is tuple and arguments[1:] != (Ellipsis,):
+        # A tuple of a known length: its elements may be of several types.
+        known = {str(from_hint(argument)) for argument in arguments}
+        return from_hint(arguments[0]) if len(known) == 1 else None
+    return from_hint(arguments[0])

@@ -6,6 +6,7 @@ from penstock import metrics as metrics
 from penstock.common.job_client import JobClient
 from penstock.datastream import state as state
 from penstock.datastream import window as window
+from penstock.datastream.async_data_stream import AsyncDataStream
 from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointed_functions import (
@@ -22,6 +23,7 @@ from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from penstock.datastream.functions import (
     AggregateFunction,
+    AsyncFunction,
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoGroupFunction,
@@ -57,6 +59,8 @@ from penstock.datastream.timerservice import TimerService
 
 __all__ = [
     "AggregateFunction",
+    "AsyncDataStream",
+    "AsyncFunction",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",

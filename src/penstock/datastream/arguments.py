@@ -46,13 +46,16 @@ def common_output_type(
 def output_type_of(
     func: Any, method: str, declared: TypeInformation | None, elements: bool = False
 ) -> TypeInformation | None:
-    """Return the declared type, else the type from type hints; None if neither exists."""
+    """Return the declared type, else the type from type hints; None if neither exists.
+
+    `elements`: what the function returns are records, each element one.
+    """
     if declared is not None:
         if not isinstance(declared, TypeInformation):
             raise TypeError(f"output_type must be a type of Types, e.g. Types.STRING(), got {declared!r}")
         return declared
     target = getattr(func, method, None) if not isinstance(func, type) else None
-    return from_function(target or func)
+    return from_function(target or func, elements)
 
 
 def key_selector_of(

@@ -115,7 +115,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
     ) -> DataStream[R]:
         """Apply a KeyedProcessFunction: keyed state, timers, and any number of results."""
         function = as_function(func, "process_element", KeyedProcessFunction)
-        declared = output_type_of(func, "process_element", output_type)
+        declared = output_type_of(func, "process_element", output_type, elements=True)
         operator = KeyedProcessOperator("KeyedProcess", self.key_selector, function)
         return self._keyed_operator("KeyedProcess", operator, declared)
 
@@ -158,7 +158,11 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         in_key_context = UserFunction(InKeyContext(function, kind), "process_element")
         in_key_context.method = function.method
         operator = KeyedProcessOperator(kind, self.key_selector, in_key_context)
-        declared = self._transformation.output_type if kind == "filter" else output_type_of(func, kind, output_type)
+        declared = (
+            self._transformation.output_type
+            if kind == "filter"
+            else output_type_of(func, kind, output_type, elements=kind == "flat_map")
+        )
         return self._keyed_operator(kind.replace("_", " ").title(), operator, declared)
 
     def _reduce(self, name: str, function: UserFunction) -> DataStream[T]:

@@ -24,6 +24,7 @@ from penstock.runtime.task.slot import Slot
 from penstock.simulator.checkers import ChannelChecks, TaskChecks
 from penstock.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.simulator.clock import Clock
+from penstock.simulator.event_loop import SteppedEventLoops
 from penstock.simulator.key_order import PARAMETER
 from penstock.simulator.outside import Outside
 from penstock.simulator.report import Trace
@@ -129,9 +130,15 @@ class BatchedSimulation:
         """Process a slot like `spark/worker/batched_stage.py`; yields a description of each event."""
         spec = load_level(self._payloads[level])
         budget = self.circumstances.budget(self.clock)
-        slot = Slot(
-            spec, index, Environment(self.clock.now_ms, self.clock.read_ns, budget=budget, open_spill=MemorySpill)
+        calls = SteppedEventLoops()
+        environment = Environment(
+            self.clock.now_ms,
+            self.clock.read_ns,
+            budget=budget,
+            open_spill=MemorySpill,
+            open_event_loop=calls.open,
         )
+        slot = Slot(spec, index, environment)
         shrink_buffers(slot, self.circumstances)
         checks = TaskChecks()
         arrived = self.random.sample(input, len(input))
@@ -143,12 +150,12 @@ class BatchedSimulation:
                     slot.handle(vertex, NoMoreSplits())
             for row in sorted(arrived, key=lambda row: row[:SORT_PREFIX_BYTES]):
                 slot.receive(row)
-                yield from self._until_idle(slot, sent, checks, run)
+                yield from self._until_idle(slot, calls, sent, checks, run)
             for task in slot.tasks.values():
                 if not isinstance(task.chain.head, SourceOperator):
                     task.handle(InputEnded())
             while not slot.data_ended:
-                yield from self._until_idle(slot, sent, checks, run)
+                yield from self._until_idle(slot, calls, sent, checks, run)
                 self._sleep_until(slot)
             slot.handle_all(Close())
             self._take(slot, sent, checks, run)
@@ -158,10 +165,16 @@ class BatchedSimulation:
             slot.handle_all(Cancel())
             raise
 
-    def _until_idle(self, slot: Slot, sent: Rows, checks: TaskChecks, run: int) -> Iterator[str]:
+    def _until_idle(
+        self, slot: Slot, calls: SteppedEventLoops, sent: Rows, checks: TaskChecks, run: int
+    ) -> Iterator[str]:
         busy = True
         while busy:
-            busy = slot.step()
+            if calls and (slot.wake_at_ms() is None or self.random.random() < 0.8):
+                calls.step(self.random, slot.handle)
+            elif slot.waiting:
+                self._sleep_until(slot)
+            busy = slot.step() or slot.waiting
             checks.after_event(slot)
             self._take(slot, sent, checks, run)
             yield "step"

@@ -10,6 +10,8 @@ from penstock.client.plan_executor import PlanExecutor
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.time import Time
 from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.datastream.async_data_stream import AsyncDataStream
+from penstock.datastream.functions import AsyncRetryStrategy
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.plan.job_graph import JobGraph
@@ -147,6 +149,16 @@ def _window_join(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -
     return windowed.apply(functions.paired if node.settings["how"] == "join" else functions.co_grouped)
 
 
+def _ask(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+    settings = node.settings
+    wait = AsyncDataStream.ordered_wait_with_retry if settings["ordered"] else AsyncDataStream.unordered_wait_with_retry
+    retries: AsyncRetryStrategy[Any] = AsyncRetryStrategy.fixed_delay(
+        3, settings["delay_ms"], exception_predicate=functions.is_connection_error
+    )
+    function = functions.AskForMore(settings["amount"], settings["fails_each"])
+    return wait(inputs[0], function, settings["timeout_ms"], retries, settings["capacity"])
+
+
 def _late(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     return inputs[0].get_side_output(functions.LATE)
 
@@ -180,6 +192,7 @@ _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] 
     "partition": _partition,
     "key_by": lambda _, node, inputs: inputs[0].key_by(key_of),
     "reduce": _reduce,
+    "ask": _ask,
     "echo": lambda _, node, inputs: inputs[0].process(functions.Echo(node.settings["copies"])),
     "gather": lambda _, node, inputs: inputs[0].process(functions.Gather()),
     "alarms": lambda _, node, inputs: inputs[0].process(

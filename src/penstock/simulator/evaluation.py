@@ -178,7 +178,9 @@ def _operator(program: Program, node: Node, input: Part) -> Part:
     if node.kind in _EACH:
         records = [(after, time) for record, time in input.records for after in _EACH[node.kind](node, record)]
         order = None if node.kind == "plain" or (node.kind == "rekey" and input.order == SPLIT_AND_KEY) else input.order
-        same_count = node.kind in ("map", "lambda", "rekey", "plain", "raise", "assign", "collect", "write")
+        if node.kind == "ask" and not (node.settings["ordered"] or program.batched):
+            order = None
+        same_count = node.kind in ("map", "lambda", "rekey", "plain", "raise", "assign", "collect", "write", "ask")
         part = _part(records, node.parallelism, input, order)
         finals = input.finals if node.kind in ("lambda", "collect", "write") else None
         count = input.count if same_count else part.count if input.exact else None
@@ -219,6 +221,7 @@ def _exploding_split(record: Record) -> list[Record]:
 
 _EACH: dict[str, Callable[[Node, Record], Iterable[Record]]] = {
     "map": lambda node, record: [(*record[:3], record[3] + node.settings["amount"])],
+    "ask": lambda node, record: [(*record[:3], record[3] + node.settings["amount"])],
     "lambda": lambda node, record: [record],
     "assign": lambda node, record: [record],
     "collect": lambda node, record: [record],

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 from penstock.api.output_tag import OutputTag
@@ -12,6 +12,7 @@ from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from penstock.datastream.functions import (
     AggregateFunction,
+    AsyncFunction,
     CoMapFunction,
     FilterFunction,
     FlatMapFunction,
@@ -135,6 +136,46 @@ class Explode(Followed, FlatMapFunction[Record, Record]):
         for record in records:
             self.check_open()
             yield record
+
+
+class Turns:
+    """Awaited: a call goes on after that many turns of the event loop."""
+
+    def __init__(self, turns: int) -> None:
+        self._turns = turns
+
+    def __await__(self) -> Generator[None, None, None]:
+        for _ in range(self._turns):
+            yield None
+
+
+def is_connection_error(error: Exception) -> bool:
+    """Return whether a call may be tried again."""
+    return isinstance(error, ConnectionError)
+
+
+class AskForMore(Followed, AsyncFunction[Record, Record]):
+    """Adds a constant to the number after a few turns, unless its time is over: then it adds the constant at once.
+
+    One in `fails_each` calls raises, once, and is tried again; 0: none.
+    """
+
+    def __init__(self, amount: int, fails_each: int) -> None:
+        self.amount = amount
+        self.fails_each = fails_each
+        self._failed: set[Record] = set()
+
+    async def async_invoke(self, value: Record) -> list[Record]:
+        self.check_open()
+        await Turns(value[3] % 4)
+        if self.fails_each and value[3] % self.fails_each == 0 and value not in self._failed:
+            self._failed.add(value)
+            raise ConnectionError("try again")
+        return self.timeout(value)
+
+    def timeout(self, value: Record) -> list[Record]:
+        origin, path, key, number = value
+        return [(origin, path, key, number + self.amount)]
 
 
 class Split(Followed, ProcessFunction[Record, Any]):

@@ -93,7 +93,29 @@ class _Generator:
                 self._added_later()
         if self._all_kinds and random.random() < 0.3:
             self._align()
+        # Behind all others for the same reason.
+        if self._all_kinds and random.random() < 0.2:
+            self._ask()
         return dataclasses.replace(program, nodes=tuple(self._nodes))
+
+    def _ask(self) -> None:
+        """Add an asynchronous function, and a sink or an operator with a sink."""
+        random = self._random
+        stream = random.choice(self._streams)
+        after = self._add(
+            "ask",
+            stream,
+            sane=stream.sane,
+            ordered=random.random() < 0.5,
+            capacity=random.choice([1, 2, 5, 100]),
+            timeout_ms=random.choice([0, 1, 20, 10_000]),
+            delay_ms=random.choice([1, 5, 100]),
+            fails_each=random.choice([0, 0, 2, 5]),
+            amount=random.randint(0, 5),
+        )
+        if random.random() < 0.5:
+            after = self._add("flat_map", after, sane=after.sane, most=random.randint(0, 4))
+        self._add(random.choice(["collect", "write"]), after)
 
     def _align(self) -> None:
         """Let sources with watermarks wait for each other."""

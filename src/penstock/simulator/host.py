@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable
+from random import Random
 from typing import Any, Protocol
 
 from penstock.common.errors import PenstockError
@@ -31,6 +32,7 @@ from penstock.runtime.task.events import (
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.simulator.clock import Clock
+from penstock.simulator.event_loop import SteppedEventLoops
 from penstock.simulator.storage import MemoryRun
 from penstock.simulator.stores import MemorySpill, MemoryStore
 from penstock.state.backends.rocksdb.store import Stores
@@ -82,6 +84,7 @@ class SlotHost:
         self._storage = storage
         self._writes: deque[tuple[WriteSnapshot, Any, int]] = deque()
         self._answers: deque[tuple[int, Event]] = deque()
+        self._event_loops = SteppedEventLoops()
 
     @property
     def is_open(self) -> bool:
@@ -106,7 +109,12 @@ class SlotHost:
         level = load_level(self._payload)
         level.alignment_limits = self._circumstances.alignment_limits
         environment = Environment(
-            self._clock.now_ms, self._clock.read_ns, budget=budget, stores=self._stores(), open_spill=MemorySpill
+            self._clock.now_ms,
+            self._clock.read_ns,
+            budget=budget,
+            stores=self._stores(),
+            open_spill=MemorySpill,
+            open_event_loop=self._event_loops.open,
         )
         self.slot = Slot(level, self.id[1], environment)
         shrink_buffers(self.slot, self._circumstances)
@@ -167,6 +175,16 @@ class SlotHost:
             self._answers.append((effect.vertex, event))
             self.fresh = True
 
+    @property
+    def calls_run(self) -> bool:
+        """Whether a call of an asynchronous function is running."""
+        return bool(self._event_loops)
+
+    def go_on_with_a_call(self, random: Random) -> None:
+        """Continue one of the calls that are running."""
+        self._event_loops.step(random, lambda vertex, ended: self._answers.append((vertex, ended)))
+        self.fresh = True
+
     def freeze(self) -> None:
         """The worker is stopped: it does nothing and sends no heartbeat, until it is killed."""
         self.is_frozen = True
@@ -184,6 +202,7 @@ class SlotHost:
         self.discarding = self.is_frozen = True
         self.rows.clear()
         self._writes.clear()
+        self._event_loops.close()
         if self.slot is not None:
             with contextlib.suppress(PenstockError):
                 self.slot.handle_all(Cancel())

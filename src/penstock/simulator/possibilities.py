@@ -31,6 +31,9 @@ class Doer(Protocol):
     def upload(self, slot: SlotId) -> None:
         """A slot writes a part of a snapshot."""
 
+    def call(self, slot: SlotId) -> None:
+        """A call of an asynchronous function goes on."""
+
     def receive(self, channel: Channel) -> None:
         """A slot receives a row."""
 
@@ -65,6 +68,7 @@ class Possibilities:
             ("step", doer.step_slot, 1.0),
             ("upload", doer.upload, 1.0),
             ("control", doer.receive_control, 1.0),
+            ("call", doer.call, 1.0),
             ("report", doer.report, 1.0),
         ]
         self._possible: dict[SlotId, tuple[bool, ...]] = dict.fromkeys(hosts, (False,) * len(self._kinds))
@@ -120,6 +124,7 @@ class Possibilities:
             is_open and not blocked and not host.discarding and due,
             upload_ms is not None and upload_ms <= now_ms,
             is_open and not blocked and self._control.waits_for(slot),
+            is_open and host.calls_run,
             self._control.waits_of(slot),
         )
         if host.is_frozen:

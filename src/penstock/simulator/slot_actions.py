@@ -55,6 +55,12 @@ class SlotActions:
         self.touched(slot)
         self._trace.add(name_of(slot), "writes state")
 
+    def call(self, slot: SlotId) -> None:
+        """A call of an asynchronous function goes on."""
+        self._hosts[slot].go_on_with_a_call(self._random)
+        self.touched(slot)
+        self._trace.add(name_of(slot), "goes on with a call")
+
     def write(self, slot: SlotId) -> None:
         """A slot gets a row out."""
         index, row = self._hosts[slot].next_row()

@@ -25,10 +25,12 @@ from penstock.plan.transformations import (
 )
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
+from penstock.runtime.task.async_calls import AsyncCalls
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.state.key_groups import KeyGroups
+from penstock.testing.event_loop import HarnessEventLoop
 from penstock.testing.harness_watch import Watch, WatchedBackend
 
 _STEPS_MAX = 1_000_000
@@ -49,7 +51,8 @@ class OperatorHarness:
     `program` is written as in a job: `OperatorHarness(lambda stream: stream.key_by(f).window(w).reduce(r))`. Processing
     time is `now_ms` until `advance_ms`. Raises ValueError if the program is not exactly one operator. Every step may
     raise ChangedValueError, UserFunctionError if the user's function fails, or RuntimeError if it does not end. Close
-    the harness, or use it in a `with` statement.
+    the harness, or use it in a `with` statement. Calls of an asynchronous function run to their ends in the step that
+    makes them; retries wait for `advance_ms`.
     """
 
     _input_count = 1
@@ -77,6 +80,8 @@ class OperatorHarness:
         self._budget.chunk_records = 1
         if isinstance(self.operator, KeyedOperator):
             self.operator.backend_type = partial(WatchedBackend, self._watch)
+        self._event_loop: HarnessEventLoop | None = None
+        self._async_calls = AsyncCalls(self._open_event_loop)
         info = SubtaskInfo(
             "test", 0, transformation.name, subtask, parallelism, max_parallelism, job_parameters=job_parameters or {}
         )
@@ -88,6 +93,7 @@ class OperatorHarness:
             self._budget,
             self.counters,
             KeyGroups(max_parallelism),
+            async_calls=self._async_calls,
         )
         self.operator.setup(context, self._recorder)
         self.operator.open()
@@ -201,13 +207,27 @@ class OperatorHarness:
         self._budget.begin_step()
         call()
         for _ in range(_STEPS_MAX):
-            if not self.operator.paused:
+            calls_ended = self._run_calls()
+            if not self.operator.paused and not calls_ended:
                 break
             self._budget.begin_step()
-            self.operator.resume()
+            if self.operator.paused:
+                self.operator.resume()
+            else:
+                self.operator.processing_time(self.now_ms)
         else:
             raise self._endless()
         self._watch.check()
+
+    def _open_event_loop(self) -> HarnessEventLoop:
+        self._event_loop = HarnessEventLoop()
+        return self._event_loop
+
+    def _run_calls(self) -> bool:
+        """Run the calls of an asynchronous function. Returns whether there were any."""
+        ended = self._event_loop.run() if self._event_loop is not None else []
+        self._async_calls.ended(ended)
+        return bool(ended)
 
     def _endless(self) -> RuntimeError:
         return RuntimeError(

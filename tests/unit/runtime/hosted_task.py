@@ -13,6 +13,7 @@ from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.operators.stateless import MapOperator
+from penstock.runtime.task.async_calls import OpenEventLoop
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
     SnapshotWritten,
@@ -42,6 +43,7 @@ class Host:
         alignment: AlignmentLimits | None = None,
         partitioner: Partitioner | None = None,
         sorted_inputs_bytes: int = 1 << 20,
+        open_event_loop: OpenEventLoop | None = None,
     ) -> None:
         self.now_ms = 1000
         self.ns = 0
@@ -74,7 +76,10 @@ class Host:
             sorted_inputs_bytes=sorted_inputs_bytes,
         )
         self.spilled: list[MemorySpill] = []
-        self.slot = Slot(level, 0, Environment(lambda: self.now_ms, self.clock, open_spill=self.open_spill))
+        environment = Environment(
+            lambda: self.now_ms, self.clock, open_spill=self.open_spill, open_event_loop=open_event_loop
+        )
+        self.slot = Slot(level, 0, environment)
         self.task = self.slot.tasks[1]
         self.slot.open()
         self.sequences = [0] * senders

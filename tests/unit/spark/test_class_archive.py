@@ -54,6 +54,17 @@ def test_it_can_be_turned_off(tmp_path: Path, at_exit: list) -> None:
     assert not at_exit
 
 
+def test_one_that_is_there_can_be_used_and_none_be_built(tmp_path: Path, at_exit: list) -> None:
+    """A program in an image that holds an archive would build another one when its Java is not the image's."""
+    environ = {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "use"}
+    assert class_archive.java_options(JAVA, environ) == ""
+    assert not at_exit
+    archive = class_archive.archive_of(JAVA, environ)
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    assert f"-XX:SharedArchiveFile={archive}" in class_archive.java_options(JAVA, environ)
+
+
 def test_the_one_who_makes_it_asks_the_jvm_for_it(tmp_path: Path, at_exit: list) -> None:
     """The background program would use the archive that it is to make, and so make none."""
     environ = {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "/tmp/new.jsa"}

@@ -8,7 +8,8 @@ owns what it is given, unless the chain forks (`task/chain.py` copies there).
 
 Pausing: a call that emits something takes ALL of it, and returns False when its caller should stop for now. An
 operator that has work left then stores its cursor, sets `paused` and returns False too; the task calls `resume` in its
-next step. Nothing new is given to an operator while it, or one after it in the chain, is paused.
+next step. Nothing new is given to an operator while it, or one after it in the chain, is paused. An operator that can't
+go on before a call has ended is `waiting` besides, and the task sleeps until then.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class Operator:
     """Built by the API on the driver and pickled unopened; each subtask works on a copy of its own."""
 
     paused = False
+    waiting = False
+    """Paused until something comes that it waits for, or a time: to resume it before does nothing."""
     context: OperatorContext
     output: Output
     keeps_values = False

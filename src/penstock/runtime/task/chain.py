@@ -159,6 +159,12 @@ class Chain:
                 return True
         return False
 
+    @property
+    def waiting(self) -> bool:
+        """Whether what is paused waits for something to come: to resume it now does nothing."""
+        # The last one that is paused is the first to be resumed: before it has gone on, none before it can.
+        return next((operator.waiting for operator in reversed(self.operators) if operator.paused), False)
+
     def open(self) -> None:
         """Open from the last to the first: an operator may emit from `open`, so those after it have to be open."""
         for operator in reversed(self.operators):
@@ -198,8 +204,9 @@ class Chain:
         return all(operator.resume() for operator in reversed(self.operators) if operator.paused)
 
     def wake_at_ms(self) -> int | None:
-        """The next processing time (ms) at which an operator wants to be called."""
-        wakes = [at for at in (operator.wake_at_ms() for operator in self._wakers) if at is not None]
+        """The next processing time (ms) at which an operator wants to be called; while one waits, only that one."""
+        wakers = [o for o in self._wakers if o.paused and o.waiting] if self.waiting else self._wakers
+        wakes = [at for at in (operator.wake_at_ms() for operator in wakers) if at is not None]
         return min(wakes, default=None)
 
     def due(self, now_ms: int) -> list[Operator]:

@@ -21,6 +21,7 @@ from penstock.api.state.descriptors import (
 from penstock.api.state.state import AggregatingState, KeyedStateStore, ListState, MapState, ReducingState, ValueState
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.common.user_calls import RAISED
+from penstock.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.state.backends.rocksdb.store import Stores
@@ -80,7 +81,10 @@ class OperatorContext:
         stores: Stores | None = None,
         unblocked_ms: Callable[[], int] | None = None,
         report_watermark: Callable[[str, int], None] = lambda group, watermark: None,
+        async_calls: AsyncCalls | None = None,
     ) -> None:
+        self.async_calls = async_calls or AsyncCalls(no_event_loop)
+        """Calls of asynchronous functions, which run beside the task."""
         self.unblocked_ms = unblocked_ms or now_ms
         """A clock in milliseconds that stands still while the task can't emit; only differences have a meaning."""
         self.stores = stores

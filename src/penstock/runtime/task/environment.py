@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from penstock.runtime.network.output import Outbox
 from penstock.runtime.network.set_aside import SpillFile
+from penstock.runtime.task.async_calls import OpenEventLoop
 from penstock.runtime.task.budget import Budget
 from penstock.state.backends.rocksdb.store import Stores
 
@@ -15,10 +16,11 @@ class Environment:
 
     `now_ms` is processing time (ms since 1970), `clock` counts nanoseconds that only go forward. `run` is unique for
     each start of the slot, among attempts as well. Without `stores`, keyed state is kept on the heap; without
-    `open_spill`, all that alignment sets aside is kept in memory.
+    `open_spill`, all that alignment sets aside is kept in memory; without `open_event_loop`, asynchronous functions
+    can't be called.
     """
 
-    __slots__ = ("budget", "clock", "now_ms", "open_spill", "outbox", "run", "stores")
+    __slots__ = ("budget", "clock", "now_ms", "open_event_loop", "open_spill", "outbox", "run", "stores")
 
     def __init__(
         self,
@@ -29,6 +31,7 @@ class Environment:
         budget: Budget | None = None,
         stores: Stores | None = None,
         open_spill: Callable[[], SpillFile] | None = None,
+        open_event_loop: OpenEventLoop | None = None,
     ) -> None:
         self.now_ms = now_ms
         self.clock = clock
@@ -37,3 +40,4 @@ class Environment:
         self.outbox = Outbox(self.budget)
         self.stores = stores
         self.open_spill = open_spill
+        self.open_event_loop = open_event_loop

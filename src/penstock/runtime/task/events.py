@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
+from penstock.runtime.task.async_calls import CallOutcome
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.snapshot import TaskSnapshot
 from penstock.state.handles import SubtaskState
@@ -71,6 +72,12 @@ class SnapshotFailed(Event, frozen=True, gc=False):
 
     checkpoint_id: int
     reason: str
+
+
+class CallsEnded(Event, frozen=True, gc=False):
+    """Calls of asynchronous functions have ended on the host's event loop."""
+
+    outcomes: list[CallOutcome]
 
 
 class AbortCheckpoint(Event, frozen=True, gc=False):

@@ -86,6 +86,15 @@ class Slot:
             busy = busy or task.busy
         return busy
 
+    @property
+    def waiting(self) -> bool:
+        """Whether a task can't take more input before what it waits for has come: the host must not read more."""
+        # Asked each turn: a loop costs half of `any` over a generator.
+        for task in self.tasks.values():  # noqa: SIM110
+            if task.waiting:
+                return True
+        return False
+
     def wake_at_ms(self) -> int | None:
         """When to call `step` though nothing has arrived (ms); None: not before something arrives."""
         return min((at for task in self.tasks.values() if (at := task.wake_at_ms()) is not None), default=None)

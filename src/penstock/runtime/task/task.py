@@ -28,6 +28,7 @@ from penstock.runtime.ids import ChannelId, SubtaskId
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header
 from penstock.runtime.network.elements import EndOfData
 from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.runtime.task.checkpoints import TaskCheckpoints
 from penstock.runtime.task.counters import TaskCounters
 from penstock.runtime.task.environment import Environment
@@ -35,6 +36,7 @@ from penstock.runtime.task.events import (
     AbortCheckpoint,
     AlignWatermarks,
     AssignSplits,
+    CallsEnded,
     Cancel,
     CheckpointComplete,
     Close,
@@ -92,6 +94,10 @@ class Task:
         self._work: deque[Work] = deque()
         key_groups = KeyGroups(vertex.max_parallelism)
         self.edges = output_edges(vertex, self.info, self.counters, key_groups, environment)
+        open_event_loop = environment.open_event_loop
+        self._async_calls = AsyncCalls(
+            partial(open_event_loop, vertex.id) if open_event_loop is not None else no_event_loop
+        )
         self.chain = wired_chain(
             vertex,
             self.info,
@@ -104,6 +110,7 @@ class Task:
             # Pickled here and not where the message is encoded: there nobody knows whose values they are.
             lambda sink, values: self.ask(Result(*self.id, sink, Opaque.pickled(values), self._checkpoints.last)),
             lambda group, watermark: self.ask(ReportWatermark(*self.id, group, watermark)),
+            self._async_calls,
         )
         self.counters.operators = self.chain.counters
         head = self.chain.head
@@ -136,6 +143,8 @@ class Task:
             AssignSplits: lambda event: work.append(partial(self._source.add_splits, event.splits.value)),
             NoMoreSplits: lambda event: work.append(self._source.no_more_splits),
             AlignWatermarks: lambda event: self._source.align(event.max_watermark),
+            # At once: what the chain waits for must not wait behind the chain.
+            CallsEnded: lambda event: self._async_calls.ended(event.outcomes),
             InputEnded: self._input_ended,
             Drain: lambda event: work.append(self._end_early),
             TriggerCheckpoint: checkpoints.trigger,
@@ -212,9 +221,16 @@ class Task:
         """Whether there is work that can be done now."""
         if self.state is TaskState.FINISHED:
             return False
-        if self._work or self.chain.paused or self._checkpoints.alignment.behind:
+        if self.chain.paused:
+            return not self.chain.waiting
+        if self._work or self._checkpoints.alignment.behind:
             return True
         return self._polling is not None and self._is_live and self._polling.is_due(self._now_ms())
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it can't take more input before what it waits for has come, or a time."""
+        return self.state is not TaskState.FINISHED and self.chain.waiting
 
     def wake_at_ms(self) -> int | None:
         """When to call `step` though nothing has arrived: a timer, a flush, a source that asked to be polled again."""
@@ -225,7 +241,7 @@ class Task:
         times = [self._flush_timer.at_ms]
         if self._is_live:
             times.append(self.chain.wake_at_ms())
-            if self._polling is not None:
+            if self._polling is not None and not self.chain.paused:
                 times.append(self._polling.source.poll_at_ms)
         return min((at for at in times if at is not None), default=None)
 

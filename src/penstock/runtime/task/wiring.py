@@ -12,6 +12,7 @@ from penstock.runtime.batch.sorted_inputs import SortedInputs
 from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.network.partitioners import HashPartitioner
 from penstock.runtime.operators.keyed import KeyedOperator
+from penstock.runtime.task.async_calls import AsyncCalls
 from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import TaskCounters
@@ -52,6 +53,7 @@ def wired_chain(
     request_split: Callable[[], None],
     deliver_result: Callable[[int, list[Any]], None],
     report_watermark: Callable[[str, int], None],
+    async_calls: AsyncCalls,
 ) -> Chain:
     """The operators of a subtask, set up and connected with each other and with `edges`; not opened."""
     chain = Chain(vertex.nodes)
@@ -76,6 +78,7 @@ def wired_chain(
             environment.stores,
             unblocked_ms,
             report_watermark,
+            async_calls,
         )
         node.operator.setup(context, outlet)
         contexts.append(context)

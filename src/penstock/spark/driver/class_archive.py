@@ -2,9 +2,11 @@
 
 Most of a start goes into loading and verifying ten thousand classes of Spark. The JVM can write them to a file once and
 map that file from then on. The file fits one Java and one PySpark, has some 170 MB and is kept in the user's cache. It
-is built in the background, at low priority, after the first program that has started a session has ended.
-PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both building and using it. One process builds it at a time: it
-holds a lock on a file beside the archive, which is free again however that process ends.
+is built in the background, at low priority, after the first program that has started a session has ended. One process
+builds it at a time: it holds a lock on a file beside the archive, which is free again however that process ends.
+
+PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both building and using it; PENSTOCK_CLASS_ARCHIVE=use prevents
+building only. `python -m penstock.spark.driver.class_archive_builder` builds it at once, for an image for example.
 """
 
 from __future__ import annotations
@@ -38,16 +40,17 @@ def java_options(java: JavaHome, environ: Mapping[str, str]) -> str:
     setting = environ.get(BUILDING, "")
     if setting == "off":
         return ""
-    if setting:
+    if setting not in ("", "use"):
         return f"-XX:ArchiveClassesAtExit={setting} {_QUIET}"
-    archive = _path(java, environ)
+    archive = archive_of(java, environ)
     if archive.exists():
         # The time of its last use: see `prune`.
         with contextlib.suppress(OSError):
             os.utime(archive)
         return f"-XX:SharedArchiveFile={archive} {_QUIET}"
-    remove_half_made(archive)
-    atexit.register(_build_in_background, archive)
+    if setting != "use":
+        remove_half_made(archive)
+        atexit.register(_build_in_background, archive)
     return ""
 
 
@@ -59,7 +62,8 @@ def prune(directory: Path, keep: int = KEPT) -> None:
             path.unlink(missing_ok=True)
 
 
-def _path(java: JavaHome, environ: Mapping[str, str]) -> Path:
+def archive_of(java: JavaHome, environ: Mapping[str, str]) -> Path:
+    """Where the archive for this Java and the installed PySpark is, or is to be."""
     import pyspark
 
     # The JVM refuses an archive that was made by another version of it or with another class path, and starts without.

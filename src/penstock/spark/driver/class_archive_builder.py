@@ -1,4 +1,7 @@
-"""Builds the class archive of class_archive.py, in a process of its own: `python -m ... ARCHIVE`."""
+"""Builds the class archive of class_archive.py, in a process of its own: `python -m ... [ARCHIVE]`.
+
+Without an argument it builds the one that programs of this environment use, unless it is there.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.common.configuration import Configuration
-from penstock.spark.driver.class_archive import BUILDING, half_made, locked, prune, remove_half_made
+from penstock.spark.driver.class_archive import BUILDING, archive_of, half_made, locked, prune, remove_half_made
+from penstock.spark.driver.java import find_java
 from penstock.spark.driver.pipelined_query import start_query
 from penstock.spark.driver.session import session_for
 from penstock.spark.internals.jvm import stop_and_end_jvm
@@ -59,7 +63,7 @@ def _one_row(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1])
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else archive_of(find_java(os.environ), os.environ)
     remove_half_made(target)
     # Else another process builds it.
     with contextlib.suppress(BlockingIOError), locked(target):

@@ -25,6 +25,7 @@ from penstock.runtime.task.vertex import LevelSpec
 from penstock.spark.failures import to_stage_failure
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of, to_batch
+from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
@@ -77,8 +78,11 @@ def run_slot(
     user functions raise, as UserFunctionError; the tasks are closed then.
     """
     leave_note(level, index)
-    name = f"{run}-{os.getpid()}"
-    slot = Slot(level, index, Environment(_now_ms, time.monotonic_ns, run=name, open_spill=TemporarySpill))
+    name, calls = f"{run}-{os.getpid()}", _Calls()
+    environment = Environment(
+        _now_ms, time.monotonic_ns, run=name, open_spill=TemporarySpill, open_event_loop=calls.loops.open
+    )
+    slot = Slot(level, index, environment)
     interrupt = Interrupt()
     abandoned = threading.Event()
 
@@ -89,21 +93,20 @@ def run_slot(
     watch(hung_up)
     try:
         slot.open()
-        for vertex, task in slot.tasks.items():
-            if isinstance(task.chain.head, SourceOperator):
-                slot.handle(vertex, AssignSplits(Opaque(level.splits[vertex][index])))
-                slot.handle(vertex, NoMoreSplits())
+        _assign_splits(slot)
         # Level 0 has no input: the rows that Spark gives it only start its tasks.
         for batch in batches if level.level else ():
             for buffer in buffers_of(batch):
                 slot.receive(buffer)
-                yield from _until_idle(slot, interrupt, results, stepped)
+                yield from _until_idle(slot, calls, interrupt, results, stepped)
         for task in slot.tasks.values():
             if not isinstance(task.chain.head, SourceOperator):
                 task.handle(InputEnded())
         while not slot.data_ended:
-            yield from _until_idle(slot, interrupt, results, stepped)
-            _sleep_until(slot)
+            yield from _until_idle(slot, calls, interrupt, results, stepped)
+            if not slot.data_ended:
+                # A source may have nothing for now, by a rate limit.
+                calls.wait(slot.wake_at_ms() or 0)
         slot.handle_all(Close())
         _send_results(slot, results)
         results.finish(next(iter(slot.tasks.values())).id, abandoned)
@@ -120,25 +123,42 @@ def run_slot(
         results.close()
 
 
+def _assign_splits(slot: Slot) -> None:
+    for vertex, task in slot.tasks.items():
+        if isinstance(task.chain.head, SourceOperator):
+            slot.handle(vertex, AssignSplits(Opaque(slot.level.splits[vertex][slot.index])))
+            slot.handle(vertex, NoMoreSplits())
+
+
+class _Calls:
+    """Calls of asynchronous functions, and a wait that ends when one of them has ended."""
+
+    def __init__(self) -> None:
+        self._rung = threading.Event()
+        self.loops = EventLoops(self._rung.set)
+
+    def wait(self, until_ms: int | None) -> None:
+        """Wait until then (None: without limit), or until a call has ended."""
+        self._rung.wait(None if until_ms is None else max(0.0, until_ms / 1000 - time.time()))
+        self._rung.clear()
+
+
 def _until_idle(
-    slot: Slot, interrupt: Interrupt, results: ResultSender, stepped: Callable[[], None]
+    slot: Slot, calls: _Calls, interrupt: Interrupt, results: ResultSender, stepped: Callable[[], None]
 ) -> Iterator[pa.RecordBatch]:
     busy = True
     while busy:
         with interrupt.allowed():
-            busy = slot.step()
+            if slot.waiting:
+                calls.wait(slot.wake_at_ms())
+            for vertex, ended in calls.loops.take():
+                slot.handle(vertex, ended)
+            busy = slot.step() or slot.waiting
         _send_results(slot, results)
         stepped()
         rows = slot.outbox.take()
         if rows:
             yield to_batch(rows)
-
-
-def _sleep_until(slot: Slot) -> None:
-    """Wait until the slot wants to be called again: a source may have nothing for now, by a rate limit."""
-    at = None if slot.data_ended else slot.wake_at_ms()
-    if at is not None:
-        time.sleep(max(0.0, at / 1000 - time.time()))
 
 
 def _send_results(slot: Slot, results: ResultSender) -> None:

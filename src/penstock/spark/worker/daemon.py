@@ -17,6 +17,7 @@ IMPORTED_BEFORE_FORK = (
     "pyarrow.ipc",
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.pandas.types",
+    "pyspark.worker",
     "zmq",
     "penstock.spark.worker.pipelined_stage",
     "penstock.spark.worker.batched_stage",

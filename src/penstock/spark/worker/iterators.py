@@ -33,6 +33,7 @@ class IteratorTransport:
         self._arrived: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._room = threading.Semaphore(QUEUED_BATCHES)
         self._rung = False
+        self._bell = threading.Event()
         self._ended = False
         thread = threading.Thread(target=self._take_all, args=(batches,), name="penstock-reader", daemon=True)
         thread.start()
@@ -61,10 +62,17 @@ class IteratorTransport:
             return arrived
         return None
 
+    def wait(self, timeout_ns: int | None) -> None:
+        # A bell of its own: in the queue there may be batches before the other one. What is lost is noticed by the next
+        # `read`, or by the thread that watches for the end of the query.
+        self._bell.wait(None if timeout_ns is None else max(0.0, timeout_ns / 1e9))
+        self._bell.clear()
+
     def write(self, rows: Sequence[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
         yield to_batch(rows)
 
     def ring(self) -> None:
+        self._bell.set()
         # Two threads at once may both put a bell: one `read` too many returns, which does no harm.
         if not self._rung:
             self._rung = True

@@ -37,6 +37,7 @@ from penstock.runtime.task.slot import Slot
 from penstock.spark.internals.worker_streams import WorkerStreams
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of
+from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt, Interrupted
@@ -97,6 +98,7 @@ class SlotHost:
         assert payload.control is not None and payload.checkpoints is not None
         self._storage = DirectoryStorage(payload.checkpoints, epoch=self._level.epoch)
         self._snapshots = SnapshotThread(self._storage, self._transport.ring)
+        self._event_loops = EventLoops(self._transport.ring)
         self._client = ControlClient(payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms)
 
     def run(self) -> Iterator[pa.RecordBatch]:
@@ -140,7 +142,12 @@ class SlotHost:
 
             stores = rocksdb_stores(self._level.rocksdb_settings)
         environment = Environment(
-            _now_ms, time.monotonic_ns, run=str(os.getpid()), stores=stores, open_spill=TemporarySpill
+            _now_ms,
+            time.monotonic_ns,
+            run=str(os.getpid()),
+            stores=stores,
+            open_spill=TemporarySpill,
+            open_event_loop=self._event_loops.open,
         )
         slot = Slot(self._level, self._index, environment)
         self._slot = slot
@@ -158,6 +165,8 @@ class SlotHost:
             return False
         while self._snapshots.answers:
             self._slot.handle(*self._snapshots.answers.popleft())
+        for vertex, ended in self._event_loops.take():
+            self._slot.handle(vertex, ended)
         with self._interrupt.allowed():
             busy = self._slot.step()
         self._send_effects()
@@ -214,7 +223,12 @@ class SlotHost:
             self._garbage.waited(before, 0)
             return
         self._waiting = ("idle_ns", before)
-        batch = self._transport.read(self._timeout_ns(before))
+        batch = None
+        if self._slot is not None and not self._discarding and self._slot.waiting:
+            # As little as while it is busy.
+            self._transport.wait(self._timeout_ns(before))
+        else:
+            batch = self._transport.read(self._timeout_ns(before))
         self._account()
         after = time.monotonic_ns()
         self._garbage.waited(after, after - before)

@@ -22,6 +22,8 @@ from penstock.spark.rows import to_batch, to_message
 
 _READ_BYTES = 1 << 16
 _SEND_BYTES = 1 << 15
+# Besides what poll always reports.
+_HANGS_UP = getattr(select, "POLLRDHUP", 0)
 # All that a pipe can hold on Linux: any number of rings is noticed as one.
 _BELL_BYTES = 1 << 16
 
@@ -43,6 +45,9 @@ class PipeTransport:
 
     def read(self, timeout_ns: int | None) -> pa.RecordBatch | None:
         return self._inbox.get(timeout_ns)
+
+    def wait(self, timeout_ns: int | None) -> None:
+        self._inbox.wait(timeout_ns)
 
     def write(self, rows: Sequence[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
         if self._begun:
@@ -68,20 +73,31 @@ class Inbox:
         self._poll = select.poll()
         self._poll.register(pipe, select.POLLIN)
         self._poll.register(self._bell, select.POLLIN)
+        self._poll_bell = select.poll()
+        self._poll_bell.register(pipe, _HANGS_UP)
+        self._poll_bell.register(self._bell, select.POLLIN)
         self.ended = False
 
     def get(self, timeout_ns: int | None) -> pa.RecordBatch | None:
         """The next batch; waits for it at most `timeout_ns`, without limit if None, not at all if 0 or less."""
         # Bytes that were read along with the batch before are not in the pipe any more: poll would not report them.
-        if not self._stream.ahead:
-            # Rounded up: a wait that ends too early costs one more turn of the host's loop.
-            ready = dict(self._poll.poll(None if timeout_ns is None else max(0, -(-timeout_ns // 1_000_000))))
-            if ready.pop(self._bell, None) is not None:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._bell, _BELL_BYTES)
-            if not ready:
-                return None
-        return self._next()
+        if self._stream.ahead or self._wait(self._poll, timeout_ns):
+            return self._next()
+        return None
+
+    def wait(self, timeout_ns: int | None) -> None:
+        """Wait at most `timeout_ns` for the bell alone. If Spark closes the pipe, the input has `ended`."""
+        if self._wait(self._poll_bell, timeout_ns):
+            self.ended = True
+
+    def _wait(self, poll: select.poll, timeout_ns: int | None) -> bool:
+        """Whether there was anything but the bell."""
+        # Rounded up: a wait that ends too early costs one more turn of the host's loop.
+        ready = dict(poll.poll(None if timeout_ns is None else max(0, -(-timeout_ns // 1_000_000))))
+        if ready.pop(self._bell, None) is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._bell, _BELL_BYTES)
+        return bool(ready)
 
     def _next(self) -> pa.RecordBatch | None:
         try:

@@ -1,7 +1,7 @@
 """The transport of a slot: how its host gets batches from Spark and hands rows to it.
 
 There are two: `pipes.py` (the slot's thread owns the worker's pipes) and `iterators.py` (PySpark's own). A host knows
-only what is here. `read`, `write` and `ended` belong to the slot's thread, `ring` may be called by any.
+only what is here. `read`, `wait`, `write` and `ended` belong to the slot's thread, `ring` may be called by any.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ class Transport(Protocol):
         """
         ...
 
+    def wait(self, timeout_ns: int | None) -> None:
+        """Wait as `read` does, and read nothing: until `ring` was called, the input is lost, or the time is over."""
+        ...
+
     def write(self, rows: Sequence[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
         """Write rows, (target slot, buffer) each; at least one. Blocks while their reader has no room.
 
@@ -36,5 +40,5 @@ class Transport(Protocol):
         ...
 
     def ring(self) -> None:
-        """Make the `read` that waits now, or else the next one, return. Any number of calls count as one."""
+        """Make the `read` or `wait` that waits now, or else the next one, return. Any number of calls count as one."""
         ...

@@ -1,0 +1,42 @@
+# ruff: noqa: D102 - these methods are documented by their interfaces
+"""The event loop of a harness: it runs calls of asynchronous functions to their ends, all at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from penstock.runtime.task.async_calls import CallOutcome, Calls
+
+
+class HarnessEventLoop:
+    """An `EventLoop` that does nothing by itself: `run` does."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._calls: dict[int, Coroutine[Any, Any, CallOutcome]] = {}
+
+    def start(self, calls: Calls) -> None:
+        self._calls.update(calls)
+
+    def cancel(self, ids: Iterable[int]) -> None:
+        for id in ids:
+            if (call := self._calls.pop(id, None)) is not None:
+                call.close()
+
+    def close(self) -> None:
+        self.cancel(list(self._calls))
+        self._loop.close()
+
+    def run(self) -> list[CallOutcome]:
+        """Run all calls to their ends."""
+        if not self._calls:
+            return []
+        calls = list(self._calls.values())
+        self._calls.clear()
+
+        async def all_of_them() -> list[CallOutcome]:
+            return list(await asyncio.gather(*calls))
+
+        return self._loop.run_until_complete(all_of_them())
