@@ -1,6 +1,6 @@
 """Takes the picture of a running job for the README: what `penstock top` shows of manual/pictured_job.py.
 
-python -m manual.picture_of_top docs/images/top.svg
+python -m manual.picture_of_top docs/images/running-job.svg
 """
 
 from __future__ import annotations
