@@ -14,7 +14,7 @@ SHARED := --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast coverage test-figures lint fix sim soak bench bench-peers docs check clean
+.PHONY: help setup demo cluster test test-fast coverage test-figures lint fix sim soak chaos bench bench-peers docs check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ $(READY): pyproject.toml
 
 demo: $(READY) ## the flights that left New York in 2013, as a stream
 	@$(BIN)/penstock demo
+
+cluster: $(READY) ## a standalone Spark cluster on the loopback, until Ctrl-C: docs/deploy/standalone.md
+	@$(BIN)/python -m penstock.testing.standalone_cluster $(ARGS)
 
 test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
 	@$(if $(ARGS),,$(BIN)/python -m penstock.spark.driver.class_archive_builder)
@@ -67,6 +70,9 @@ sim: $(READY) ## the simulator; one run again: make sim SEED=48211
 
 soak: $(READY) ## a hundred thousand seeds, ninety kills: hours, too long for CI
 	@$(BIN)/python -m pytest -m soak --timeout=0
+
+chaos: $(READY) ## faults from outside, by a seed: hours; a part: make chaos ARGS="--faults 20 --backend rocksdb"
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 bench: $(BENCH_READY) ## throughput and latency on this machine: hours; a part: make bench ARGS="--only 1,3 --runs 1"
 	@$(BIN)/python benchmarks/run.py $(ARGS)

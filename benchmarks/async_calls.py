@@ -1,4 +1,4 @@
-"""Asynchronous calls of 10 ms each, 200 in flight in each subtask. Item 24.
+"""Asynchronous calls of 10 ms each, 200 in flight in each subtask. Item 27.
 
 More than capacity ÷ time of a call is not possible: 40,000 calls a second at parallelism 2.
 """

@@ -69,7 +69,10 @@ TITLES = {
     21: "the transports between a task and Spark",
     22: "two streams: connected, joined, broadcast rules",
     23: "keyed jobs in BATCH",
-    24: "asynchronous calls",
+    24: "restoring 2 GB of state in RocksDB",
+    25: "what a time to live costs on the heap",
+    26: "many timers",
+    27: "asynchronous calls",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
@@ -109,7 +112,7 @@ def _throughput() -> list[Measurement]:
         Measurement(22, "connected", "two_streams", ("--program", "connected"), (_rate(1_000_000),)),
         Measurement(22, "interval join", "two_streams", ("--program", "interval-join"), (_rate(400_000),)),
         Measurement(22, "broadcast", "two_streams", ("--program", "broadcast"), (_rate(60_000),)),
-        Measurement(24, "10 ms a call, capacity 200", "async_calls", (), (_rate(18_000),)),
+        Measurement(27, "10 ms a call, capacity 200", "async_calls", (), (_rate(18_000),)),
     ]
 
 
@@ -343,6 +346,46 @@ def _recoveries() -> list[Measurement]:
     ]
 
 
+def _states() -> list[Measurement]:
+    """State without Spark: restores, times to live, timers."""
+    restored = tuple(
+        goal for n in (2, 4, 1) for goal in (Goal(f"to_{n}_s", "s"), Goal(f"to_{n}_mb_per_s", "MB/s", scaled=True))
+    )
+    expiring = (
+        Goal("ttl_bytes", "bytes", 80, Bound.AT_MOST),
+        Goal("ttl_updated_bytes", "bytes", 80, Bound.AT_MOST),
+        Goal("with_update_us", "µs"),
+        Goal("with_examine_us", "µs"),
+    )
+    timers = tuple(Goal(f"{what}_us", "µs") for what in ("register", "delete", "fire"))
+    grown = Goal("grown_mb", "MB", 500, Bound.AT_MOST)
+    few = ("--timers", "10000")
+    return [
+        Measurement(
+            24,
+            "2 → 2, 4, 1",
+            "restored_state",
+            ("--state-mb", "2000"),
+            (*restored, Goal("copy_s", "s"), Goal("checkpoint_mb", "MB")),
+            steady=False,
+            runs_max=1,
+            quick_options=("--state-mb", "5"),
+        ),
+        Measurement(25, "values", "expiring_state", (), expiring, steady=False, quick_options=("--entries", "100000")),
+        Measurement(26, "heap", "many_timers", ("--backend", "heap"), timers, steady=False, quick_options=few),
+        Measurement(
+            26,
+            "10,000,000, RocksDB",
+            "many_timers",
+            ("--timers", "10000000"),
+            (*timers, grown),
+            steady=False,
+            runs_max=1,
+            quick_options=few,
+        ),
+    ]
+
+
 def _full_bases() -> list[Measurement]:
     """The two ways of writing all state."""
     told = (
@@ -401,4 +444,5 @@ MEASUREMENTS = [
     *_recoveries(),
     *_full_bases(),
     *_transports(),
+    *_states(),
 ]

@@ -17,7 +17,7 @@ os.environ.setdefault("PENSTOCK_CLASS_ARCHIVE", "use")
 # Most JVMs of tests live for seconds: the compiler's last stage and a collector with threads of its own don't pay.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-ON_SPARK = ["e2e", "spark"]
+ON_SPARK = ["chaos", "e2e", "spark"]
 """Folders whose tests share one process: two Sparks on two cores miss each other's deadlines, and save no time."""
 LONG_FILES_FIRST = [*ON_SPARK, "simulation"]
 """Processes that share the tests begin with these folders, so that they end together."""

@@ -58,7 +58,7 @@ def test_a_job_from_its_first_file_to_its_end(bucket: str) -> None:
     with pytest.raises(FencedError):
         former.publish(manifest_of(2, [file.path]))
     run.end("FINISHED")
-    run.sweep([])
+    run.delete()
     with pytest.raises(CheckpointError, match="is FINISHED"):
         latest_of(bucket, "a job")
     late = DirectoryStorage(f"{bucket}/job", JobRecord(record_in(f"{bucket}/job"), "a job", last=1))

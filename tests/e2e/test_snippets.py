@@ -28,6 +28,8 @@ PRINTED = {
     "class Parse": "{'broken': 1}\n",
     '"squares"': "[0, 1, 4]\n",
     '.uid("counts")': "('be', 2)\n",
+    "class Judge": "('JFK', 'late')",
+    "or spark://host:7077": "2\n3\n4\n",
     # These assert what they give.
     **dict.fromkeys(("class NamedOrders", "class Watch", "def paid_within_an_hour", "class Unpaid"), ""),
     **dict.fromkeys(("class Price", "three_times"), ""),

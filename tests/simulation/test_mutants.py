@@ -37,7 +37,7 @@ from penstock.runtime.task.checkpoints import TaskCheckpoints
 from penstock.runtime.task.events import TriggerCheckpoint
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.snapshot import KeyedChain
-from penstock.runtime.time.timers import TimerQueue
+from penstock.runtime.time.timers import HeapTimerQueue
 from penstock.runtime.time.watermarks import WatermarkValve
 from penstock.simulator import SimulationError
 from penstock.simulator.host import SlotHost
@@ -198,7 +198,7 @@ def what_is_in_memory_left_out(patch: pytest.MonkeyPatch) -> None:
 
 def timers_left_out(patch: pytest.MonkeyPatch) -> None:
     """Timers are not in snapshots."""
-    patch.setattr(TimerQueue, "restore", lambda self, places, values: None)
+    patch.setattr(HeapTimerQueue, "restore", lambda self, places, values: None)
 
 
 def splits_from_the_start(patch: pytest.MonkeyPatch) -> None:
@@ -317,9 +317,7 @@ def no_last_checkpoint(patch: pytest.MonkeyPatch) -> None:
 
 def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:
     """A job that fails while it stops with a savepoint is restored from the checkpoint before it."""
-    patch.setattr(
-        CheckpointCoordinator, "stopped", property(lambda self: False, lambda self, value: None), raising=False
-    )
+    patch.setattr(CheckpointCoordinator, "stopped", False)
 
 
 def changes_lost_to_a_savepoint(patch: pytest.MonkeyPatch) -> None:

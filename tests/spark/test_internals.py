@@ -13,7 +13,7 @@ from penstock.common import Configuration
 from penstock.spark.driver.pipelined_query import start_query
 from penstock.spark.driver.session import session_for
 from penstock.spark.failures import from_spark
-from penstock.spark.internals.jvm import is_alive, java_stack_of
+from penstock.spark.internals.jvm import concurrent_tasks, is_alive, java_stack_of, was_stopped_by_spark
 from penstock.spark.internals.memory_stream import empty_stream
 from penstock.spark.internals.settings import FIXED_AT_START, OFF, PER_BATCH_JOB, PER_QUERY
 from penstock.spark.rows import ROW_TYPE, to_batch
@@ -35,6 +35,20 @@ def test_assumption_settings(spark: Any) -> None:
     names = [*FIXED_AT_START, *OFF, *PER_QUERY, *PER_BATCH_JOB, "spark.python.daemon.module"]
     unknown = [name for name in names if known.findEntry(name) is None and not sql.containsConfigKey(name)]
     assert not unknown
+
+
+def test_assumption_concurrent_tasks(spark: Any) -> None:
+    """No job would start on a cluster, or before its executors are there."""
+    assert concurrent_tasks(spark) == spark.sparkContext.defaultParallelism
+
+
+def test_assumption_stopped_by_spark(spark: Any) -> None:
+    """After its master was away for a minute, a program could run no further job: its session is gone."""
+    assert not was_stopped_by_spark(spark)
+    spark.sparkContext._jsc.sc().stop()
+    assert was_stopped_by_spark(spark) and not is_alive(spark)
+    again = session_for(4, True, Configuration(), None)
+    assert is_alive(again) and again.range(3).count() == 3
 
 
 def test_assumption_daemon(spark: Any) -> None:

@@ -187,8 +187,18 @@ def test_executors_without_the_same_penstock(tmp_path: Path, startup: str, refus
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
+    told_in_both_modes(tmp_path, str(python), refusal)
+
+
+def test_executors_without_the_python_of_the_driver(tmp_path: Path) -> None:
+    """On a cluster that has its environment elsewhere the job fails with a stack of Java's, after four tries."""
+    told_in_both_modes(tmp_path, str(tmp_path / "nowhere" / "python"), f"an executor has no {tmp_path}/nowhere/python")
+
+
+def told_in_both_modes(folder: Path, python: str, refusal: str) -> None:
+    """A job in each mode, on executors that run `python`, fails with this text."""
     done = run_script(
-        tmp_path,
+        folder,
         """
         from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
         from penstock.common.errors import PenstockError
@@ -202,7 +212,7 @@ def test_executors_without_the_same_penstock(tmp_path: Path, startup: str, refus
                 print(mode.name, type(error).__name__, str(error).splitlines()[0])
         """,
         command=(sys.executable,),
-        variables={"PYSPARK_PYTHON": str(python)},
+        variables={"PYSPARK_PYTHON": python},
     )
 
     for mode in (STREAMING, BATCH):

@@ -31,7 +31,6 @@ from penstock.checkpoint.effects import (
     DeleteFiles,
     DeleteSavepoint,
     DiscardCheckpoint,
-    RecordEnd,
     RetainOnly,
     SendToTask,
     StoreManifest,
@@ -39,6 +38,7 @@ from penstock.checkpoint.effects import (
 from penstock.checkpoint.failure import OF_DECLINE, CheckpointFailureReason, FailureTolerance
 from penstock.checkpoint.manifest import Manifest, located, unpacked
 from penstock.checkpoint.pending import CheckpointRequest, JobIdentity, PendingCheckpoint
+from penstock.checkpoint.recorded_end import RecordedEnd
 from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.retention import Retention
 from penstock.checkpoint.schedule import CheckpointSchedule, CheckpointSettings
@@ -74,12 +74,10 @@ class CheckpointCoordinator:
         """The newest checkpoints that completed or failed, oldest first, also those that are not retained any more."""
         self.committed_id = 0
         """The newest checkpoint whose output has been handed out to be committed."""
-        self.stopped = False
-        """Whether a savepoint with which the job stops is stored. What it names is committed, so the job must not be
-        restored from a checkpoint before it."""
         self.error: CheckpointError | None = None
         """Set when more checkpoints in a row have failed than are tolerated."""
         self.store = StorageRequests(emit)
+        self.ending = RecordedEnd(self.store, self.retention, epoch, settings.interval_ms is not None)
         self._job_id = job_id
         self._job_name = job_name
         self._epoch = epoch
@@ -111,8 +109,9 @@ class CheckpointCoordinator:
         """
         # Numbers continue: files are named by them, and must not meet those of the checkpoint.
         self._last_id = max(self._last_id, manifest.checkpoint_id)
-        if manifest.job_id == self._job_id and not manifest.savepoint:
-            retained = [*older, manifest][-self.settings.retained :]
+        if manifest.job_id == self._job_id and (not manifest.savepoint or self._epoch > 1):
+            # A savepoint that the job has committed takes the place of all checkpoints before it.
+            retained = [] if manifest.savepoint else [*older, manifest][-self.settings.retained :]
             for one in retained:
                 self.retention.adopt(one)
             self.store.ask(RetainOnly(self.store.number(), retained, former_only=True))
@@ -190,23 +189,10 @@ class CheckpointCoordinator:
         self.store.ask(StoreManifest(self.store.number(), self.retention.latest))
         return True
 
-    def end(self, how: str) -> None:
-        """The job has ended, and its checkpoints are not to be retained. `how`: as which status."""
-
-        def recorded(error: str, now_ms: int) -> None:
-            # The record first: a job that is started again after a part of it was deleted must not do its work twice.
-            # Without it all checkpoints stay: the last one of a job that has finished leads to its end at once.
-            if not error:
-                self._drop_all()
-
-        if self.stopped or not self.retention.completed:
-            self._drop_all()
-        else:
-            self.store.ask(RecordEnd(self.store.number(), how), recorded)
-
-    def _drop_all(self) -> None:
-        self.retention.drop_all()
-        self.store.ask(RetainOnly(self.store.number(), []))
+    @property
+    def stopped(self) -> bool:
+        """Whether a savepoint with which the job stops is stored."""
+        return self.ending.stopped
 
     # What makes checkpoints begin.
 
@@ -371,7 +357,8 @@ class CheckpointCoordinator:
                 self._checkpoint_stored(pending, manifest, now_ms)
 
         stops = pending.request.options.stop
-        self.store.ask(StoreManifest(self.store.number(), manifest, pending.savepoint, stops), stored)
+        saves = bool(pending.savepoint) and self.settings.interval_ms is None
+        self.store.ask(StoreManifest(self.store.number(), manifest, pending.savepoint, stops, saves), stored)
 
     def _take_prepared(self, pending: PendingCheckpoint) -> list[Numbered]:
         """What sinks have prepared until this checkpoint, in order, also for earlier ones that never completed."""
@@ -388,11 +375,10 @@ class CheckpointCoordinator:
         if pending.request.options.stop:
             # That is recorded: if the driver dies over the commits, no job can be restored from a checkpoint before
             # them and do them a second time.
-            self.stopped = True
-            self._drop_all()
+            self.ending.stops()
             self._commit(pending)
         elif self.settings.interval_ms is None:
-            # The job is never restored from anything before: it would write the same output again.
+            # On record: the job is never restored from anything before, or it would write the same output again.
             self.retention.saved = located(manifest, pending.savepoint)
             self._commit(pending)
         else:

@@ -33,12 +33,21 @@ class StoreManifest(StorageEffect, frozen=True):
     """Publish a checkpoint, or write the manifest of a savepoint in one piece.
 
     `savepoint`: the directory of a savepoint, or empty. `stops`: the job ends with it, which is recorded: from then on
-    nothing is restored from the job's checkpoints.
+    nothing is restored from the job's checkpoints. `commits`: the job goes on, but output is committed with the
+    savepoint, which is recorded: from then on nothing is restored from the checkpoints before it.
     """
 
     manifest: Manifest
     savepoint: str = ""
     stops: bool = False
+    commits: bool = False
+
+
+class RecordResults(StorageEffect, frozen=True):
+    """Record that the results of the job's end are about to be committed, which belong to no checkpoint.
+
+    From then on no other run can take the job over, unless its user accepts that results come twice.
+    """
 
 
 class RecordEnd(StorageEffect, frozen=True):
@@ -68,6 +77,10 @@ class RetainOnly(StorageEffect, frozen=True):
 
     retained: list[Manifest]
     former_only: bool = False
+
+
+class DeleteJob(StorageEffect, frozen=True):
+    """Delete the job's checkpoint directory. Its end is on record; the record goes last."""
 
 
 class DeleteSavepoint(StorageEffect, frozen=True):

@@ -6,6 +6,11 @@
     4   checkpoint 3           by the run of epoch 2
     5   end                    the job has finished: nothing follows
 
+A job without a checkpoint interval commits output with savepoints, and at its end. It publishes these the same way:
+
+    6   savepoint              output is committed with it: it counts as the newest checkpoint
+    7   results                those of the end are about to be committed: to go on from before them would repeat them
+
 A run publishes by creating the entry behind the last one that it knows. Creating is exclusive, so a run that was taken
 over finds its number taken, by the claim, and is fenced off: it can neither complete a checkpoint, and so commit what
 belongs to it, nor end the job. To look before a write would not do: a process may be stopped for a minute between the
@@ -29,6 +34,8 @@ from penstock.common.errors import CheckpointError, DamagedCheckpointError, Fenc
 
 _LOOKS_MAX = 20
 _CHECKPOINT, _CLAIM, _END, _VOID = "checkpoint", "claim", "end", "void"
+_SAVEPOINT, _RESULTS = "savepoint", "results"
+_KINDS = (_CHECKPOINT, _CLAIM, _END, _VOID, _SAVEPOINT, _RESULTS)
 _TRIES = 5
 _PAUSE_S = 0.2
 
@@ -75,6 +82,8 @@ class _Entry(msgspec.Struct, frozen=True):
     """Of an end: the status of the job."""
     stopped_with: str = ""
     """Of an end: the savepoint with which the job has stopped."""
+    path: str = ""
+    """Of a savepoint."""
     checksum: str = ""
 
 
@@ -98,6 +107,10 @@ class Recorded(NamedTuple):
     end: End | None
     damaged: str = ""
     """What is wrong with entries behind that checkpoint, or at its place."""
+    savepoint: str = ""
+    """A savepoint that takes the place of the checkpoint: it is newer, and output was committed with it."""
+    results: bool = False
+    """Whether results have or may have been committed behind it, at the end of a run that did not record its end."""
 
 
 def recorded(store: RecordStore) -> Recorded | None:
@@ -115,7 +128,7 @@ def recorded(store: RecordStore) -> Recorded | None:
 
 
 def _read(store: RecordStore, numbers: list[int]) -> Recorded:
-    epoch, damaged, unread = 1, "", 0
+    epoch, damaged, unread, results = 1, "", 0, False
     for number in reversed(numbers):
         try:
             entry, manifest = _decoded(store.read(number), number)
@@ -127,9 +140,10 @@ def _read(store: RecordStore, numbers: list[int]) -> Recorded:
         if entry.kind == _END:
             end = End(entry.job_name, entry.how, entry.stopped_with)
             return Recorded(numbers[-1], epoch + unread, None, end, damaged)
-        if manifest is not None:
-            return Recorded(numbers[-1], epoch + unread, manifest, None, damaged)
-    return Recorded(numbers[-1], epoch + unread, None, None, damaged)
+        results = results or entry.kind == _RESULTS
+        if manifest is not None or entry.path:
+            return Recorded(numbers[-1], epoch + unread, manifest, None, damaged, entry.path, results)
+    return Recorded(numbers[-1], epoch + unread, None, None, damaged, "", results)
 
 
 def checkpoints_in(store: RecordStore) -> list[Manifest]:
@@ -160,7 +174,7 @@ def job_name_in(store: RecordStore) -> str | None:
 
 
 def _decoded(data: bytes, number: int) -> tuple[_Entry, Manifest | None]:
-    """An entry, and the manifest that it is. Raises DamagedCheckpointError."""
+    """An entry, and the manifest that it is. Raises DamagedCheckpointError; CheckpointError for a newer penstock's."""
     manifest: Manifest | None = None
     where = f"entry {number} of the job's record"
     try:
@@ -171,6 +185,10 @@ def _decoded(data: bytes, number: int) -> tuple[_Entry, Manifest | None]:
             check_seal(data, where)
     except UNREADABLE as error:
         raise DamagedCheckpointError(f"{where} is damaged: {error}") from error
+    if entry.kind not in _KINDS:
+        raise CheckpointError(
+            f"{where} is of a kind that this penstock does not know ({entry.kind}): a newer one wrote it"
+        )
     if entry.record_number not in (0, number):
         raise DamagedCheckpointError(f"{where} is damaged: it is entry {entry.record_number}")
     # Manifests have an epoch of 0 if something else than a run has written them.
@@ -223,6 +241,16 @@ class JobRecord:
         entry = _Entry(_END, self.epoch, job_name=self._job_name, how=how, stopped_with=savepoint)
         self._append(lambda number: seal(msgspec.structs.replace(entry, record_number=number)))
         self.has_ended = True
+
+    def saved(self, savepoint: str, checkpoint: int) -> None:
+        """Record that output is committed with a savepoint: the job goes on from there. Raises FencedError."""
+        entry = _Entry(_SAVEPOINT, self.epoch, checkpoint, job_name=self._job_name, path=savepoint)
+        self._append(lambda number: seal(msgspec.structs.replace(entry, record_number=number)))
+
+    def announce_results(self) -> None:
+        """Record that results are about to be committed that belong to no checkpoint. Raises FencedError."""
+        entry = _Entry(_RESULTS, self.epoch, job_name=self._job_name)
+        self._append(lambda number: seal(msgspec.structs.replace(entry, record_number=number)))
 
     def forget(self, checkpoint: int) -> None:
         """Remove the entries of a checkpoint, which is not the newest. Raises FencedError."""

@@ -9,7 +9,7 @@ from pyarrow import fs
 
 from penstock.checkpoint.failure import output_twice
 from penstock.checkpoint.job_record import Recorded, job_name_in, older_in, recorded
-from penstock.checkpoint.manifest import Manifest
+from penstock.checkpoint.manifest import Manifest, located
 from penstock.checkpoint.storage import completed_in, file_system_of, read_manifest, record_in
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class Latest(NamedTuple):
-    """A checkpoint, and the job whose newest one it is."""
+    """A checkpoint, and the job whose newest one it is; or a savepoint with which the job has committed output."""
 
     path: str
     directory: str
@@ -77,7 +77,9 @@ def _newest_in(directory: str, seen: Recorded | None, job_name: str, repeats: li
     damaged = ""
     if seen is not None:
         damaged = seen.damaged and f"{directory}: {seen.damaged}"
-        if seen.checkpoint is not None:
+        if seen.savepoint:
+            found = seen.savepoint, _committed_with(directory, seen.savepoint)
+        elif seen.checkpoint is not None:
             found = f"{directory}/chk-{seen.checkpoint.checkpoint_id}", seen.checkpoint
         elif damaged:
             found = _without_record(directory)[0]
@@ -89,11 +91,28 @@ def _newest_in(directory: str, seen: Recorded | None, job_name: str, repeats: li
         found, damaged = _without_record(directory)
     if found is None or found[1].job_name != job_name:
         return None
+    if seen is not None and seen.results and repeats:
+        raise CheckpointError(
+            f"the last run of the job in {directory} ended while it committed its results, without a checkpoint "
+            f"interval: a part of the output of {', '.join(repeats)} may be there. To do all since {found[0]} again, "
+            "and accept that output comes twice: --allow-duplicates"
+        )
     if damaged and repeats:
         raise output_twice(damaged, found[0], repeats)
     if damaged:
         _log.warning("checkpoint skipped: %s", damaged)
     return Latest(found[0], directory, found[1], seen)
+
+
+def _committed_with(directory: str, savepoint: str) -> Manifest:
+    """A savepoint of a job without a checkpoint interval, with which output was committed."""
+    try:
+        return located(read_manifest(savepoint), savepoint)
+    except DamagedCheckpointError as error:
+        raise DamagedCheckpointError(
+            f"{directory}: the job has no checkpoint interval and goes on from the savepoint with which it has last "
+            f"committed output, which is damaged or was deleted: {error}"
+        ) from error
 
 
 def _without_record(directory: str) -> tuple[tuple[str, Manifest] | None, str]:

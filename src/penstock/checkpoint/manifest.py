@@ -30,7 +30,7 @@ from penstock.state.handles import (
     store_files_of,
 )
 
-VERSION = 3
+VERSION = 4
 """The version that this penstock writes. It reads all versions up to this one."""
 _NO_CHECKSUM = "00000000"
 _END = b'"checksum": "00000000"\n}'
@@ -96,7 +96,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """state id of a sink -> pairs (subtask, committables), packed one by one."""
     version: int = VERSION
     savepoint: bool = False
-    oldest_reader: int = 3
+    oldest_reader: int = 4
     """The lowest version that a penstock must know to read this. Below `version` if only optional fields were added."""
     epoch: int = 0
     """Which run of the job wrote it: job_record.py. 0: before there were epochs."""

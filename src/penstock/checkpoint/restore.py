@@ -103,9 +103,11 @@ def _chains(part: OperatorPart, vertex: CheckpointVertex, subtask: int) -> list[
     for old in part.subtasks:
         # The whole chain, even if only some of its key groups are owned: increments replace entries of earlier files.
         groups = key_group_range(old.subtask, part.max_parallelism, part.parallelism)
-        if old.state.keyed and groups.start < owned.stop and owned.start < groups.stop:
-            chains.append(old.state.keyed)
-    return chains
+        shared = min(groups.stop, owned.stop) - max(groups.start, owned.start)
+        if old.state.keyed and shared > 0:
+            chains.append((shared, old.state.keyed))
+    # The one with most of them first: if it begins with the files of a store, the subtask's store does, too.
+    return [chain for _, chain in sorted(chains, key=lambda chain: -chain[0])]
 
 
 def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInFile]]]:

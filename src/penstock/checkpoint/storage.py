@@ -97,6 +97,9 @@ class SavepointStorage(StateFiles):
 
     def remove(self) -> None:
         """Remove the directory: the savepoint was aborted."""
+        # The manifest first: a savepoint that is half deleted when this process dies must not be taken for a whole one.
+        with contextlib.suppress(OSError):
+            self._system.delete_file(self._path(METADATA))
         with contextlib.suppress(OSError):
             self._system.delete_dir(self._root)
 
@@ -133,6 +136,14 @@ class DirectoryStorage(StateFiles):
         """Record that the job has ended. Raises FencedError."""
         self._record.end(how, savepoint)
 
+    def saved(self, savepoint: str, checkpoint: int) -> None:
+        """Record that output is committed with a savepoint. Raises FencedError."""
+        self._record.saved(savepoint, checkpoint)
+
+    def announce_results(self) -> None:
+        """Record that the results of the job's end are about to be committed. Raises FencedError."""
+        self._record.announce_results()
+
     def discard(self, manifest: Manifest) -> None:
         """Remove the manifest of a subsumed checkpoint. `remove` removes its files. Raises FencedError."""
         self._record.forget(manifest.checkpoint_id)
@@ -160,9 +171,6 @@ class DirectoryStorage(StateFiles):
         """
         retained = list(checkpoints)
         self._record.retain({manifest.checkpoint_id for manifest in retained})
-        if self._record.has_ended and not retained:
-            self._remove_all()
-            return
         # Absolute paths are those of another job, which this one was started from.
         kept = [path for manifest in retained for path in manifest.files() if is_relative(path)]
         kept += [f"chk-{manifest.checkpoint_id}/{METADATA}" for manifest in retained]
@@ -186,6 +194,22 @@ class DirectoryStorage(StateFiles):
         # Directories may be gone: the next file has to make its own again.
         self._made.clear()
 
+    def delete(self) -> None:
+        """Remove everything of a job whose end is on record, and behind which no run can follow.
+
+        Raises FencedError.
+        """
+        self._record.check()
+        self.sweep(())
+        # Where directories need not be made a former run could begin a new record: there this one stays. Elsewhere it
+        # goes last: without it nothing says that the job has ended, nor where the savepoint is with which it stopped.
+        if self._record.has_ended and isinstance(self._system, fs.LocalFileSystem):
+            with contextlib.suppress(FileNotFoundError):
+                self._system.delete_file(self._path(LEASE))
+            with contextlib.suppress(FileNotFoundError):
+                self._system.delete_dir(self._path(record_files.DIRECTORY))
+            self._remove_if_empty("")
+
     def savepoint(self, directory: str) -> SavepointStorage:
         """Where a savepoint is kept."""
         return SavepointStorage(directory)
@@ -199,22 +223,6 @@ class DirectoryStorage(StateFiles):
         if name.startswith(METADATA) and checkpoint is not None:
             return int(checkpoint.group(1)) <= self._newest
         return self._record.may_remove(name, former_only)
-
-    def _remove_all(self) -> None:
-        """The job has ended, and no run can follow. The record goes last: without it nothing says so."""
-        # Where directories need not be made a former run could begin a new record: there this one stays.
-        stays = not isinstance(self._system, fs.LocalFileSystem)
-        found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
-        for entry in sorted(found, key=lambda entry: entry.base_name == record_files.DIRECTORY):
-            if stays and entry.base_name == record_files.DIRECTORY:
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                if entry.type is fs.FileType.Directory:
-                    self._system.delete_dir(entry.path)
-                else:
-                    self._system.delete_file(entry.path)
-        self._remove_if_empty("")
-        self._made.clear()
 
     def _relative_path(self, name: str, shared: bool) -> str:
         own = file_name(name, self._record.epoch)

@@ -7,14 +7,17 @@ from typing import Protocol
 
 from penstock.checkpoint.effects import (
     DeleteFiles,
+    DeleteJob,
     DeleteSavepoint,
     DiscardCheckpoint,
     RecordEnd,
+    RecordResults,
     RetainOnly,
     StorageEffect,
     StoreManifest,
 )
 from penstock.checkpoint.manifest import Manifest
+from penstock.common.errors import FencedError
 
 
 class SavepointStorage(Protocol):
@@ -39,6 +42,12 @@ class CheckpointStorage(Protocol):
     def end(self, how: str, savepoint: str = "") -> None:
         """Record that the job has ended, perhaps with a savepoint."""
 
+    def saved(self, savepoint: str, checkpoint: int) -> None:
+        """Record that output is committed with a savepoint, which has the number of a checkpoint."""
+
+    def announce_results(self) -> None:
+        """Record that the results of the job's end are about to be committed."""
+
     def discard(self, manifest: Manifest) -> None:
         """Delete a manifest."""
 
@@ -48,6 +57,9 @@ class CheckpointStorage(Protocol):
     def sweep(self, checkpoints: Iterable[Manifest], former_only: bool = False) -> None:
         """Delete everything that these checkpoints do not need, or only what former runs have left."""
 
+    def delete(self) -> None:
+        """Delete everything of a job whose end is on record; the record goes last."""
+
     def savepoint(self, directory: str) -> SavepointStorage:
         """Where a savepoint is kept."""
 
@@ -55,10 +67,14 @@ class CheckpointStorage(Protocol):
 def carry_out(effect: StorageEffect, storage: CheckpointStorage) -> None:
     """Carry an operation out. Raises OSError or CheckpointError where the store fails."""
     if isinstance(effect, StoreManifest):
-        (storage.savepoint(effect.savepoint) if effect.savepoint else storage).publish(effect.manifest)
-        if effect.stops:
-            # One operation: if the job was taken over, the savepoint is aborted, and nothing is committed with it.
-            storage.end("FINISHED", effect.savepoint)
+        if effect.savepoint:
+            _save(effect, storage)
+        else:
+            storage.publish(effect.manifest)
+    elif isinstance(effect, RecordResults):
+        storage.announce_results()
+    elif isinstance(effect, DeleteJob):
+        storage.delete()
     elif isinstance(effect, RecordEnd):
         storage.end(effect.how)
     elif isinstance(effect, DiscardCheckpoint):
@@ -70,3 +86,18 @@ def carry_out(effect: StorageEffect, storage: CheckpointStorage) -> None:
     else:
         assert isinstance(effect, DeleteSavepoint)
         storage.savepoint(effect.directory).remove()
+
+
+def _save(effect: StoreManifest, storage: CheckpointStorage) -> None:
+    """Complete a savepoint. What is committed with it is on record before: that is one operation with the manifest."""
+    savepoint = storage.savepoint(effect.savepoint)
+    savepoint.publish(effect.manifest)
+    try:
+        if effect.stops:
+            storage.end("FINISHED", effect.savepoint)
+        elif effect.commits:
+            storage.saved(effect.savepoint, effect.manifest.checkpoint_id)
+    except FencedError:
+        # Nothing is committed with it, and nobody will ask for its removal: a fenced run changes nothing of the job's.
+        savepoint.remove()
+        raise

@@ -33,6 +33,15 @@ Parallelism = Annotated[
         "--parallelism", "-p", min=1, show_default=False, help="Subtasks of each operator: -D parallelism.default."
     ),
 ]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        show_default=False,
+        help="Where the tasks run: spark://HOST:PORT, yarn, k8s://...: -D spark.master. Not set: on this machine.",
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -73,8 +82,8 @@ AllowDuplicates = Annotated[
 
 
 _OURS = (
-    "-p", "--parallelism", "-D", "-s", "--from-savepoint", "-n", "--allow-non-restored-state", "-q", "--quiet",
-    "--json", "--pyflink",
+    "-p", "--parallelism", "--master", "-D", "-s", "--from-savepoint", "-n", "--allow-non-restored-state",
+    "-q", "--quiet", "--json", "--pyflink",
 )  # fmt: skip
 
 
@@ -101,6 +110,7 @@ def settings_of(
     from_state: str | None = None,
     allow_non_restored: bool = False,
     allow_duplicates: bool = False,
+    master: str | None = None,
 ) -> dict[str, str]:
     """Return the defaults as one mapping. Specific options take precedence over `-D`, a later `-D` over an earlier one.
 
@@ -114,6 +124,8 @@ def settings_of(
         result[key.strip()] = value.strip()
     if parallelism is not None:
         result["parallelism.default"] = str(parallelism)
+    if master is not None:
+        result["spark.master"] = master
     if from_state is not None:
         result["execution.state-recovery.path"] = from_state
     if allow_non_restored:

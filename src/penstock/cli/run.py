@@ -15,6 +15,7 @@ from penstock.cli.options import (
     AsJson,
     FromState,
     Job,
+    Master,
     Parallelism,
     PyFlink,
     Quiet,
@@ -30,6 +31,7 @@ def run(
     job: Job,
     arguments: Arguments = None,
     parallelism: Parallelism = None,
+    master: Master = None,
     settings: Settings = None,
     pyflink: PyFlink = False,
     from_state: FromState = None,
@@ -47,6 +49,7 @@ def run(
       penstock run job.py
       penstock run -p 4 job.py --input access.log
       penstock run -D execution.runtime-mode=BATCH -D spark.driver.memory=4g job.py
+      penstock run --master spark://host:7077 job.py
       penstock run -s latest -p 8 job.py
       penstock run --pyflink word_count.py
     """
@@ -56,7 +59,7 @@ def run(
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.cli.watched_executor import WatchedExecutor
 
-    defaults = settings_of(parallelism, settings, from_state, allow_non_restored, allow_duplicates)
+    defaults = settings_of(parallelism, settings, from_state, allow_non_restored, allow_duplicates, master)
     try:
         with (
             Interrupts(),

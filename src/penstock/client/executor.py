@@ -29,8 +29,6 @@ class Submission:
     result_sinks: dict[int, ResultSink]
     """What receives results in the program's own process, by the id of their sink."""
     configuration: Configuration
-    python_files: list[str]
-    """Modules, package directories and zip files that workers put on their path."""
     spark: SparkSession | None
     """The session that the program brings; None: the executor provides one."""
     on_start: Callable[[JobID], object] = lambda job_id: None

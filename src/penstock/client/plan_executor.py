@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+from penstock.client.dependencies import Dependencies
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.settings_check import check_settings
 from penstock.client.slots_check import check_slots
@@ -43,6 +44,7 @@ class PlanExecutor(PipelineExecutor):
     def _check(self, submission: Submission) -> None:
         graph, configuration = submission.graph, submission.configuration
         self._try(lambda: check_settings(configuration))
+        self._try(lambda: Dependencies.of(configuration))
         if submission.spark is None:
             self._try(lambda: check_slots(graph, configuration))
         for level in graph.levels("planned"):

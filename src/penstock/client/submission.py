@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from penstock.client.batched_run import BatchedRun
+from penstock.client.bundle import bundle
+from penstock.client.dependencies import Dependencies
 from penstock.client.executor import Submission
+from penstock.client.script_modules import script_modules
 from penstock.client.settings_check import check_settings
 from penstock.client.slots_check import check_slots
 from penstock.client.start_point import RunIdentity, StartPoint, new_savepoint, start_point, take_job
@@ -38,10 +45,8 @@ from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.query_thread import Start
 from penstock.spark.driver.session import JobSession, control_host, session_for, session_is_local
+from penstock.spark.driver.slots import check_registered, wait_for_slots
 from penstock.spark.payload import pack
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _HEARTBEAT_MOST_MS = 500
 
@@ -51,6 +56,7 @@ def submit(submission: Submission) -> JobClient:
     graph, configuration = submission.graph, submission.configuration
     result_sinks = submission.result_sinks
     check_settings(configuration)
+    dependencies = Dependencies.of(configuration)
     if submission.spark is None:
         check_slots(graph, configuration)
     start = StartPoint() if graph.batched else start_point(graph, configuration)
@@ -62,22 +68,21 @@ def submit(submission: Submission) -> JobClient:
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
         "reuses_objects": configuration.get(options.OBJECT_REUSE),
     }
-    run: BatchedRun | _PipelinedRun
     if graph.batched:
-        run = BatchedRun(graph, result_sinks, configuration, job_id)
         splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
-        settings["sorted_inputs_bytes"] = configuration.get(options.SORTED_INPUTS_MEMORY)
-        payloads = pack(graph.levels(str(job_id), splits=splits, **settings), None, 0)
-        session_of_job = _session(submission, job_id)
-        job = BatchedJob(session_of_job, graph.widths, f"penstock-{job_id}", graph.name)
-        run.start(job, control_host(session_of_job), payloads)
-        return JobClient(job_id, run)
+        settings |= {"splits": splits, "sorted_inputs_bytes": configuration.get(options.SORTED_INPUTS_MEMORY)}
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
-    pack(graph.levels(str(job_id), **settings), None, 0)
-    spark = _session(submission, job_id)
-    session = JobSession(spark, configuration, submission.python_files)
+    levels = graph.levels(str(job_id), **settings)
+    pack(levels, None, 0)
+    session = _job_session(submission, job_id, dependencies)
+    run: BatchedRun | _PipelinedRun
     try:
-        run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, session, start)
+        if graph.batched:
+            run = BatchedRun(graph, result_sinks, configuration, job_id)
+            job = BatchedJob(session.now(), graph.widths, f"penstock-{job_id}", graph.name)
+            run.start(job, control_host(session.now()), pack(levels, None, 0, files=session.files))
+        else:
+            run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, session, start)
     except BaseException:
         HELD.release(str(job_id))
         raise
@@ -166,22 +171,35 @@ def _query_starter(
     def start(effect: Deploy) -> PipelinedQuery:
         of_region = slice(effect.levels.start, effect.levels.stop)
         levels = effect.graph.levels(job_id, effect.attempt.number, restore=effect.restored, **settings)[of_region]
-        payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, get(options.SPARK_TRANSPORT))
-        return deploy(session.now(), effect.graph.widths[of_region], payloads)
+        transport = get(options.SPARK_TRANSPORT)
+        payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, transport, session.files)
+        spark = session.now()
+        check_registered(spark, job_id, effect.graph.slots)
+        return deploy(spark, effect.graph.widths[of_region], payloads)
 
     return start
 
 
-def _session(submission: Submission, job_id: JobID) -> SparkSession:
-    """The session for a job, whose slots are held from now on. Raises what `session_for` raises."""
-    graph = submission.graph
+def _job_session(submission: Submission, job_id: JobID, dependencies: Dependencies) -> JobSession:
+    """The session for a job, whose slots are there, and held from now on. Raises what `session_for` raises."""
+    graph, configuration = submission.graph, submission.configuration
     with HELD.lock:
-        spark = session_for(graph.slots, not graph.batched, submission.configuration, submission.spark)
-        for path in submission.python_files:
-            spark.sparkContext.addPyFile(path)
+        spark = session_for(graph.slots, not graph.batched, configuration, submission.spark)
         # Last: what fails before it holds nothing.
         HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
-    return spark
+    try:
+        # Not under the lock: jobs that end meanwhile release theirs.
+        wait_for_slots(spark, str(job_id), graph.slots, configuration.get(options.SLOT_REQUEST_TIMEOUT))
+        if session_is_local(spark):
+            files, path = bundle(dependencies)
+            here = [str(Path(entry).absolute()) for entry in sys.path if Path(entry).is_dir()]
+            files = msgspec.structs.replace(files, path=here)
+        else:
+            files, path = bundle(dependencies.and_modules(script_modules()))
+        return JobSession(spark, configuration, files, path)
+    except BaseException:
+        HELD.release(str(job_id))
+        raise
 
 
 class _PipelinedRun:

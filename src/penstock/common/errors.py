@@ -5,6 +5,7 @@ PenstockError
 ├── ConfigurationError      a setting is invalid, or missing where it is required at start
 ├── StateNotFoundError      a snapshot does not contain the requested operator or state
 ├── NotEnoughSlotsError     the job needs more slots than Spark has
+├── MasterUnreachableError  the master of the Spark cluster does not answer
 ├── SessionLostError        the Spark session that the job was given has ended
 ├── JobError                the job ran and failed
 │   ├── UserFunctionError   a user's function raised
@@ -35,6 +36,10 @@ class StateNotFoundError(PenstockError):
 
 class NotEnoughSlotsError(PenstockError):
     """The job needs more slots at once than Spark has."""
+
+
+class MasterUnreachableError(PenstockError):
+    """No master of the Spark cluster answers, or none has taken the application."""
 
 
 class SessionLostError(PenstockError):

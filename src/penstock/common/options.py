@@ -11,7 +11,46 @@ from typing import Any, Final
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.execution_mode import RuntimeExecutionMode
-from penstock.common.failover_strategy import FailoverStrategy
+from penstock.common.priority_queue_state_type import PriorityQueueStateType
+from penstock.common.restart_options import (
+    EXPONENTIAL_DELAY_ATTEMPTS as EXPONENTIAL_DELAY_ATTEMPTS,
+)
+from penstock.common.restart_options import (
+    EXPONENTIAL_DELAY_INITIAL_BACKOFF as EXPONENTIAL_DELAY_INITIAL_BACKOFF,
+)
+from penstock.common.restart_options import (
+    EXPONENTIAL_DELAY_JITTER as EXPONENTIAL_DELAY_JITTER,
+)
+from penstock.common.restart_options import (
+    EXPONENTIAL_DELAY_MAX_BACKOFF as EXPONENTIAL_DELAY_MAX_BACKOFF,
+)
+from penstock.common.restart_options import (
+    EXPONENTIAL_DELAY_MULTIPLIER as EXPONENTIAL_DELAY_MULTIPLIER,
+)
+from penstock.common.restart_options import (
+    EXPONENTIAL_DELAY_RESET_THRESHOLD as EXPONENTIAL_DELAY_RESET_THRESHOLD,
+)
+from penstock.common.restart_options import (
+    FAILOVER_STRATEGY as FAILOVER_STRATEGY,
+)
+from penstock.common.restart_options import (
+    FAILURE_RATE_DELAY as FAILURE_RATE_DELAY,
+)
+from penstock.common.restart_options import (
+    FAILURE_RATE_INTERVAL as FAILURE_RATE_INTERVAL,
+)
+from penstock.common.restart_options import (
+    FAILURE_RATE_MAX_FAILURES as FAILURE_RATE_MAX_FAILURES,
+)
+from penstock.common.restart_options import (
+    FIXED_DELAY as FIXED_DELAY,
+)
+from penstock.common.restart_options import (
+    FIXED_DELAY_ATTEMPTS as FIXED_DELAY_ATTEMPTS,
+)
+from penstock.common.restart_options import (
+    RESTART_STRATEGY as RESTART_STRATEGY,
+)
 from penstock.common.spark_transport import SparkTransport
 
 _key = ConfigOptions.key
@@ -80,6 +119,36 @@ GLOBAL_JOB_PARAMETERS = (
     .map_type()
     .default_value({})
     .with_description("What functions read with `get_job_parameter`.")
+)
+
+# What travels with it
+
+PYTHON_FILES = (
+    _key("python.files")
+    .string_type()
+    .no_default_value()
+    .with_description(
+        "Modules, folders, and archives or wheels of modules, separated by commas: they are sent to the workers, which "
+        "can import them. env.add_python_file adds to it."
+    )
+)
+PYTHON_ARCHIVES = (
+    _key("python.archives")
+    .string_type()
+    .no_default_value()
+    .with_description(
+        "Archives, separated by commas, that are extracted in the workers' working directory, each to a folder of its "
+        "own name, or to TARGET if it is written ARCHIVE#TARGET. env.add_python_archive adds to it."
+    )
+)
+PYTHON_REQUIREMENTS = (
+    _key("python.requirements")
+    .string_type()
+    .no_default_value()
+    .with_description(
+        "A file of requirements that workers install by pip; FILE#FOLDER: from the packages in that folder, which is "
+        "sent along, and from nowhere else. env.set_python_requirements sets it."
+    )
 )
 
 # Execution
@@ -298,6 +367,12 @@ ROCKSDB_CACHED_ENTRIES = (
     .default_value(50_000)
     .with_description("Number of changed entries of a state held in memory before they are written to RocksDB.")
 )
+ROCKSDB_TIMERS = (
+    _key("state.backend.rocksdb.timer-service.factory")
+    .enum_type(PriorityQueueStateType)
+    .default_value(PriorityQueueStateType.ROCKSDB)
+    .with_description("ROCKSDB: timers are in RocksDB. HEAP: in memory, which is quicker if they fit.")
+)
 
 # Restarts
 
@@ -305,93 +380,10 @@ SLOT_REQUEST_TIMEOUT = (
     _key("slot.request.timeout")
     .duration_type()
     .default_value(300_000)
-    .with_description("How long a restart waits for slots: a lost executor may be replaced.")
-)
-
-FAILOVER_STRATEGY = (
-    _key("jobmanager.execution.failover-strategy")
-    .enum_type(FailoverStrategy)
-    .default_value(FailoverStrategy.REGION)
     .with_description(
-        "region: only the pipelined region that failed is restarted, that is all tasks connected with the failed one. "
-        "full: all tasks."
+        "How long a job on a cluster waits for slots, when it is submitted and when it restarts: executors register "
+        "some time after they are asked for, and a lost one may be replaced."
     )
-)
-RESTART_STRATEGY = (
-    _key("restart-strategy.type")
-    .string_type()
-    .no_default_value()
-    .with_fallback_keys("restart-strategy")
-    .with_description(
-        "none, fixed-delay, failure-rate or exponential-delay. "
-        "Not set: exponential-delay if there are checkpoints, else none."
-    )
-)
-FIXED_DELAY_ATTEMPTS = (
-    _key("restart-strategy.fixed-delay.attempts")
-    .int_type()
-    .default_value(1)
-    .with_description("How often a job is restarted before it fails.")
-)
-FIXED_DELAY = (
-    _key("restart-strategy.fixed-delay.delay")
-    .duration_type()
-    .default_value(1000)
-    .with_description("The time before each restart.")
-)
-FAILURE_RATE_MAX_FAILURES = (
-    _key("restart-strategy.failure-rate.max-failures-per-interval")
-    .int_type()
-    .default_value(1)
-    .with_description("How many failures in an interval do not fail the job.")
-)
-FAILURE_RATE_INTERVAL = (
-    _key("restart-strategy.failure-rate.failure-rate-interval")
-    .duration_type()
-    .default_value(60_000)
-    .with_description("The interval in which failures are counted.")
-)
-FAILURE_RATE_DELAY = (
-    _key("restart-strategy.failure-rate.delay")
-    .duration_type()
-    .default_value(1000)
-    .with_description("The time before each restart.")
-)
-EXPONENTIAL_DELAY_INITIAL_BACKOFF = (
-    _key("restart-strategy.exponential-delay.initial-backoff")
-    .duration_type()
-    .default_value(1000)
-    .with_description("The time before the first restart.")
-)
-EXPONENTIAL_DELAY_MAX_BACKOFF = (
-    _key("restart-strategy.exponential-delay.max-backoff")
-    .duration_type()
-    .default_value(60_000)
-    .with_description("The longest time before a restart.")
-)
-EXPONENTIAL_DELAY_MULTIPLIER = (
-    _key("restart-strategy.exponential-delay.backoff-multiplier")
-    .double_type()
-    .default_value(1.5)
-    .with_description("By what the time before a restart grows with each failure.")
-)
-EXPONENTIAL_DELAY_RESET_THRESHOLD = (
-    _key("restart-strategy.exponential-delay.reset-backoff-threshold")
-    .duration_type()
-    .default_value(3_600_000)
-    .with_description("After this time without a failure the first one is used again.")
-)
-EXPONENTIAL_DELAY_JITTER = (
-    _key("restart-strategy.exponential-delay.jitter-factor")
-    .double_type()
-    .default_value(0.1)
-    .with_description("The share of the time by which it is changed at random, either way.")
-)
-EXPONENTIAL_DELAY_ATTEMPTS = (
-    _key("restart-strategy.exponential-delay.attempts-before-reset-backoff")
-    .int_type()
-    .default_value(2**31 - 1)
-    .with_description("How often a job is restarted before it fails.")
 )
 
 # penstock's own

@@ -12,6 +12,7 @@ from penstock.client.context_environment import context_environment
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
 from penstock.common import option_checks, options
+from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.errors import PenstockError, ProgramError
 from penstock.common.execution_config import ExecutionConfig
@@ -58,7 +59,6 @@ class StreamExecutionEnvironment:
         self._spark = spark
         self._sinks: list[Transformation] = []
         self._result_sinks: dict[int, ResultSink] = {}
-        self._python_files: list[str] = []
         self._ids = 0
 
     @staticmethod
@@ -163,8 +163,41 @@ class StreamExecutionEnvironment:
         return self
 
     def add_python_file(self, file_path: str) -> None:
-        """Send a module, package directory or zip file to the workers and add it to their import path."""
-        self._python_files.append(file_path)
+        """Send a module, a folder, or an archive or wheel of modules to the workers, which can import it.
+
+        A folder is itself on their import path, as in Flink; if it is a package, so is the folder around it. What is
+        sent comes before what is installed there. `python.files` in the configuration. Raises ValueError for a path
+        with a comma; the job is refused if there is no such file.
+        """
+        self._add_entry(options.PYTHON_FILES, file_path)
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Send a zip or tar file to the workers, extracted below their working directory to `target_dir`.
+
+        Without one, to a folder of the archive's own name. Functions open what is in it by relative paths:
+        `open("rules.zip/rules.csv")`. `python.archives` in the configuration. Raises ValueError for a path with a comma
+        or `#`; the job is refused if there is no such file. Source: PyFlink's method of this name.
+        """
+        if "#" in archive_path:
+            raise ValueError(f"an archive's path can't contain '#', which comes before its target: {archive_path!r}")
+        target = "" if target_dir is None else f"#{target_dir}"
+        self._add_entry(options.PYTHON_ARCHIVES, f"{archive_path}{target}")
+
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        """Let pip install the requirements in a file on each executor, for this job alone.
+
+        `requirements_cache_dir`: a folder of packages, made by `pip download -d DIR -r FILE` for the platform and the
+        Python of the executors. It is sent along, and they install from it alone, without a network.
+        `python.requirements` in the configuration. Source: PyFlink's method of this name.
+        """
+        folder = "" if requirements_cache_dir is None else f"#{requirements_cache_dir}"
+        self._configuration.set(options.PYTHON_REQUIREMENTS, f"{requirements_file_path}{folder}")
+
+    def _add_entry(self, option: ConfigOption[str | None], entry: str) -> None:
+        if "," in entry:
+            raise ValueError(f"a path can't contain a comma, which separates the entries of {option.key}: {entry!r}")
+        before = self._configuration.get(option)
+        self._configuration.set(option, f"{before},{entry}" if before else entry)
 
     def add_jars(self, *jars_path: str) -> None:
         """Raise ProgramError: nothing of a job is Java here. Of PyFlink's, for its connectors in Java."""
@@ -244,7 +277,7 @@ class StreamExecutionEnvironment:
         graph = self._job_graph(job_name)
         result_sinks, self._result_sinks, self._sinks = self._result_sinks, {}, []
         executor = self._executor or context_environment().executor or load_executor(self._configuration)
-        return executor.execute(Submission(graph, result_sinks, self._configuration, self._python_files, self._spark))
+        return executor.execute(Submission(graph, result_sinks, self._configuration, self._spark))
 
     def get_execution_plan(self) -> str:
         """Return the program as Flink's JSON: nodes with parallelism, predecessors and ship strategies."""

@@ -129,8 +129,10 @@ class _Windows(Generic[T]):
     ) -> DataStream[Any]:
         """Reduce the records of a window incrementally; `window_function`, if given, receives the reduced value.
 
-        State holds one value per window, not its records. Sliding windows share partial results, so the function must
-        not depend on the order of values. Raises TypeError if an argument is not a function.
+        State holds one value per window, not its records. The function is called with the records of a window in the
+        order of their arrival. A record of sliding windows is reduced into each of its windows; `aggregate`, with a
+        `merge`, shares partial results between them. Raises TypeError if an argument is not a function. Source: Flink
+        docs, "Windows", ReduceFunction.
         """
         function = as_function(reduce_function, "reduce", ReduceFunction)
         input_type = self._keyed_stream._transformation.output_type

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.checkpoint.restore import Restored
-from penstock.common.errors import TaskLostError
+from penstock.common.errors import DamagedCheckpointError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
@@ -102,6 +102,11 @@ class Attempt:
         """Slots of tasks that are not closed."""
         return sorted({self._slot_of[task] for task in self._slot_of.keys() - self._finished})
 
+    def error_of_slot(self, slot: SlotId, error: BaseException) -> BaseException:
+        """What a slot has failed by. One that Spark has started again restores what checkpoints have replaced since."""
+        is_late = isinstance(error, DamagedCheckpointError) and slot in self._registered
+        return _started_again(slot) if is_late else error
+
     def explained(self, error: BaseException) -> BaseException:
         """The error of a query; of a lost worker with what it may have been doing, if tasks had not opened by then."""
         unopened = sorted({slot.level for slot in self.slots.keys() - self._registered})
@@ -139,7 +144,7 @@ class Attempt:
     def registered(self, slot: SlotId) -> None:
         """The tasks of a slot are open. A slot that registers twice was started again by Spark: its state is lost."""
         if slot in self._registered:
-            self.failed(TaskLostError(f"level {slot[0]} slot {slot[1]} was lost and started again by Spark"))
+            self.failed(_started_again(slot))
             return
         self._registered.add(slot)
         if self.status is JobStatus.CREATED and len(self._registered) == len(self.slots):
@@ -244,3 +249,7 @@ def slots_of(graph: JobGraph, region: int) -> dict[SlotId, list[SubtaskId]]:
         for level in graph.regions[region]
         for index in range(widths[level])
     }
+
+
+def _started_again(slot: SlotId) -> TaskLostError:
+    return TaskLostError(f"level {slot[0]} slot {slot[1]} was lost and started again by Spark")

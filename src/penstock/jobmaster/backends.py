@@ -8,6 +8,7 @@ from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.extras import ROCKSDB
+from penstock.common.priority_queue_state_type import PriorityQueueStateType
 from penstock.runtime.task.vertex import RocksDBSettings
 
 
@@ -28,4 +29,5 @@ def rocksdb_settings(configuration: Configuration) -> RocksDBSettings | None:
         configuration.get(options.ROCKSDB_DIRECTORY),
         configuration.get(options.ROCKSDB_MEMORY),
         configuration.get(options.ROCKSDB_CACHED_ENTRIES),
+        configuration.get(options.ROCKSDB_TIMERS) is PriorityQueueStateType.ROCKSDB,
     )

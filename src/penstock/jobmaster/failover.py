@@ -164,7 +164,8 @@ class Failover:
 
     def _restart_later(self, failures: list[Region]) -> JobEnd | None:
         assert failures, "regions have ended that are to be restarted, and none has failed by itself"
-        attempts = [region.attempt for region in failures]
+        # What a restart can't repair is why the job ends, whatever has failed before it.
+        attempts = sorted((region.attempt for region in failures), key=self._restarts.is_final, reverse=True)
         error = attempts[0].error
         if self.restart_at_ms is not None and not any(map(self._restarts.is_final, attempts)):
             # They join those that wait already: all of it is one failure, as for Flink's exponential delay.

@@ -32,6 +32,9 @@ another run has taken over never comes back."""
 _UNREAD_MAX = 3
 """Tries to read a damaged checkpoint that has no other before it."""
 
+_SAME_ERROR = 10
+"""After so many failures by one error in a row the notice says that nothing changes."""
+
 _MISTAKES = ("AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "TypeError", "UnboundLocalError")
 """Raised in `open` of a first attempt they are mistakes of the program, and not of the input or of a service."""
 
@@ -129,6 +132,8 @@ class RestartDecision:
         self._settings = settings
         self._slots_missed_ms: int | None = None
         self._noticed = ""
+        self._in_a_row = 0
+        """How often in a row the job has failed by the same error."""
         self._unread = 0
         """How often in a row the same checkpoint could not be read."""
 
@@ -167,8 +172,8 @@ class RestartDecision:
             self._unread += 1
             if self._unread >= _UNREAD_MAX:
                 return None
-        if all(isinstance(attempt.error, NotEnoughSlotsError) and attempt.number > 0 for attempt in failed):
-            # No failure of the job's: an executor was lost and has not been replaced yet.
+        if all(isinstance(attempt.error, NotEnoughSlotsError) for attempt in failed):
+            # No failure of the job's: an executor was lost, be it before the first attempt, and is not replaced yet.
             if self._slots_missed_ms is None:
                 self._slots_missed_ms = now_ms
             if now_ms - self._slots_missed_ms < self._settings.slot_request_timeout_ms:
@@ -180,10 +185,13 @@ class RestartDecision:
         at = datetime.datetime.fromtimestamp(now_ms / 1000).strftime("%H:%M:%S")
         lines = str(error).splitlines() or [""]
         again = lines[-1] == self._noticed
+        self._in_a_row = self._in_a_row + 1 if again else 1
         self._noticed = lines[-1]
         # In between there are the value and the traceback.
         text = f"{lines[0]} … {lines[-1].strip()}" if again and len(lines) > 1 else "\n".join(lines)
         kind = type(error).__name__
+        if self._in_a_row % _SAME_ERROR == 0:
+            text += f". This is the same error {self._in_a_row} times in a row: no restart repairs it (penstock cancel)"
         return f"{at} {job} failed and restarts in {delay_ms} ms (restart {restart}): {kind}: {text}"
 
 

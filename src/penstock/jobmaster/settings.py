@@ -10,6 +10,8 @@ from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpo
 from penstock.common.configuration import Configuration
 from penstock.common.failover_strategy import FailoverStrategy
 
+_REGISTRATION_MS = 120_000
+
 
 @dataclasses.dataclass(frozen=True)
 class JobSettings:
@@ -22,7 +24,7 @@ class JobSettings:
     cancellation_timeout_ms: int = 180_000
     """0: tasks that do not end are never abandoned."""
     slot_request_timeout_ms: int = 300_000
-    registration_timeout_ms: int = 120_000
+    registration_timeout_ms: int = _REGISTRATION_MS
     failure_grace_ms: int = 3_000
     """How long the tasks of a failed attempt have to close before they are abandoned."""
     slots_retry_ms: int = 1_000
@@ -48,6 +50,10 @@ class JobSettings:
             get(options.HEARTBEAT_TIMEOUT),
             get(options.TASK_CANCELLATION_TIMEOUT),
             get(options.SLOT_REQUEST_TIMEOUT),
+            # Slots register when their requirements are installed, which may take as long as any.
+            max(get(options.SLOT_REQUEST_TIMEOUT), _REGISTRATION_MS)
+            if get(options.PYTHON_REQUIREMENTS)
+            else _REGISTRATION_MS,
             failover_strategy=get(options.FAILOVER_STRATEGY),
             allow_duplicates=allows_duplicates(configuration),
         )

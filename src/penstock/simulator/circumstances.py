@@ -50,6 +50,8 @@ class Circumstances:
     """Probability that the job stops with it and is restored from it, possibly with other parallelisms."""
     cached_entries: int | None = None
     """Number of entries in memory of a key-value store backend; None: state is on the heap."""
+    store_timers: tuple[bool, ...] = (True,)
+    """For one attempt after the other, in turn: whether that backend's timers are in the store, too."""
     alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)
     driver_crash_at_steps: tuple[int, ...] = ()
     """When the driver dies with all its slots. The user restarts the job from the latest checkpoint in storage."""
@@ -160,6 +162,7 @@ class Circumstances:
             damage_rate=random.choice([0.0, 0.3]) if fails and not exactly_once else 0.0,
             stopped_rate=random.choice([0.0, 0.0, 0.02, 0.1]) if fails else 0.0,
             full_failover=random.random() < 0.15,
+            store_timers=random.choice([(True,), (True,), (False,), (True, False), (False, True)]),
         )
 
     def budget(self, clock: Clock) -> Budget:

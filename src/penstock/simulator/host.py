@@ -126,7 +126,8 @@ class SlotHost:
 
     def _stores(self) -> Stores | None:
         entries = self._circumstances.cached_entries
-        return None if entries is None else Stores(MemoryStore, entries)
+        turns = self._circumstances.store_timers
+        return None if entries is None else Stores(MemoryStore, entries, turns[self.attempt % len(turns)])
 
     def receive(self, row: bytes) -> None:
         """Process a row that has arrived."""

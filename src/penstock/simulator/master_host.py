@@ -46,6 +46,7 @@ from penstock.simulator.clock import Clock
 from penstock.simulator.outside import Outside
 from penstock.simulator.report import Trace
 from penstock.simulator.results import OutsideSink, SeededPool
+from penstock.simulator.sinks import Written
 from penstock.simulator.storage import MemoryRun, MemoryStorage
 
 _HEALED_TIMEOUT_MS = 60_000
@@ -243,9 +244,7 @@ class MasterHost:
             elif isinstance(effect, StorageEffect):
                 self.storage.append(effect)
             elif isinstance(effect, Deliver):
-                # At once, without a lane: here an observer sees what is collected as soon as it counts.
-                if not self.is_former:
-                    self._around.outside.collect(effect.sink, effect.subtask, effect.values.value)
+                self._deliver(effect)
             elif isinstance(effect, Reply):
                 self._reply(effect)
             elif isinstance(effect, Finish):
@@ -253,6 +252,15 @@ class MasterHost:
                 self.finish = effect
             else:
                 _ON_RESULTS[type(effect)](self._lanes, effect)
+
+    def _deliver(self, effect: Deliver) -> None:
+        values = effect.values.value
+        if any(isinstance(value, Written) for value in values):
+            # Committed at the end of the job.
+            self._lanes.deliver(effect)
+        elif not self.is_former:
+            # At once, without a lane: here an observer sees what is collected as soon as it counts.
+            self._around.outside.collect(effect.sink, effect.subtask, values)
 
     def _reply(self, reply: Reply) -> None:
         request = self._requests.pop(reply.request)

@@ -45,9 +45,18 @@ class OutsideSink(ResultSink):
         self._id = id
         self._outside = outside
         self._random = random
+        self._taken: list[tuple[int, list[Any]]] = []
+        """Committables of a job without a checkpoint interval, which belong to no checkpoint."""
 
     def take(self, subtask: int, values: list[Any]) -> None:
-        self._outside.collect(self._id, subtask, values)
+        self._taken.append((subtask, values))
+
+    def restarted(self) -> None:
+        self._taken.clear()
+
+    def succeeded(self) -> None:
+        for subtask, values in self._taken:
+            self._outside.collect(self._id, subtask, values)
 
     def commit(self, subtask: int, values: list[Any]) -> None:
         if self._random.random() < self.failure_rate:

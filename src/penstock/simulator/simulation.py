@@ -201,10 +201,13 @@ class Simulation:
         """The driver is killed, and with it all slots. `stopped`: it is only taken for dead, and goes on later."""
         if self._is_cancelled or not self.circumstances.checkpointing:
             return
+        seen, driver = self.storage.recorded(), self.driver
+        if seen is not None and seen.results:
+            # A user who starts it again would be refused: results may be there.
+            return
         self.trace.add("fate", f"the driver is {'stopped' if stopped else 'killed'}")
         for host in self.hosts.values():
             host.kill()
-        seen, driver = self.storage.recorded(), self.driver
         end = seen.end if seen is not None else None
         if end is not None and (not end.savepoint or driver.is_draining(end.savepoint) or driver.drained):
             # It is on record: whoever starts the job again is told so.
@@ -280,7 +283,8 @@ class Simulation:
             f"the job could fall back to an earlier checkpoint: {error}"
         )
         assert not user_restarts, f"the job was cancelled while it waited for its restart, and is {status.name}"
-        return status is JobStatus.FAILED and self.circumstances.checkpointing and not _is_the_programs(error)
+        is_the_programs = isinstance(error, UserFunctionError)
+        return status is JobStatus.FAILED and self.circumstances.checkpointing and not is_the_programs
 
     def step(self) -> None:
         """One event."""
@@ -301,25 +305,21 @@ class Simulation:
         self._can("storage", self._storage_does_next, bool(driver.storage))
         self._can("enumerators", driver.call_is_made, bool(driver.calls))
         self._can("results", driver.results_do_next, driver.pool.waits)
-        if self._former.waits:
-            agenda.enter_background("former", self._former.one_goes_on, _FORMER_RATE)
-        else:
-            agenda.leave("former")
-        if self._control.late:
-            agenda.enter_background("late", self._late, _LATE_RATE)
-        else:
-            agenda.leave("late")
+        self._can("former", self._former.one_goes_on, self._former.waits, _FORMER_RATE)
+        self._can("late", self._late, bool(self._control.late), _LATE_RATE)
         if agenda.idle:
             self._to_next_wake()
         else:
             self._idle_jumps = 0
             agenda.pick()()
 
-    def _can(self, actor: str, do: Callable[[], None], possible: bool) -> None:
-        if possible:
+    def _can(self, actor: str, do: Callable[[], None], possible: bool, rate: float | None = None) -> None:
+        if not possible:
+            self._agenda.leave(actor)
+        elif rate is None:
             self._agenda.enter(actor, do)
         else:
-            self._agenda.leave(actor)
+            self._agenda.enter_background(actor, do, rate)
 
     # What befalls the job.
 
@@ -405,7 +405,9 @@ class Simulation:
                 self.user.restart_by_hand()
 
     def _storage_does_next(self) -> None:
-        if self._fate.chance(self.circumstances.stopped_rate):
+        # Without an interval, and with nothing on record, no other run can take the job over.
+        known = self.circumstances.has_interval or self.storage.numbers()
+        if known and self._fate.chance(self.circumstances.stopped_rate):
             self.crash_driver(stopped=True)
         else:
             self.driver.storage_does_next()
@@ -432,9 +434,8 @@ class Simulation:
         wakes = [at for at in (self.master.wake_at_ms(checkpoints=False), of_slots) if at is not None]
         assert wakes, "nothing can happen any more, and the job has not ended: deadlock"
         assert self._idle_jumps < _IDLE_JUMPS_MAX, "only time passes, and the job does not end: livelock"
-        next_checkpoint = self.master.wake_at_ms()
-        at = min(wakes) if next_checkpoint is None else min(*wakes, next_checkpoint)
-        self._advance_to(max(at, self.clock.now_ms()), "all is idle")
+        wakes += [at for at in (self.master.wake_at_ms(),) if at is not None]
+        self._advance_to(max(min(wakes), self.clock.now_ms()), "all is idle")
 
     def _advance_to(self, now_ms: int, why: str) -> None:
         self.clock.advance_to(now_ms)
@@ -444,7 +445,3 @@ class Simulation:
             for heartbeat in heartbeats(self._workers.running):
                 self.handle(Reported(heartbeat))
         self.handle(Tick())
-
-
-def _is_the_programs(error: BaseException | None) -> bool:
-    return isinstance(error, UserFunctionError)

@@ -91,8 +91,10 @@ class MemoryStorage(ColumnFiles):
         return {manifest.checkpoint_id: manifest for manifest in checkpoints_in(MemoryRecord(self))}
 
     def latest(self) -> Manifest | None:
-        """The newest manifest, decoded."""
+        """The newest manifest, decoded: of a checkpoint, or of a savepoint that was committed."""
         seen = self.recorded()
+        if seen is not None and seen.savepoint:
+            return self.savepoints[seen.savepoint]
         return seen.checkpoint if seen is not None else None
 
     def take_over(self, name: str) -> MemoryRun:
@@ -201,6 +203,19 @@ class MemoryRun(ColumnFiles):
         """Record that the job has ended."""
         self._record.end(how, savepoint)
         self._storage.touched()
+
+    def saved(self, savepoint: str, checkpoint: int) -> None:
+        """Record that output is committed with a savepoint."""
+        self._record.saved(savepoint, checkpoint)
+        self._storage.touched()
+
+    def announce_results(self) -> None:
+        """Record that results are about to be committed."""
+        self._record.announce_results()
+
+    def delete(self) -> None:
+        """Remove everything but the record, which the user is asked about."""
+        self.sweep([])
 
     def discard(self, manifest: Manifest) -> None:
         """Remove a manifest."""

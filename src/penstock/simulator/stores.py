@@ -61,13 +61,21 @@ class MemoryStore:
         copy._entries = dict(self._entries)
         return copy
 
-    def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Return all entries whose keys have this prefix, by key."""
-        return iter(sorted(entry for entry in self._entries.items() if entry[0].startswith(prefix)))
+    def items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Return all entries whose keys have this prefix and are not before `start`, by key."""
+        return iter(sorted(item for item in self._entries.items() if item[0].startswith(prefix) and item[0] >= start))
 
-    def remove_all(self, prefix: bytes) -> None:
-        """Remove all entries whose keys have this prefix."""
-        self.write((key, None) for key in list(self._entries) if key.startswith(prefix))
+    def ingest(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Store values of new keys, which ascend."""
+        added = list(entries)
+        keys = [key for key, _ in added]
+        assert keys == sorted(set(keys)), "keys that are ingested ascend"
+        assert not self._entries.keys() & keys, "keys that are ingested are new"
+        self.write(added)
+
+    def remove_range(self, first: bytes, after: bytes) -> None:
+        """Remove all entries whose keys are not before `first`, and before `after`."""
+        self.write([(key, None) for key in self._entries if first <= key < after])
 
     def close(self) -> None:
         """Do nothing."""

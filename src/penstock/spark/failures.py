@@ -12,11 +12,12 @@ import msgspec
 
 from penstock.common.errors import NotEnoughSlotsError, PenstockError, TaskLostError
 from penstock.rpc.failures import describe, revive
-from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, TOO_FEW_SLOTS
+from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, NO_PYTHON, TOO_FEW_SLOTS
 from penstock.spark.internals.jvm import java_stack_of, jvm_has_ended
 
 # What a worker refuses before its slot can report failures: the last line of the traceback in Spark's text.
 _REFUSAL = re.compile(rf"{re.escape(PenstockError.__module__)}\.(ConfigurationError|ProgramError): (.*)")
+_TRACEBACK = "Traceback (most recent call last):"
 _MARK = re.compile(r"penstock-failure<([A-Za-z0-9+/=]+)>")
 
 
@@ -48,6 +49,15 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
                 "spark.pyspark.python names"
             ),
         )
+    elif NO_PYTHON in text:
+        python = text.partition(NO_PYTHON)[2].partition('"')[0]
+        kind, message = (
+            "ConfigurationError",
+            (
+                f"an executor has no {python}: install penstock there, and let spark.pyspark.python name the Python "
+                "that has it"
+            ),
+        )
     elif refusals := _REFUSAL.findall(text):
         # The last one: the errors that it came from stand before it.
         kind, message = refusals[-1]
@@ -59,7 +69,7 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
             "a Python worker or executor of the job went away (killed, or out of memory)",
         )
     else:
-        kind, message = "JobError", f"Spark ended the job: {_first_line(text)}"
+        kind, message = "JobError", f"Spark ended the job: {_cause(text)}"
     if show_stack:
         message = f"{message}\n\nSpark's own stack:\n{java_stack_of(error)}"
     elif mark is None:
@@ -67,5 +77,12 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     return revive(kind, message)
 
 
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+def _cause(text: str) -> str:
+    """The first line of Spark's text; of a traceback in it the last one, which names the error."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "no reason given"
+    if not lines[0].rstrip().endswith(_TRACEBACK):
+        return lines[0].strip()
+    error = next((line for line in lines[1:] if not line.startswith(" ")), "")
+    return f"{lines[0].strip().removesuffix(_TRACEBACK)}{error}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from pathlib import Path
 
 import msgspec
 
@@ -15,6 +14,10 @@ from penstock.plan.pickling import dump_level, dump_main_classes, load_level, lo
 from penstock.rpc.keys import ControlAddress
 from penstock.runtime.task.vertex import LevelSpec
 from penstock.spark.internals.version import check_version
+from penstock.spark.job_files import JobFiles
+from penstock.spark.worker.job_files import enter
+
+_NO_FILES = JobFiles()
 
 
 class Payload(msgspec.Struct, frozen=True):
@@ -24,7 +27,7 @@ class Payload(msgspec.Struct, frozen=True):
     python: str
     level: bytes
     main_classes: bytes
-    path: list[str]
+    files: JobFiles
     pyflink: bool
     control: ControlAddress | None = None
     heartbeat_ms: int = 1000
@@ -40,15 +43,15 @@ def pack(
     heartbeat_ms: int,
     checkpoints: str | None = None,
     transport: SparkTransport = SparkTransport.PIPES,
+    files: JobFiles = _NO_FILES,
 ) -> list[Payload]:
-    """A payload per level; `heartbeat_ms` is the interval of a slot's heartbeats.
+    """A payload per level; `heartbeat_ms` is the interval of a slot's heartbeats, `files` what travels with the job.
 
     Raises ProgramError that names the operator which can't be pickled.
     """
     alias = sys.modules.get("penstock.common.pyflink_alias")
     pyflink = alias is not None and bool(alias.is_installed())
     classes = dump_main_classes()
-    path = [str(Path(entry).absolute()) for entry in sys.path if Path(entry).is_dir()]
     python = "{}.{}".format(*sys.version_info)
     return [
         Payload(
@@ -56,7 +59,7 @@ def pack(
             python,
             dump_level(level),
             classes,
-            path,
+            files,
             pyflink,
             control,
             heartbeat_ms,
@@ -68,10 +71,10 @@ def pack(
 
 
 def unpack(payload: Payload) -> LevelSpec:
-    """In a worker: the level, with its own copy of all operators. Also makes the job's modules importable there.
+    """In a worker: the level, with its own copy of all operators. Also makes this a worker of the job (`enter`).
 
     Raises ConfigurationError if this worker has another version of penstock or Python than the driver, or a version of
-    PySpark that is not supported.
+    PySpark that is not supported, or if the job's requirements can't be installed.
     """
     python = "{}.{}".format(*sys.version_info)
     check_version(where="this executor")
@@ -80,9 +83,7 @@ def unpack(payload: Payload) -> LevelSpec:
             f"this executor has penstock {penstock.__version__} on Python {python}, the driver penstock "
             f"{payload.version} on Python {payload.python}: install the same version on both"
         )
-    # Modules beside the job's script: executors that see the same files find them by the driver's path. At the end, so
-    # that what is installed there comes first.
-    sys.path.extend(entry for entry in payload.path if entry not in sys.path)
+    enter(payload.files)
     if payload.pyflink:
         importlib.import_module("penstock.common.pyflink_alias").install()
     load_main_classes(payload.main_classes)

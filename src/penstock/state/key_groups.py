@@ -23,8 +23,13 @@ def default_max_parallelism(parallelism: int) -> int:
 
 def key_group_of(key: Any, max_parallelism: int) -> int:
     """The key group of `key`. Raises KeyTypeError if it cannot be a key."""
+    return key_group_of_encoded(encode_key(key), max_parallelism)
+
+
+def key_group_of_encoded(encoded: bytes, max_parallelism: int) -> int:
+    """The key group of a key, of which these are the canonical bytes."""
     # CRC is linear in its input: the multiplication spreads its low bits before the range is cut to size.
-    return ((zlib.crc32(encode_key(key)) * 0x9E3779B1 & 0xFFFFFFFF) * max_parallelism) >> 32
+    return ((zlib.crc32(encoded) * 0x9E3779B1 & 0xFFFFFFFF) * max_parallelism) >> 32
 
 
 def subtask_of(key_group: int, max_parallelism: int, parallelism: int) -> int:

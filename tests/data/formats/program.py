@@ -1,8 +1,8 @@
 """A job that keeps everything that a job can keep, and the snapshots that its run leaves behind.
 
-    python -c "from tests.data.formats.program import write; write(3)"
+    python -c "from tests.data.formats.program import write; write(4)"
 
-runs it, from the root of the repository, and writes tests/data/formats/version-3 (see README.md). Only public paths of
+runs it, from the root of the repository, and writes tests/data/formats/version-4 (see README.md). Only public paths of
 penstock are used, so the program also runs with other versions than the one it lies beside. All that a snapshot names
 lies below DIRECTORY, a path that any machine can have.
 """
@@ -404,7 +404,9 @@ def _keep_only(stored: Path, checkpoint: int | None) -> None:
         for folder in [*stored.glob("chk-*"), stored / "shared"]:
             shutil.rmtree(folder)
     else:
-        DirectoryStorage(str(stored)).sweep([read_manifest(str(stored / f"chk-{checkpoint}"))])
+        manifest = read_manifest(str(stored / f"chk-{checkpoint}"))
+        DirectoryStorage(str(stored), newest=checkpoint).sweep([manifest])
+        shutil.rmtree(stored / "record")
 
 
 def snapshot_in(stored: Path) -> Path:

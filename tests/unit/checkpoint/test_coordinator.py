@@ -350,7 +350,7 @@ def test_a_run_that_was_taken_over_commits_nothing_more() -> None:
     assert job.coordinator.store.fenced and len(job.committed) == 2, "that of the first one only"
     job.ends_attempt()
     assert not job.aborted, "what it knows of the other run is nothing: it may have been restored from there"
-    job.coordinator.end("FINISHED")
+    job.coordinator.ending.over("FINISHED")
     job.does()
     assert job.storage.latest() is not None and run.epoch == 2
 
@@ -373,7 +373,7 @@ def test_what_is_finished_is_on_record_before_it_is_deleted() -> None:
     job = Job(interval_ms=100)
     job.acknowledge(job.triggers())
     job.stores_at_once = False
-    job.coordinator.end("FINISHED")
+    job.coordinator.ending.over("FINISHED")
     job.does().stores()
     assert job.storage.recorded().end.how == "FINISHED" and job.complete
     job.stores()
@@ -381,7 +381,7 @@ def test_what_is_finished_is_on_record_before_it_is_deleted() -> None:
     failing = Job(interval_ms=100)
     failing.acknowledge(failing.triggers())
     failing.storage.fail()
-    failing.coordinator.end("FINISHED")
+    failing.coordinator.ending.over("FINISHED")
     failing.does()
     assert failing.complete == [1] and not failing.operations, "what is not on record must stay"
 

@@ -129,3 +129,16 @@ def test_a_checkpoint_is_deleted_from_its_manifest_down() -> None:
         "2-0-0-0-0-keyed",
         "2-own-keyed",
     ]
+
+
+def test_so_is_a_savepoint() -> None:
+    """A user would start from half a savepoint, whose driver has died while it removed it."""
+    fsspec.register_implementation("recording", Recording, clobber=True)
+    storage = SavepointStorage(f"recording://{uuid.uuid4().hex}")
+    file = storage.create("a", shared=False)
+    file.write(b"x")
+    file.close()
+    storage.publish(msgspec.structs.replace(Manifest("job", "a job", 1, 0, 0, 0, [], []), savepoint=True))
+    Recording.removed.clear()
+    storage.remove()
+    assert Recording.removed[0].endswith("/_metadata") and len(Recording.removed) > 1

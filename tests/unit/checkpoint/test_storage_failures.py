@@ -6,14 +6,16 @@ import logging
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.checkpoint.manifests import manifest_of
 
+from penstock.checkpoint.effects import StoreManifest
 from penstock.checkpoint.job_record import JobRecord, recorded
 from penstock.checkpoint.latest import latest_of
-from penstock.checkpoint.manifest import Manifest, encode
+from penstock.checkpoint.manifest import Manifest, encode, seal
 from penstock.checkpoint.storage import (
     METADATA,
     DirectoryStorage,
@@ -23,6 +25,7 @@ from penstock.checkpoint.storage import (
     read_manifest,
     record_in,
 )
+from penstock.checkpoint.storage_operations import carry_out
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
 
 
@@ -124,6 +127,10 @@ def test_a_job_that_has_ended_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"no checkpoint of a job named 'a job'"):
         latest_of(str(tmp_path), "a job")
     storage.sweep([])
+    assert [path.name for path in (tmp_path / "job").rglob("*") if path.is_file()] == ["00000002"], (
+        "the end is on record"
+    )
+    storage.delete()
     assert not (tmp_path / "job").exists()
 
 
@@ -133,7 +140,76 @@ def test_a_job_that_was_stopped_says_with_which_savepoint(tmp_path: Path) -> Non
     storage = DirectoryStorage(str(tmp_path / "job"), record)
     storage.publish(manifest_of(1))
     storage.end("FINISHED", "/savepoints/one")
-    with pytest.raises(CheckpointError, match=r"is FINISHED, with the savepoint /savepoints/one: start from it"):
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match=r"is FINISHED, with the savepoint /savepoints/one: start from it"):
+            latest_of(str(tmp_path), "a job")
+        # As when the driver is killed before it has answered the user.
+        storage.sweep([])
+
+
+def saved(tmp_path: Path) -> tuple[DirectoryStorage, Path]:
+    """A job without a checkpoint interval that has committed output with a savepoint, after a checkpoint."""
+    storage = DirectoryStorage(str(tmp_path / "job"), JobRecord(record_in(f"{tmp_path}/job"), "a job"))
+    storage.publish(manifest_of(1))
+    path = tmp_path / "savepoints" / "one"
+    effect = StoreManifest(1, msgspec.structs.replace(manifest_of(2, ["x"]), savepoint=True), str(path), commits=True)
+    carry_out(effect, storage)
+    return storage, path
+
+
+def test_the_latest_is_the_savepoint_that_was_committed(tmp_path: Path) -> None:
+    """What was committed with the savepoint would be done again, from the checkpoint before it."""
+    storage, path = saved(tmp_path)
+    latest = latest_of(str(tmp_path), "a job", ["files"])
+    assert latest.path == str(path) and latest.manifest.files() == {f"{path}/x"} and latest.manifest.checkpoint_id == 2
+    (path / METADATA).unlink()
+    with pytest.raises(DamagedCheckpointError, match=rf"goes on from the savepoint .* was deleted: .*{path}"):
+        latest_of(str(tmp_path), "a job")
+    storage.publish(manifest_of(3))
+    assert latest_of(str(tmp_path), "a job").manifest.checkpoint_id == 3
+
+
+def test_results_that_may_have_been_committed_are_not_done_again(tmp_path: Path) -> None:
+    """A job without a checkpoint interval whose driver dies at its end would have its output twice."""
+    storage, path = saved(tmp_path)
+    storage.announce_results()
+    with pytest.raises(CheckpointError, match=r"a part of the output of files .*since .*one again.*--allow-duplicates"):
+        latest_of(str(tmp_path), "a job", ["files"])
+    latest = latest_of(str(tmp_path), "a job")
+    assert latest.path == str(path), "accepted by the user"
+    JobRecord.claim(record_in(f"{tmp_path}/job"), "a job", latest.seen)
+    with pytest.raises(FencedError):
+        storage.end("FINISHED")
+    with pytest.raises(CheckpointError, match="a part of the output"):
+        latest_of(str(tmp_path), "a job", ["files"])
+
+
+@pytest.mark.parametrize("how", ["stops", "commits"])
+def test_a_savepoint_of_a_run_that_was_taken_over_is_removed(tmp_path: Path, how: str) -> None:
+    """A user would start from it, and what it names would be committed beside what the other run has written."""
+    storage, _ = saved(tmp_path)
+    JobRecord.claim(record_in(f"{tmp_path}/job"), "a job", latest_of(str(tmp_path), "a job").seen)
+    other = tmp_path / "savepoints" / "other"
+    with pytest.raises(FencedError):
+        carry_out(StoreManifest(1, manifest_of(3), str(other), **{how: True}), storage)
+    assert not other.exists()
+
+
+class Unheard(msgspec.Struct):
+    """An entry that a later version may write."""
+
+    kind: str = "unheard"
+    epoch: int = 1
+    record_number: int = 3
+    job_name: str = "a job"
+    checksum: str = ""
+
+
+def test_an_entry_of_a_newer_penstock_is_not_passed_over(tmp_path: Path) -> None:
+    """The job would go on from before something that this version knows nothing of."""
+    saved(tmp_path)
+    (tmp_path / "job" / "record" / "00000003").write_bytes(seal(Unheard()))
+    with pytest.raises(CheckpointError, match=r"of a kind that this penstock does not know \(unheard\)"):
         latest_of(str(tmp_path), "a job")
 
 

@@ -9,9 +9,11 @@ from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.effects import (
     DeleteFiles,
+    DeleteJob,
     DeleteSavepoint,
     DiscardCheckpoint,
     RecordEnd,
+    RecordResults,
     RetainOnly,
     StorageEffect,
     StoreManifest,
@@ -49,6 +51,15 @@ class Recording:
     def end(self, how: str, savepoint: str = "") -> None:
         self.calls.append((self.where, "end", (how, savepoint)))
 
+    def saved(self, savepoint: str, checkpoint: int) -> None:
+        self.calls.append((self.where, "saved", (savepoint, checkpoint)))
+
+    def announce_results(self) -> None:
+        self.calls.append((self.where, "announce_results", ()))
+
+    def delete(self) -> None:
+        self.calls.append((self.where, "delete", ()))
+
 
 @pytest.mark.parametrize(
     ("effect", "call"),
@@ -61,6 +72,8 @@ class Recording:
         (DeleteSavepoint(1, "/sp"), ("savepoint /sp", "remove", [])),
         (RetainOnly(1, [manifest_of(3)], former_only=True), ("own", "sweep former", [3])),
         (RecordEnd(1, "FINISHED"), ("own", "end", ("FINISHED", ""))),
+        (RecordResults(1), ("own", "announce_results", ())),
+        (DeleteJob(1), ("own", "delete", ())),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, StorageEffect) else None,
 )
@@ -78,9 +91,16 @@ def test_a_savepoint_that_stops_the_job_ends_its_record() -> None:
     assert calls == [("savepoint /sp", "publish", 3), ("own", "end", ("FINISHED", "/sp"))]
 
 
+def test_a_savepoint_that_commits_is_on_record() -> None:
+    """The job would be restored from a checkpoint before the commits of its savepoint."""
+    calls: Calls = []
+    carry_out(StoreManifest(1, manifest_of(3), "/sp", commits=True), Recording(calls))
+    assert calls == [("savepoint /sp", "publish", 3), ("own", "saved", ("/sp", 3))]
+
+
 def test_there_is_a_call_for_each_operation() -> None:
     """A new kind of operation would fail when it is first needed."""
-    kinds = {DeleteFiles, DeleteSavepoint, DiscardCheckpoint, RecordEnd, RetainOnly, StoreManifest}
-    assert set(StorageEffect.__subclasses__()) == kinds
+    kinds = {DeleteFiles, DeleteJob, DeleteSavepoint, DiscardCheckpoint, RecordEnd, RecordResults, RetainOnly}
+    assert set(StorageEffect.__subclasses__()) == kinds | {StoreManifest}
     with pytest.raises(AssertionError):
         carry_out(StorageEffect(1), Recording([]))

@@ -45,4 +45,4 @@ def test_what_is_meant_is_not_refused() -> None:
 def test_it_is_refused_before_spark_is_started() -> None:
     """The user would wait for a session that the job can't use."""
     with pytest.raises(NotEnoughSlotsError, match="each a Python process"):
-        submit(Submission(graph(30_000), {}, Configuration(), [], None))
+        submit(Submission(graph(30_000), {}, Configuration(), None))

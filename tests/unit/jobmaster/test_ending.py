@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from tests.unit.jobmaster.played_job import SETTINGS, Job, sent
 
-from penstock.checkpoint.effects import DeleteSavepoint, RetainOnly, StoreManifest
+from penstock.checkpoint.effects import DeleteJob, DeleteSavepoint, StoreManifest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import CheckpointError, JobError, TaskLostError
 from penstock.common.job_status import JobStatus
@@ -206,7 +206,7 @@ def test_which_checkpoints_stay(retention: ExternalizedCheckpointRetention, end:
         job.acknowledges(2)
         job.of_tasks(lambda v: Finished(v, 0))
     assert job.finish is not None
-    dropped = [] in [effect.retained for effect in job.effects[before:] if isinstance(effect, RetainOnly)]
+    dropped = any(isinstance(effect, DeleteJob) for effect in job.effects[before:])
     stays = {
         ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS: set(),
         ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION: {"failed"},

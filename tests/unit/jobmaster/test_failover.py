@@ -9,7 +9,14 @@ from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, deployed, 
 
 from penstock.checkpoint.effects import AbortCommittables, Commit, RetainOnly
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError, DamagedCheckpointError, JobError, ProgramError, TaskLostError
+from penstock.common.errors import (
+    ConfigurationError,
+    DamagedCheckpointError,
+    FencedError,
+    JobError,
+    ProgramError,
+    TaskLostError,
+)
 from penstock.common.failover_strategy import FailoverStrategy
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt_id import AttemptId
@@ -275,6 +282,17 @@ def test_an_error_of_the_program_ends_the_job_though_a_region_waits() -> None:
     played.fails(LOST, region=0)
     played.fails(ProgramError("two operators with one uid"), region=1)
     assert played.finish is not None and isinstance(played.finish.error, ProgramError)
+
+
+def test_what_ends_the_job_is_named_whichever_region_fails_first() -> None:
+    """A run that was taken over while its machine slept would say that a worker was silent, and be started again."""
+    played = job().runs()
+    played.master.handle(QueryFailed(AttemptId(1, 0), LOST), played.now_ms)
+    played.master.handle(HostFailed(FencedError("another run has taken the job over")), played.now_ms)
+    for region in (1, 0):
+        played.of_region(region, lambda v: Finished(v, 0))
+        played.handle(AttemptStopped(AttemptId(region, 0)))
+    assert played.finish is not None and isinstance(played.finish.error, FencedError)
 
 
 def test_cancel_while_one_region_waits_and_the_other_runs() -> None:

@@ -9,12 +9,14 @@ from tests.unit.jobmaster.played_job import SETTINGS, Job, plan, sent
 
 from penstock.checkpoint.effects import (
     Commit,
+    DeleteJob,
     RecordEnd,
     RetainOnly,
     StoreManifest,
 )
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import (
+    DamagedCheckpointError,
     JobCancelledError,
     JobError,
     NotEnoughSlotsError,
@@ -175,6 +177,17 @@ def test_a_slot_that_registers_twice_has_lost_its_state() -> None:
     job = Job().runs()
     job.report(1, Register())
     assert "was lost and started again by Spark" in str(job.attempt.error)
+
+
+def test_a_slot_that_spark_has_started_again_finds_no_damage() -> None:
+    """A user would look for a bad disk. A worker was killed, and newer checkpoints have replaced what it restores."""
+    for runs in (True, False):
+        job = Job()
+        if runs:
+            job.runs()
+        job.report(1, SlotFailed("DamagedCheckpointError", "the snapshot file chk-1/x is missing"))
+        found = job.attempt.error
+        assert ("started again by Spark" in str(found)) if runs else isinstance(found, DamagedCheckpointError)
 
 
 def test_tasks_of_a_failed_attempt_have_time_to_close() -> None:
@@ -343,7 +356,7 @@ def test_checkpoints_of_a_cancelled_job(retention: ExternalizedCheckpointRetenti
     job.takes_checkpoint()
     job.handle(CancelRequested())
     effects = job.of_tasks(lambda v: Finished(v, 0))
-    assert [effect.retained for effect in effects if isinstance(effect, RetainOnly)][1:] == ([[]] if dropped else [])
+    assert any(isinstance(effect, DeleteJob) for effect in effects) == dropped
     assert [effect.how for effect in effects if isinstance(effect, RecordEnd)] == (["CANCELED"] if dropped else [])
 
 

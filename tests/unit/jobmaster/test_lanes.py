@@ -89,16 +89,75 @@ def test_what_fails_is_reported_and_the_lane_goes_on() -> None:
     lanes = Lanes()
     lanes.sinks[1].error = error = OSError("away")
     lanes.lanes.commit(Commit(1, 1, 0, ["a"]))
-    lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["x"])))
     lanes.lanes.abort(AbortCommittables(1, 0, ["b"]))
     lanes.pool.run_all()
-    assert lanes.posted == [CommitEnded(1, error), DeliveryFailed(AttemptId(0, 0), error)], (
-        "what can't be removed stays"
-    )
+    assert lanes.posted == [CommitEnded(1, error)], "what can't be removed stays"
     lanes.sinks[1].error = None
     lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["y"])))
     lanes.pool.run_all()
     assert lanes.sinks[1].done == [("take", ["y"])]
+
+
+def test_what_could_not_be_delivered_is_delivered_after_the_restart() -> None:
+    """Results whose checkpoint is complete, which no task sends again, would be missing after a full disk."""
+    lanes = Lanes()
+    lanes.sinks[1].error = error = OSError("no space left on device")
+    for value in "xy":
+        lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque([value])))
+    lanes.lanes.deliver(Deliver(AttemptId(0, 0), 2, 0, Opaque(["of another sink"])))
+    lanes.pool.run_all()
+    assert lanes.posted == [DeliveryFailed(AttemptId(0, 0), error)] and lanes.sinks[2].done
+    lanes.lanes.restart(RestartResults(AttemptId(0, 1), frozenset({1})))
+    lanes.pool.run_all()
+    assert lanes.posted[1:] == [DeliveryFailed(AttemptId(0, 1), error)], "the next attempt fails by it, too"
+    lanes.sinks[1].error = None
+    lanes.lanes.restart(RestartResults(AttemptId(0, 2), frozenset({1})))
+    lanes.lanes.deliver(Deliver(AttemptId(0, 2), 1, 0, Opaque(["z"])))
+    lanes.lanes.close(CloseResults(None))
+    lanes.pool.run_all()
+    assert lanes.sinks[1].done == [*(("take", [value]) for value in "xyz"), ("succeeded",)]
+    assert lanes.posted[2:] == [ResultsClosed(None)]
+
+
+def test_a_restart_while_a_delivery_fails_is_not_missed() -> None:
+    """The lane would wait for ever for a restart that has come: its sink would never be called again."""
+    lanes = Lanes()
+    tries: list[str] = []
+
+    def take(subtask: int, values: list[Any]) -> None:
+        tries.append("take")
+        if len(tries) == 1:
+            lanes.lanes.restart(RestartResults(AttemptId(0, 1), frozenset({1})))
+            raise OSError("away")
+
+    lanes.sinks[1].take = take  # type: ignore[method-assign]
+    lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque(["x"])))
+    lanes.pool.run_all()
+    lanes.lanes.close(CloseResults(None))
+    lanes.pool.run_all()
+    assert len(tries) == 2 and isinstance(lanes.posted[-1], ResultsClosed)
+
+
+@pytest.mark.parametrize("works_again", [True, False])
+def test_at_the_end_a_delivery_is_tried_once_more(works_again: bool) -> None:
+    """A job would wait for ever for a sink that fails, or not be told that a part is missing."""
+    lanes = Lanes()
+    lanes.sinks[1].error = OSError("away")
+    for value in "xy":
+        lanes.lanes.deliver(Deliver(AttemptId(0, 0), 1, 0, Opaque([value])))
+    lanes.pool.run_all()
+    if works_again:
+        lanes.sinks[1].error = None
+    lanes.lanes.close(CloseResults(None))
+    lanes.pool.run(0)
+    lanes.sinks[1].error = None
+    lanes.pool.run_all()
+    if works_again:
+        assert lanes.sinks[1].done == [("take", ["x"]), ("take", ["y"]), ("succeeded",)]
+    else:
+        assert lanes.sinks[1].done == [("failed", "away")], "nothing that follows what is missing"
+    (closed,) = [event for event in lanes.posted if isinstance(event, ResultsClosed)]
+    assert (closed.error is None) == works_again
 
 
 def test_the_end_comes_after_everything_and_tells_every_sink() -> None:

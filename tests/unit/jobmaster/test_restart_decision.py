@@ -73,7 +73,6 @@ class Counting(RestartStrategy):
         (SourceError("no such file"), 0, False, False),
         (SourceError("a line that is not JSON"), 0, True, True),
         (SourceError("the bucket is away"), 1, False, True),
-        (NotEnoughSlotsError("too few"), 0, False, True),
         (UserFunctionError("it raised"), 0, True, True),
         (UserFunctionError("operator 'm', in open\nNameError: name 'x' is not defined"), 0, False, False),
         (UserFunctionError("operator 'm', in open\nNameError: name 'x' is not defined"), 1, False, True),
@@ -94,11 +93,12 @@ def test_errors_that_a_restart_can_not_repair(error: Exception, number: int, has
     assert strategy.asked == ([50] if restarts else []), "what is permanent does not use up a restart"
 
 
-def test_the_wait_for_slots_ends_with_its_timeout() -> None:
-    """A job would wait for ever for an executor that no one replaces."""
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_wait_for_slots_ends_with_its_timeout(number: int) -> None:
+    """A job would wait for ever for an executor that no one replaces, or fail if one is lost while it is deployed."""
     strategy = Counting()
     decision = RestartDecision(strategy, SETTINGS)
-    too_few = failed(NotEnoughSlotsError("too few"), has_run=False)
+    too_few = failed(NotEnoughSlotsError("too few"), number, has_run=False)
     assert [decision.delay_ms([too_few], now) for now in (1_000, 5_000, 10_999)] == [7, 7, 7]
     assert strategy.asked == []
     assert decision.delay_ms([too_few], 11_000) == 100 and strategy.asked == [11_000]
@@ -152,6 +152,17 @@ def test_a_restart_is_told_with_its_time_its_number_and_its_error() -> None:
     assert first.endswith("in map\n  value 3\n  Traceback\n  ValueError: 3")
     assert second.endswith("(restart 2): UserFunctionError: operator 'm', in map … ValueError: 3")
     assert other.endswith("(restart 3): TaskLostError: a worker went away")
+
+
+def test_a_failure_that_does_not_change_is_called_so() -> None:
+    """A job would fail in the same way all night, with growing pauses, and look as if it were about to recover."""
+    decision = RestartDecision(FixedDelay(100, 100), SETTINGS)
+    error, other = TaskLostError("no space left"), TaskLostError("away")
+    notices = [decision.notice("job 'x'", error, restart, 100, 0) for restart in range(1, 21)]
+    told = [number for number, notice in enumerate(notices, 1) if "times in a row" in notice]
+    assert told == [10, 20] and "the same error 20 times in a row: no restart repairs it" in notices[-1]
+    mixed = [decision.notice("job 'x'", (error, other)[restart % 2], restart, 100, 0) for restart in range(1, 21)]
+    assert not any("in a row" in notice for notice in mixed)
 
 
 @given(TIMES)

@@ -9,10 +9,10 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runtime.time.timers import TimerQueue
+from penstock.runtime.time.timers import HeapTimerQueue
 
 
-def drained(queue: TimerQueue, until: int) -> list:
+def drained(queue: HeapTimerQueue, until: int) -> list:
     fired = []
     while (timer := queue.pop_due(until)) is not None:
         fired.append(timer)
@@ -21,7 +21,7 @@ def drained(queue: TimerQueue, until: int) -> list:
 
 def test_timers_fire_in_order_up_to_the_time_reached() -> None:
     """A session would end before its start."""
-    queue = TimerQueue()
+    queue = HeapTimerQueue()
     for timestamp, key in ((5, "a"), (3, "b"), (9, "c"), (5, "b")):
         queue.register(timestamp, key)
     assert queue.next_timestamp() == 3
@@ -32,7 +32,7 @@ def test_timers_fire_in_order_up_to_the_time_reached() -> None:
 
 def test_a_timer_registered_twice_fires_once() -> None:
     """Each record of a key would add another firing for the same minute."""
-    queue = TimerQueue()
+    queue = HeapTimerQueue()
     for _ in range(3):
         queue.register(5, "a")
         queue.register(5, "a", "window")
@@ -43,7 +43,7 @@ def test_a_timer_registered_twice_fires_once() -> None:
 
 def test_a_deleted_timer_does_not_fire() -> None:
     """A timer that was deleted would fire."""
-    queue = TimerQueue()
+    queue = HeapTimerQueue()
     for key in "abc":
         queue.register(5, key)
     queue.register(7, "a")
@@ -58,7 +58,7 @@ def test_a_deleted_timer_does_not_fire() -> None:
 
 def test_timers_set_in_the_past_while_others_fire_come_next() -> None:
     """A function that catches up in steps would take its steps in the wrong order."""
-    queue = TimerQueue()
+    queue = HeapTimerQueue()
     queue.register(5, "a")
     queue.register(8, "b")
     fired = []
@@ -74,7 +74,7 @@ def test_timers_set_in_the_past_while_others_fire_come_next() -> None:
 
 def test_what_happens_to_a_timestamp_while_it_fires() -> None:
     """A timer that its neighbour deletes or sets again would be lost, or fire for ever."""
-    queue = TimerQueue()
+    queue = HeapTimerQueue()
     for key in "abcd":
         queue.register(5, key)
     assert queue.pop_due(5) == (5, "a", None)
@@ -87,7 +87,7 @@ def test_what_happens_to_a_timestamp_while_it_fires() -> None:
 
 def test_a_firing_timestamp_that_was_emptied_begins_anew() -> None:
     """Timers set at the same moment later on would fire in reverse."""
-    queue = TimerQueue()
+    queue = HeapTimerQueue()
     queue.register(5, "a")
     assert drained(queue, 5) == [(5, "a", None)]
     for key in "xyz":
@@ -97,7 +97,7 @@ def test_a_firing_timestamp_that_was_emptied_begins_anew() -> None:
 
 def test_listing_and_clearing() -> None:
     """A snapshot would hold timers that have fired, or miss some that have not."""
-    queue = TimerQueue()
+    queue = HeapTimerQueue()
     for timestamp, key in ((5, "b"), (3, "a"), (5, "a")):
         queue.register(timestamp, key)
     queue.delete(3, "a")
@@ -108,7 +108,7 @@ def test_listing_and_clearing() -> None:
 
 def test_a_million_timers_at_one_moment_fire_quickly() -> None:
     """The end of an hour, when all hourly windows close, would stop the job for minutes."""
-    queue = TimerQueue()
+    queue = HeapTimerQueue()
     for key in range(1_000_000):
         queue.register(3_600_000, key)
     started = time.perf_counter()
@@ -122,7 +122,7 @@ ACTIONS = st.tuples(st.sampled_from(["register", "delete", "fire"]), st.integers
 @given(st.lists(ACTIONS, max_size=60))
 def test_random_actions_are_those_of_a_sorted_set(actions) -> None:
     """Some mix of setting, deleting and firing would lose a timer."""
-    queue, model = TimerQueue(), set()
+    queue, model = HeapTimerQueue(), set()
     for what, timestamp, key in actions:
         if what == "register":
             queue.register(timestamp, key)
@@ -148,7 +148,7 @@ SNAPSHOTS = st.tuples(st.sampled_from(["freeze", "compact", "release"]), st.inte
 @given(st.lists(ACTIONS | SNAPSHOTS, max_size=60))
 def test_a_chain_of_snapshots_gives_the_timers_back(actions) -> None:
     """After a restart a timer would be missing, or one would fire that had fired or was deleted."""
-    queue, chain, under_way = TimerQueue(), [], []
+    queue, chain, under_way = HeapTimerQueue(), [], []
     for what, number, other in actions:
         match what:
             case "register":
@@ -168,7 +168,7 @@ def test_a_chain_of_snapshots_gives_the_timers_back(actions) -> None:
                     part for entry_keys, values in frozen.pieces() for part in zip(entry_keys, values, strict=True)
                 ]
                 chain = [written] if frozen.full else [*chain, written]
-                restored = TimerQueue()
+                restored = HeapTimerQueue()
                 for part in chain:
                     restored.restore([entry_key for entry_key, _ in part], [value for _, value in part])
                 assert sorted(restored) == sorted(queue)
@@ -181,7 +181,7 @@ def test_a_chain_of_snapshots_gives_the_timers_back(actions) -> None:
 
 def test_a_timer_that_is_moved_leaves_nothing_behind() -> None:
     """A session timeout that moves with each record would fill the memory until event time has passed all its moves."""
-    queue = TimerQueue()
+    queue = HeapTimerQueue()
     queue.register(10_000_000, "other")
     tracemalloc.start()
     for number in range(200_000):
@@ -195,7 +195,7 @@ def test_a_timer_that_is_moved_leaves_nothing_behind() -> None:
 
 def test_what_is_left_after_many_deletions_fires_in_order() -> None:
     """A rebuilt heap would fire timers out of order, or lose one."""
-    queue = TimerQueue()
+    queue = HeapTimerQueue()
     times = list(range(0, 5_000, 5))
     Random(3).shuffle(times)
     for at in times:

@@ -69,6 +69,16 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
         ("[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] The minimum ...", NotEnoughSlotsError, "fewer free slots"),
         ("\n\n  Something else broke\n at ...", JobError, "Spark ended the job: Something else broke"),
         ("", JobError, "no reason given"),
+        (
+            'java.io.IOException: Cannot run program "/opt/py": error=2',
+            ConfigurationError,
+            "an executor has no /opt/py",
+        ),
+        (
+            "[PYTHON_EXCEPTION] It was thrown: Traceback (most recent call last):\n  File x\nKeyError: 'k'\n SQLSTATE",
+            JobError,
+            "It was thrown: KeyError: 'k'",
+        ),
     ],
 )
 def test_what_spark_says_is_told_in_our_words(text: str, kind: type, cause: str) -> None:

@@ -17,6 +17,7 @@ from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.spark.job_files import JobFiles
 from penstock.spark.payload import pack, unpack
 from penstock.spark.worker.pipelined_stage import pipelined_stage
 
@@ -49,7 +50,7 @@ def test_another_version_on_the_executor_is_told(payloads, change) -> None:
 def test_modules_beside_the_script_are_found(payloads, monkeypatch, tmp_path) -> None:
     """`import my_functions` would fail in workers."""
     monkeypatch.setattr(sys, "path", list(sys.path))
-    unpack(msgspec.structs.replace(payloads[0], path=[str(tmp_path), sys.path[-1]]))
+    unpack(msgspec.structs.replace(payloads[0], files=JobFiles(path=[str(tmp_path), sys.path[-1]])))
     assert sys.path.count(str(tmp_path)) == 1
     assert len(sys.path) == len(set(sys.path)) or sys.path[-1] == str(tmp_path)
 

@@ -51,7 +51,7 @@ def test_a_prefix_is_walked_and_removed_alone(store) -> None:
     """One state of an operator would clear its neighbour."""
     store.write([(b"\x00\x01a", b"1"), (b"\x00\x01b", b"2"), (b"\x00\x02a", b"3"), (b"\x00\x00\xff", b"0")])
     assert [key for key, _ in store.view().items(b"\x00\x01")] == [b"\x00\x01a", b"\x00\x01b"]
-    store.remove_all(b"\x00\x01")
+    store.remove_range(b"\x00\x01", b"\x00\x02")
     assert [*store.view().items(b"")] == [(b"\x00\x00\xff", b"0"), (b"\x00\x02a", b"3")]
 
 

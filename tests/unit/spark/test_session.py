@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from penstock.common import Configuration
 from penstock.common.errors import ConfigurationError, NotEnoughSlotsError
 from penstock.spark.driver import session as driver_session
 from penstock.spark.driver.held_slots import HELD, HeldSlots
-from penstock.spark.driver.session import control_host, session_for, session_is_local
+from penstock.spark.driver.session import cluster_settings, control_host, session_for, session_is_local
 from penstock.spark.internals.settings import FIXED_AT_START
 
 
@@ -83,9 +84,10 @@ def test_batched_jobs_run_in_any_session() -> None:
         ("local[4]", 4, {}, 4),
         ("local[4,2]", 4, {}, 4),
         ("local-cluster[3,4,2048]", 2, {}, 12),
-        ("spark://host:7077", 6, {}, 6),
         ("spark://host:7077", 2, {"spark_cores_max": "16"}, 16),
-        ("yarn", 20, {"spark_cores_max": "16"}, 20),
+        ("spark://host:7077", 2, {"spark_cores_max": "16", "spark_task_cpus": "2"}, 8),
+        ("yarn", 2, {"spark_executor_instances": "5", "spark_executor_cores": "4"}, 20),
+        ("k8s://https://host", 2, {"spark_executor_instances": "5"}, 5),
     ],
 )
 def test_slots_are_counted_by_the_kind_of_master(master, parallelism, settings, slots) -> None:
@@ -95,7 +97,27 @@ def test_slots_are_counted_by_the_kind_of_master(master, parallelism, settings, 
     with pytest.raises(NotEnoughSlotsError) as caught:
         session_for(slots + 1, True, Configuration(), given)
     assert f"needs {slots + 1} slots at once, Spark's {master} has {slots}" in str(caught.value)
-    assert "spark.master: local[" in str(caught.value)
+    more = {"local": "spark.master: local[", "spark:": "spark.cores.max: ", "yarn": "spark.executor.instances"}
+    assert more.get(master[:6].partition("[")[0].partition("-")[0], "spark.executor.instances") in str(caught.value)
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host"])
+def test_executors_that_nothing_limits_are_waited_for(master: str) -> None:
+    """A job would be refused while its executors are on their way."""
+    given = session(master, 2)
+    assert session_for(99, True, Configuration(), given) is given
+
+
+def test_a_session_on_a_cluster_asks_for_the_slots_of_its_job() -> None:
+    """A job would take all of a cluster, and the next one wait for its end; or get two slots, Spark's default."""
+    assert cluster_settings("local[4]", 6, {}) == {}
+    for master in ("yarn", "k8s://https://host"):
+        for given, instances in (({}, "6"), ({"spark.executor.cores": "4"}, "2"), ({"spark.task.cpus": "2"}, "12")):
+            assert cluster_settings(master, 6, given)["spark.executor.instances"] == instances
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"spark://127.0.0.1:{listener.getsockname()[1]}"
+        asked = cluster_settings(url, 6, {})
+    assert (asked["spark.cores.max"], asked["spark.driver.host"]) == ("6", "127.0.0.1")
 
 
 def test_the_control_port_is_bound_where_executors_reach_it() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.state.expiry import Expiry, ExpiryScan
+from penstock.state.expiry import ExpiryScan, ExpiryWheel
 
 
 class Entries:
@@ -16,12 +17,15 @@ class Entries:
     def __init__(self, ttl_ms: int) -> None:
         self.now_ms = 0
         self.times: dict[str, int] = {}
-        self.expiry = Expiry(ttl_ms, self.alive)
+        self.expiry = ExpiryWheel(ttl_ms, self.alive, lambda name: name in self.times)
         self._ttl_ms = ttl_ms
 
     def write(self, name: str) -> None:
+        self.expiry.touch(name, self.now_ms + self._ttl_ms)
         self.times[name] = self.now_ms + self._ttl_ms
-        self.expiry.touch(name, self.times[name])
+
+    def remove(self, name: str) -> None:
+        self.times.pop(name, None)
 
     def alive(self, name: str) -> int | None:
         if self.times.get(name, self.now_ms) <= self.now_ms:
@@ -80,6 +84,43 @@ def test_what_is_found_alive_is_examined_again() -> None:
     entries.now_ms = entries.expiry.next_ms
     assert entries.expiry.expire(entries.now_ms, 10) == 1 and not entries.times
     assert entries.expiry.next_ms is None
+
+
+def test_entries_that_are_removed_and_created_again_do_not_pile_up() -> None:
+    """A key that comes and goes would take memory with each turn until its time to live is over."""
+    entries = Entries(1_000_000)
+    for name in range(500):
+        entries.write(f"stays {name}")
+    tracemalloc.start()
+    for turn in range(50_000):
+        entries.now_ms += 1
+        entries.write(f"comes and goes {turn % 100}")
+        entries.remove(f"comes and goes {(turn + 50) % 100}")
+        entries.write(f"once {turn}")
+        entries.remove(f"once {turn}")
+        if entries.expiry.next_ms <= entries.now_ms:
+            assert entries.expiry.expire(entries.now_ms, 10) <= 10
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 500_000, f"{size} bytes"
+    expected = entries.times.copy()
+    while (at := entries.expiry.next_ms) is not None:
+        entries.now_ms = max(at, entries.now_ms)
+        assert all(name in entries.times for name, time in expected.items() if time > entries.now_ms)
+        entries.expiry.expire(entries.now_ms, 10)
+    assert not entries.times
+
+
+def test_an_entry_is_remembered_once_however_often_it_is_written() -> None:
+    """The wheel would take more memory than the state."""
+    entries = Entries(1_000_000)
+    tracemalloc.start()
+    for _ in range(20_000):
+        entries.now_ms += 10
+        entries.write("a")
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 2_000, f"{size} bytes"
 
 
 class Scanned:

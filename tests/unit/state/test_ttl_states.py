@@ -323,7 +323,7 @@ def test_nothing_is_decoded_when_a_state_in_a_store_is_opened() -> None:
     assert isinstance(other, RocksDBKeyedStateBackend)
     database = store_files_of(subtask.chain)
     other.restored_table("map", subtask.chain[-1].tables[0].schema)
-    assert other.begin_with(database[0].tables, contents_of(storage, database))
+    other.begin_with(database[0].tables, contents_of(storage, database))
     Decoded.count = 0
     other.state(descriptor)
     assert Decoded.count == 0 and other.maintenance_due_ms() is not None

@@ -11,10 +11,11 @@ from penstock.simulator.stores import MemoryStore
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.backends.rocksdb.restored_files import restore_stores
 from penstock.state.backends.rocksdb.store import Stores
-from penstock.state.backends.rocksdb.store_files import StoreReader, TableStore, write_store_files
+from penstock.state.backends.rocksdb.store_files import TableStore, write_store_files
 from penstock.state.backends.rocksdb.table import RocksDBTable
-from penstock.state.handles import KeyedFile
+from penstock.state.handles import KeyedFile, store_files_of
 from penstock.state.key_groups import KeyGroups
 from penstock.state.layers import LayeredTable
 from penstock.state.snapshot.files import restore_keyed, write_columns, write_keyed
@@ -126,11 +127,14 @@ class Subtask:
         other = Subtask(kind or self._kind, self.storage, self._now_ms)
         backend = other.backend
         before(backend)
-        reader = StoreReader(lambda: Stores(MemoryStore, 1))
-        for chain in chains:
-            schemas = {table.name: table.schema for file in chain for table in file.tables}
-            tables = {name: backend.restored_table(name, schema) for name, schema in schemas.items()}
-            restore_keyed(self.storage, chain, groups, tables, reader)
-        reader.close()
+        schemas = {table.name: table.schema for chain in chains for file in chain for table in file.tables}
+        tables = {name: backend.restored_table(name, schema) for name, schema in schemas.items()}
+        of_tables = chains
+        if isinstance(backend, RocksDBKeyedStateBackend):
+            stores = [files for chain in chains if (files := store_files_of(chain))]
+            restore_stores(backend, self.storage, stores, groups)
+            of_tables = [[file for file in chain if not file.store_file] for chain in chains]
+        for chain in of_tables:
+            restore_keyed(self.storage, chain, groups, tables)
         other.chain = chains[0] if len(chains) == 1 else []
         return other

@@ -20,7 +20,7 @@ from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, pa
 from penstock.checkpoint.storage import DirectoryStorage, SavepointStorage, StateFiles
 from penstock.common.typeinfo import Types
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE
-from penstock.runtime.time.timers import TimerQueue
+from penstock.runtime.time.timers import HeapTimerQueue
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.handles import KeyedFile, OperatorState, Redistribution
@@ -47,12 +47,12 @@ class Backend:
     """The keyed state of one subtask."""
 
     backend: KeyedStateBackend
-    timers: TimerQueue
+    timers: HeapTimerQueue
 
 
 def backend_of(keys: Iterable[Any]) -> Backend:
     """For key n: count n², names "n0".., totals, state of a window, and a timer at n ms."""
-    backend, timers = HashMapKeyedStateBackend(), TimerQueue()
+    backend, timers = HashMapKeyedStateBackend(), HeapTimerQueue()
     backend.tables[EVENT_TIMERS_TABLE] = timers
     count, names, totals = map(backend.state, STATES)
     seen = backend.state(PER_WINDOW, namespaced=True)

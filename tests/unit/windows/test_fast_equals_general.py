@@ -62,7 +62,8 @@ class EmitsAll:
 
 
 CONTENTS: dict[str, Any] = {
-    "reduce": lambda: (Reduced(UserFunction(lambda a, b: (a[0], a[1] + b[1]), "reduce")), Evaluation()),
+    # Neither commutative nor associative.
+    "reduce": lambda: (Reduced(UserFunction(lambda a, b: (a[0], 3 * a[1] - b[1]), "reduce")), Evaluation()),
     "aggregate": lambda: (Aggregated(UserFunction(Sums(), "add")), Evaluation()),
     "aggregate without merge": lambda: (Aggregated(UserFunction(Unmergeable(), "add")), Evaluation()),
     "aggregate and process": lambda: (

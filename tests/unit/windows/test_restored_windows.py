@@ -7,6 +7,20 @@ from typing import Any
 from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.windows.contents import Reduced
+from penstock.runtime.windows.evaluation import Evaluation
+
+
+class SharedByWindows(Reduced):
+    """As it was up to manifest version 3: a slice was in the contents of all its windows."""
+
+    have_been_shared = False
+
+    def can_share(self) -> bool:
+        return True
+
+
+def add(one: Any, other: Any) -> Any:
+    return one[0], one[1] + other[1]
 
 
 def restored(job: Any, into: Any) -> Any:
@@ -30,6 +44,29 @@ def test_a_late_record_after_a_restart_makes_its_window_fire_again(drive: Any) -
         job.records((("k", 10), 6)).until(30)
         assert job.taken() == [("k", 11)] * len(fired)
         assert job.until(1_000).take() == []
+        assert job.is_empty
+
+
+def test_slices_that_windows_have_shared_are_shared_on(drive: Any) -> None:
+    """After an upgrade of penstock a window would have the records of its first slice alone."""
+    kinds = SharedByWindows, Reduced
+    for first in kinds:
+        of_kind = lambda kind: drive(  # noqa: E731
+            SlidingEventTimeWindows.of(10, 5), kind(UserFunction(add, "reduce")), Evaluation()
+        )
+        job = of_kind(first)
+        job.records((("k", 1), 1), (("k", 2), 6), (("k", 4), 11)).until(8)
+        assert job.taken() == [("k", 1)]
+        job = restored(job, of_kind(Reduced))
+        job.records((("k", 8), 12))
+        job = restored(job, of_kind(Reduced))
+        job.records((("k", 16), 16))
+        assert job.until(9).taken() == [("k", 3)]
+        assert job.until(100).taken() == [("k", 14), ("k", 28), ("k", 16)]
+        assert job.is_empty
+        job = restored(job, of_kind(Reduced))
+        job.records((("k", 32), 106)).until(200)
+        assert job.taken() == [("k", 32), ("k", 32)]
         assert job.is_empty
 
 

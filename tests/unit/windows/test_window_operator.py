@@ -18,6 +18,9 @@ from penstock.datastream.window import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.windows.contents import Reduced
+from penstock.runtime.windows.evaluation import Evaluation
 
 TUMBLING = TumblingEventTimeWindows.of(10)
 
@@ -151,6 +154,30 @@ def test_sliding_with_gaps_between_windows(drive: Any) -> None:
     assert job.records((("a", 1), 3)).late == 1
 
 
+def test_a_reduce_function_sees_records_in_the_order_of_their_arrival(drive: Any) -> None:
+    """Texts that are joined, or differences, would be others than in Flink when records come out of order."""
+    joined = Reduced(UserFunction(lambda a, b: (a[0], f"({a[1]} {b[1]})"), "reduce"))
+    job = drive(SlidingEventTimeWindows.of(10, 5), joined, Evaluation())
+    job.records((("a", "x"), 6), (("a", "y"), 1), (("a", "z"), 7))
+    assert job.until(9).take() == [(("a", "y"), 4), (("a", "((x y) z)"), 9)]
+    job.records((("a", "late"), 5))
+    assert job.until(14).take() == [(("a", "((x z) late)"), 14)]
+
+
+def test_a_reduce_function_that_changes_its_argument_does_no_harm(drive: Any) -> None:
+    """A record would be in a window several times, since all windows have it."""
+
+    def collect(one: tuple[str, list[int]], other: tuple[str, list[int]]) -> tuple[str, list[int]]:
+        one[1].extend(other[1])
+        return one
+
+    job = drive(SlidingEventTimeWindows.of(10, 5), Reduced(UserFunction(collect, "reduce")), Evaluation())
+    job.records((("a", [1]), 6), (("a", [2]), 7), (("a", [3]), 1), (("a", [4]), 11))
+    assert job.until(MAX_TIMESTAMP).take() == [
+        (("a", [3]), 4), (("a", [1, 2, 3]), 9), (("a", [1, 2, 4]), 14), (("a", [4]), 19)
+    ]  # fmt: skip
+
+
 def test_aggregates_with_and_without_merge(drive: Any) -> None:
     """A function whose merge was left unwritten would fail, or give nonsense, in sliding windows."""
 
@@ -240,8 +267,7 @@ def test_state_of_a_window_is_cleared_with_it(drive: Any) -> None:
 
 def test_a_window_function_sees_what_reduce_left(drive: Any) -> None:
     """The window function would be called with every record, or with none."""
-    from penstock.runtime.operators.function import UserFunction
-    from penstock.runtime.windows.contents import Aggregated, Reduced
+    from penstock.runtime.windows.contents import Aggregated
     from penstock.runtime.windows.evaluation import Apply
 
     apply = Apply(UserFunction(lambda key, window, inputs: [(key, window.end, list(inputs))], "apply"))

@@ -10,10 +10,12 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.user_calls import RAISED, results_of
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
-from penstock.runtime.time.timers import Timers
+from penstock.runtime.time.stored_timers import StoredTimerQueue
+from penstock.runtime.time.timers import HeapTimerQueue, TimerQueue, Timers
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.key_groups import key_group_range
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
@@ -44,8 +46,10 @@ class KeyedOperator(Operator):
         if context.stores is None or context.info.batched:
             self.backend = self.backend_type(context.now_ms)
         else:
-            self.backend = RocksDBKeyedStateBackend(context.now_ms, context.stores, context.key_groups)
-        self.timers = Timers()
+            info = context.info
+            groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
+            self.backend = RocksDBKeyedStateBackend(context.now_ms, context.stores, context.key_groups, groups)
+        self.timers = Timers(self._timer_queue(EVENT_TIMERS_TABLE), self._timer_queue(PROCESSING_TIMERS_TABLE))
         self.backend.tables[EVENT_TIMERS_TABLE] = self.timers.event_time
         self.backend.tables[PROCESSING_TIMERS_TABLE] = self.timers.processing_time
         self.timer_service = KeyedTimerService(self)
@@ -54,6 +58,12 @@ class KeyedOperator(Operator):
         self._rounds: list[tuple[TimeDomain, int]] = []
         self._then: Callable[[], bool] | None = None
         self._fired: tuple[int, Iterator[Any]] | None = None
+
+    def _timer_queue(self, name: str) -> TimerQueue:
+        stores = self.context.stores
+        if isinstance(self.backend, RocksDBKeyedStateBackend) and stores is not None and stores.holds_timers:
+            return StoredTimerQueue(self.backend.timer_table(name))
+        return HeapTimerQueue()
 
     def keys_of(self, values: Values, key_selector: Callable[[Any], Any] | None = None) -> list[Any]:
         """The key of each value, by `key_selector` if given (operators with several keyed inputs have several).

@@ -15,7 +15,8 @@ import msgspec
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.backends.rocksdb.store_files import StoreReader, contents_of, write_store_files
+from penstock.state.backends.rocksdb.restored_files import restore_stores
+from penstock.state.backends.rocksdb.store_files import write_store_files
 from penstock.state.handles import (
     KeyedFile,
     ListsFile,
@@ -215,24 +216,25 @@ def restore_operator(
 ) -> int:
     """Restore state, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
     read = 0
-    backend = _with_store(operator)
-    reader = backend.store_reader() if backend is not None else StoreReader()
+    # The last one counts: the files of a store do not say what kind of state they hold.
+    schemas = {table.name: table.schema for files in restored.chains for file in files for table in file.tables}
+    tables = {
+        name: table for name, schema in schemas.items() if (table := operator.restored_table(name, schema)) is not None
+    }
     # Only a chain restored by the job and subtask that wrote it can be extended by increments: after rescaling, a file
     # holds key groups of other subtasks, too.
     extends = restored.goes_on and len(restored.chains) == 1
-    for files in restored.chains:
-        if extends and backend is not None and (of_store := store_files_of(files)):
-            read += _adopt_store_files(backend, of_store, chain, storage)
-        schemas = {table.name: table.schema for file in files for table in file.tables}
-        tables = {
-            name: table
-            for name, schema in schemas.items()
-            if (table := operator.restored_table(name, schema)) is not None
-        }
-        # Files that the store has adopted are not read entry by entry.
-        own = [file for file in files if file.store_file not in chain.store_files]
-        read += restore_keyed(storage, own, groups, tables, reader)
-        reader.close()
+    chains = restored.chains
+    backend = _with_store(operator)
+    if backend is not None:
+        stores = [of_store for files in chains if (of_store := store_files_of(files))]
+        begun_with = restore_stores(backend, storage, stores, groups)
+        read += sum(file.bytes for files in stores for file in files)
+        if extends:
+            chain.store_files = {file.store_file: file for file in begun_with}
+        chains = [[file for file in files if not file.store_file] for files in chains]
+    for files in chains:
+        read += restore_keyed(storage, files, groups, tables)
     if extends:
         chain.files = restored.chains[0]
     lists: dict[str, NamedList] = {}
@@ -249,16 +251,6 @@ def _with_store(operator: Operator) -> RocksDBKeyedStateBackend | None:
     """The operator's backend, if it keeps state in a store that has files of its own."""
     backend = operator.keyed_backend()
     return backend if isinstance(backend, RocksDBKeyedStateBackend) else None
-
-
-def _adopt_store_files(
-    backend: RocksDBKeyedStateBackend, files: list[KeyedFile], chain: KeyedChain, storage: SnapshotStorage
-) -> int:
-    """Let the backend start with the files of a store, if it can. Returns how many bytes were read."""
-    if not backend.begin_with(files[0].tables, contents_of(storage, files)):
-        return 0
-    chain.store_files = {file.store_file: file for file in files}
-    return sum(file.bytes for file in files)
 
 
 Commits = list[tuple[int, list[Any]]]

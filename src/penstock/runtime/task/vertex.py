@@ -63,6 +63,8 @@ class RocksDBSettings(msgspec.Struct, frozen=True):
     directory: str | None
     memory_bytes: int
     cached_entries: int
+    holds_timers: bool = True
+    """Whether timers are in RocksDB, too; else they are on the heap."""
 
 
 @dataclasses.dataclass

@@ -58,6 +58,9 @@ class Contents(ABC):
     def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         """Add each value to the contents of its key in `table`; keys that are new there go into all `newcomers`."""
 
+    have_been_shared = False
+    """Whether windows that overlap shared these contents up to manifest version 3, even if they do not now."""
+
     def can_share(self) -> bool:
         """Whether windows that overlap may be put together from the contents of the slices that they share.
 
@@ -120,6 +123,8 @@ class AllRecords(Contents):
 class Reduced(Contents):
     """One value: the records reduced."""
 
+    have_been_shared = True
+
     def __init__(self, function: UserFunction, type_info: TypeInformation | None = None) -> None:
         self.function = function
         self.type_info = type_info
@@ -132,7 +137,8 @@ class Reduced(Contents):
         self.function.close(context)
 
     def first(self, value: Any) -> Any:
-        return value
+        # Each window has its own: a function may change its first argument.
+        return own_copy(value)
 
     def add(self, value: Any, contents: Any) -> Any:
         return self.function.call(contents, value)
@@ -151,14 +157,14 @@ class Reduced(Contents):
             if before is None:
                 before = older(key)
             if before is None:
-                layer[key] = value
+                layer[key] = own_copy(value)
                 for waiting in newcomers:
                     waiting[key] = True
             else:
                 layer[key] = reduce(before, value)
 
-    def can_share(self) -> bool:
-        return True
+    # Windows that overlap do not share slices: the function sees the records of each in the order of their arrival, as
+    # in Flink, and need not be commutative or associative.
 
     def elements(self, contents: Any) -> list[Any]:
         return [contents]

@@ -13,8 +13,7 @@ slice is a whole window and a record goes into each of its windows. Tumbling win
 There is no timer per key and window: windows that wait for their end, or for the end of the allowed lateness, are
 tables of window -> keys, and a heap of their starts. Per record of a known key only `Contents.add_records` remains.
 Records before the *horizon* are the exception, processed one by one: a window that they belong to has ended already,
-so that it is over, or fires at once. Results, late records, timestamps and state are those of `WindowOperator`,
-except that a reduce function sees values of different slices in the order of their slices, not of their arrival.
+so that it is over, or fires at once. Results, late records and timestamps are those of `WindowOperator`.
 """
 
 from __future__ import annotations
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
 
 SLICES_TABLE = "(windows) slices"
 """start of slice -> {key: contents}"""
+OWN_TABLE = "(windows) own slices"
+"""start of window -> {key: contents}: those that windows have shared once, of a window alone"""
 WAITING_TABLE = "(windows) waiting"
 """start of window -> {key: True}: those that wait for the end of the window"""
 ENDED_TABLE = "(windows) ended"
@@ -77,12 +78,16 @@ class SlicedWindowOperator(WindowingOperator):
         self.event_time = assigner.is_event_time()
         self._size, self._slide, self._offset = assigner.size_ms, assigner.slide_ms, assigner.offset_ms
         self._width = math.gcd(self._size, self._slide)
+        # Slices much shorter than the slide would make more work when windows fire than they save before.
+        self._is_cut = self._slide < self._size and self._slide <= self._width * _SLICES_PER_SLIDE_MAX
         self._stays_ms = allowed_lateness_ms if self.event_time else 0
         self._domain = TimeDomain.EVENT_TIME if self.event_time else TimeDomain.PROCESSING_TIME
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._slices = self.backend.slices(SLICES_TABLE, lists=self.contents.keeps_records)
+        self._shared = self._slices
+        self._own = self.backend.slices(OWN_TABLE) if self._is_cut and self.contents.have_been_shared else None
         self._waiting = self.backend.table(WAITING_TABLE, SlicedTable)
         self._ended = self.backend.table(ENDED_TABLE, SlicedTable)
         self._waiting_heap: list[int] = []
@@ -91,9 +96,11 @@ class SlicedWindowOperator(WindowingOperator):
 
     def open(self) -> None:
         super().open()
-        # Slices much shorter than the slide would make more work when windows fire than they save before.
-        few = self._slide <= self._width * _SLICES_PER_SLIDE_MAX
-        self._shares = self._slide < self._size and few and self.contents.can_share()
+        self._shares = self._is_cut and self.contents.can_share()
+        if self._own is not None:
+            # Contents that were restored from a checkpoint in which they were shared can't be told apart any more.
+            self._shares = bool(self.backend.tables[SLICES_TABLE])
+            self._slices = self._shared if self._shares else self._own
         self._waiting_heap[:], self._ended_heap[:] = self._waiting.slices, self._ended.slices
         heapify(self._waiting_heap)
         heapify(self._ended_heap)

@@ -6,6 +6,7 @@ of its tasks and wait for ever. And a session that a job uses must not be stoppe
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import NamedTuple
 
@@ -34,6 +35,12 @@ class HeldSlots:
         """A job has ended, or could not be started. May be called again."""
         with self.lock:
             self._jobs.pop(job_id, None)
+
+    def ahead_of(self, job_id: str) -> int:
+        """How many slots are held by jobs that came before this one: they get theirs first."""
+        with self.lock:
+            before = itertools.takewhile(lambda held: held[0] != job_id, self._jobs.items())
+            return sum(job.slots for _, job in before)
 
     @property
     def total(self) -> int:

@@ -12,23 +12,28 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError, NotEnoughSlotsError, SessionLostError
+from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError
 from penstock.spark.driver import class_archive
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import find_java, quiet_home
-from penstock.spark.internals.jvm import forget_jvm, is_alive, jvm_has_ended
+from penstock.spark.driver.shipping import ship
+from penstock.spark.driver.slots import check_slots, fits
+from penstock.spark.driver.standalone_master import PREFIX, reach
+from penstock.spark.internals.jvm import forget_jvm, is_alive, jvm_has_ended, was_stopped_by_spark
 from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
-from penstock.spark.internals.version import check_version
+from penstock.spark.internals.version import SUPPORTED, check_version
+from penstock.spark.job_files import JobFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOOPBACK = "127.0.0.1"
 _OWN = {
     # Workers are forked from a process that has imported the modules they need.
     "spark.python.daemon.module": "penstock.spark.worker.daemon",
@@ -38,13 +43,14 @@ _OWN = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
     # On a local master nothing but this machine needs to reach the driver.
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": _LOOPBACK,
+    "spark.driver.bindAddress": _LOOPBACK,
 }
 # Slots of a local master are threads that mostly wait: with this many, the next larger job finds the session suitable.
 _LOCAL_SLOTS_LEAST = 64
 _TASK_TRIES = 4
 _ENDS_SECONDS = 10.0
+_NO_FILES = JobFiles()
 _log = logging.getLogger(__name__)
 own_session: SparkSession | None = None
 """The session that penstock has started, if any."""
@@ -59,7 +65,8 @@ def session_for(slots: int, pipelined: bool, configuration: Configuration, given
 
     Raises ConfigurationError if PySpark has an unsupported version, if a `pipelined` job needs settings that the
     user's session lacks, or if another job uses a session without the settings that this one needs;
-    NotEnoughSlotsError if too few slots are free; SessionLostError if the JVM of the user's session has ended.
+    NotEnoughSlotsError if too few slots are free, or on a cluster could ever be; MasterUnreachableError;
+    SessionLostError if the JVM of the user's session has ended.
     """
     check_version()
     if not _jvm_answers():
@@ -73,19 +80,19 @@ def session_for(slots: int, pipelined: bool, configuration: Configuration, given
     running = given or SparkSession.getActiveSession()
     if running is not None and running is own_session and is_alive(running):
         suits = _has(running, settings)
-        if suits and _free_slots(running) >= slots:
+        if suits and fits(running, slots):
             return running
         if HELD.is_used:
             if not suits:
                 raise _used_with_other_settings(running, settings)
-            raise _too_few_slots(running, slots)
+            check_slots(running, slots)
         running.stop()
         running = None
     if running is None or not is_alive(running):
         running = start_session(slots + HELD.total, settings)
     elif pipelined:
         _check_settings(running)
-    _check_slots(running, slots)
+    check_slots(running, slots)
     return running
 
 
@@ -105,13 +112,23 @@ def _jvm_answers() -> bool:
 
 
 class JobSession:
-    """The session of one job, for all of its attempts: one of penstock's own is replaced when its JVM has died."""
+    """The session of one job, for all of its attempts: one of penstock's own is replaced when its JVM has died.
 
-    def __init__(self, session: SparkSession, configuration: Configuration, python_files: Iterable[str] = ()) -> None:
-        self._session = session
+    `files`: what travels with the job; `bundle`: the file with it, if there is one.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        configuration: Configuration,
+        files: JobFiles = _NO_FILES,
+        bundle: Path | None = None,
+    ) -> None:
+        self.files = files
         self._is_own = session is own_session
         self._settings = _spark_settings(configuration)
-        self._python_files = list(python_files)
+        self._bundle = bundle
+        self._use(session)
 
     def now(self) -> SparkSession:
         """The session. Takes seconds if a new one is started.
@@ -119,7 +136,12 @@ class JobSession:
         Raises SessionLostError if the session was stopped, or if its JVM has ended and it is one of the user's.
         """
         with HELD.lock:
-            if not is_alive(self._session):
+            if was_stopped_by_spark(self._session):
+                if not self._is_own:
+                    raise _lost("was stopped by Spark, as when its master is lost")
+                _log.warning("Spark has stopped the session, as when its master is lost: a new one is started")
+                self._use(start_session(HELD.total, self._settings))
+            elif not is_alive(self._session):
                 self._follow()
             elif jvm_has_ended():
                 if not self._is_own:
@@ -136,8 +158,7 @@ class JobSession:
         self._use(own_session)
 
     def _use(self, session: SparkSession) -> None:
-        for path in self._python_files:
-            session.sparkContext.addPyFile(path)
+        ship(session, self._bundle)
         self._session = session
 
 
@@ -164,23 +185,34 @@ def stop_own_session() -> None:
 
 
 def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
-    """Start a session with at least `slots` slots, and remember it as penstock's own."""
+    """Start a session with at least `slots` slots, and remember it as penstock's own.
+
+    On a cluster it asks for so many; they come later, see `wait_for_slots`. Raises MasterUnreachableError if the master
+    of a standalone cluster does not answer.
+    """
     global own_session
     from pyspark.sql import SparkSession
 
+    master = settings.get("spark.master", "local")
+    settings = {**cluster_settings(master, slots, settings), **settings}
+    if own_session is not None and was_stopped_by_spark(own_session):
+        # PySpark would take it for one that runs.
+        own_session.stop()
     found = find_java(os.environ)
     java = quiet_home(found, os.environ)
-    # Else workers run the first python3 on the PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Else workers run the first python3 on the PATH. PySpark looks for it in the environment alone.
+    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python", python)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     logging = Path(__file__).with_name("log4j2.properties")
     java_options = f"-Dlog4j2.configurationFile=file:{logging} {class_archive.java_options(found, os.environ)}"
     settings = {"spark.driver.extraJavaOptions": java_options, **settings}
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # The second number is how often a task is tried: as on a cluster, Spark reruns a lost task in batched mode.
     local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)},{_TASK_TRIES}]"
     merged = {"spark.master": local, "spark.app.name": "penstock", **_OWN, **FIXED_AT_START, **PER_QUERY, **settings}
-    if not merged["spark.master"].startswith("local"):
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    else:
         for key in ("spark.driver.host", "spark.driver.bindAddress"):
             if key not in settings:
                 del merged[key]
@@ -188,8 +220,38 @@ def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
     for key, value in merged.items():
         builder = builder.config(key, value)
     with _environment("JAVA_HOME", str(java)), _interrupts_wait():
-        own_session = builder.getOrCreate()
+        try:
+            own_session = builder.getOrCreate()
+        except Exception as error:
+            if not master.startswith(PREFIX) or jvm_has_ended():
+                raise
+            raise MasterUnreachableError(
+                f"the master at {master} accepts connections, but has not taken this application. Is it Spark "
+                f"{SUPPORTED}, as PySpark is here? Spark says: {_of_java(error)}"
+            ) from None
     return own_session
+
+
+def _of_java(error: Exception) -> str:
+    """What the JVM says, without what Py4J says about it."""
+    lines = str(error).strip().splitlines() or [""]
+    return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
+
+
+def cluster_settings(master: str, slots: int, settings: dict[str, str]) -> dict[str, str]:
+    """What a session on a cluster asks for, and where it is reached; `settings` of the user's come before it.
+
+    Nothing for a local master. Raises MasterUnreachableError if no master of a standalone cluster answers.
+    """
+    if master.startswith("local"):
+        return {}
+    name = {"spark.app.name": f"penstock ({Path(sys.argv[0]).name or 'interactive'})"}
+    cores = slots * int(settings.get("spark.task.cpus", "1"))
+    if master.startswith(PREFIX):
+        # By default an application takes all cores of such a cluster, and the next one waits for its end.
+        return {**name, "spark.driver.host": reach(master), "spark.cores.max": str(cores)}
+    instances = -(-cores // int(settings.get("spark.executor.cores", "1")))
+    return {**name, "spark.executor.instances": str(instances)}
 
 
 @contextlib.contextmanager
@@ -248,38 +310,6 @@ def _check_settings(session: SparkSession) -> None:
             "the running SparkSession lacks settings that are fixed when it starts; a pipelined job would take seconds "
             f"per record. Start it with these, or let penstock start one, or run the job in BATCH mode:\n{lines}"
         )
-
-
-def _slots_of(session: SparkSession) -> int:
-    """How many tasks can run at once. Raises nothing: a master that is not known counts as its default parallelism."""
-    master = str(session.sparkContext.master)
-    if master.startswith("local["):
-        return session.sparkContext.defaultParallelism
-    if master.startswith("local-cluster["):
-        workers, cores, _ = master[len("local-cluster[") : -1].split(",")
-        return int(workers) * int(cores)
-    # Executors may not have registered yet: what the user has asked for counts as well.
-    most = session.sparkContext.getConf().get("spark.cores.max")
-    return max(session.sparkContext.defaultParallelism, int(most or 0))
-
-
-def _free_slots(session: SparkSession) -> int:
-    return _slots_of(session) - HELD.total
-
-
-def _check_slots(session: SparkSession, slots: int) -> None:
-    if _free_slots(session) < slots:
-        raise _too_few_slots(session, slots)
-
-
-def _too_few_slots(session: SparkSession, slots: int) -> NotEnoughSlotsError:
-    held = f", of which other jobs of this process hold {HELD.total}: {HELD}" if HELD.total else ""
-    needed = HELD.total + slots
-    return NotEnoughSlotsError(
-        f"this job needs {slots} slots at once, Spark's {session.sparkContext.master} has {_slots_of(session)}{held}.\n"
-        f"  Do one of: a lower parallelism (env.set_parallelism, penstock run -p) · spark.master: local[{needed}] from "
-        f"the first job on · execution.runtime-mode: BATCH (if all sources are bounded){' · wait' if held else ''}"
-    )
 
 
 def _used_with_other_settings(session: SparkSession, settings: dict[str, str]) -> ConfigurationError:

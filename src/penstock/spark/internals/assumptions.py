@@ -91,6 +91,18 @@ ASSUMPTIONS = (
         "a session that was stopped is used again, and jobs fail with a Py4J error",
     ),
     Assumption(
+        "stopped_by_spark",
+        "internals/jvm.py",
+        "the JVM's SparkContext says by `isStopped` that it was stopped, also where PySpark has not done it",
+        "a session whose master has gone is used again, and jobs fail with a Py4J error",
+    ),
+    Assumption(
+        "concurrent_tasks",
+        "internals/jvm.py",
+        "the JVM's SparkContext counts by `maxNumConcurrentTasks` the tasks that the registered executors can run",
+        "no job starts on a cluster: it is not known when its executors are there",
+    ),
+    Assumption(
         "gateway",
         "internals/jvm.py",
         "`SparkContext._gateway` is the Py4J gateway; it has the JVM's process as `proc`, which ends when its standard "

@@ -16,5 +16,8 @@ LOST_WORKER = (
 )
 """Parts of the texts of exceptions after a worker or an executor has died."""
 
+NO_PYTHON = 'Cannot run program "'
+"""Java's own text, out of an executor that has no Python of the name it was given."""
+
 NO_PENSTOCK = "No module named 'penstock'"
 """Python's own text, out of a worker whose Python has no penstock."""

@@ -12,8 +12,29 @@ if TYPE_CHECKING:
 
 
 def is_alive(session: SparkSession) -> bool:
-    """Whether the session's context runs: False after `stop()`, of this session or of another one with its context."""
-    return session.sparkContext._jsc is not None
+    """Whether the session's context runs.
+
+    False after `stop()`, of this session or of another one with its context, and if Spark has stopped it itself.
+    """
+    return session.sparkContext._jsc is not None and not was_stopped_by_spark(session)
+
+
+def was_stopped_by_spark(session: SparkSession) -> bool:
+    """Whether Spark itself has stopped the context, as it does if its master stays away or removes the application.
+
+    PySpark does not notice: its `stop()` is still to be called. False if the JVM does not answer.
+    """
+    context = session.sparkContext._jsc
+    try:
+        return context is not None and bool(context.sc().isStopped())
+    except Exception:
+        return False
+
+
+def concurrent_tasks(session: SparkSession) -> int:
+    """How many tasks can run at once on the executors that have registered. Raises what PySpark raises."""
+    context: Any = session.sparkContext._jsc.sc()
+    return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
 
 
 def jvm_has_ended(within_s: float = 0) -> bool:

@@ -15,13 +15,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rocksdict import BlockBasedOptions, Cache, Checkpoint, Options, Rdict, RdictIter, WriteBatch, WriteOptions
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    Checkpoint,
+    IngestExternalFileOptions,
+    Options,
+    Rdict,
+    RdictIter,
+    SstFileWriter,
+    WriteBatch,
+    WriteOptions,
+)
 
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.state.backends.rocksdb.store import Stores
 
 _BATCH_ENTRIES = 1_000
+_TABLE_BYTES = 64 << 20
+"""Of a file that is ingested: RocksDB's own default for the files of a level."""
 _BUFFERS = 2
 
 
@@ -113,18 +126,25 @@ class RocksStore:
         tables.set_block_cache(Cache(max(memory_bytes // 2, 1 << 20)))
         tables.set_bloom_filter(10, block_based=False)
         options.set_block_based_table_factory(tables)
+        self._options = options
         self._database = Rdict(str(self._path), options)
         self._without_log = WriteOptions()
         self._without_log.disable_wal = True  # type: ignore[method-assign,assignment]
+        self._moving = IngestExternalFileOptions()
+        self._moving.set_move_files(True)
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key; None if there is none."""
         value: bytes | None = self._database.get(key)
         return value
 
-    def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose keys begin with `prefix`, as they are at the call, sorted by key."""
-        return _from(self._database.iter(), prefix)
+    def items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """All entries whose keys begin with `prefix`, as they are at the call, sorted by key.
+
+        `start`: only those whose keys are not before this one.
+        """
+        entries: Iterator[Any] = self._database.items(from_key=max(prefix, start))
+        return itertools.takewhile(lambda entry: entry[0].startswith(prefix), entries)
 
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Store values; a value of None removes its key."""
@@ -140,6 +160,16 @@ class RocksStore:
         if batch.len():
             self._database.write(batch, self._without_log)
 
+    def ingest(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Store values of keys that ascend and are not there yet, as files of tables that are complete at once."""
+        rest = iter(entries)
+        for number in itertools.count():
+            # Several, as RocksDB would write them: one large file would be compacted as a whole.
+            path = str(self._path.with_name(f"ingested-{number}.sst"))
+            if not _write_table(path, self._options, rest):
+                return
+            self._database.ingest_external_file([path], self._moving)
+
     def view(self) -> RocksView:
         """The database as of now."""
         return RocksView(self._database)
@@ -151,10 +181,9 @@ class RocksStore:
             Checkpoint(self._database).create_checkpoint(str(path))
         return RocksFiles(path, self._held)
 
-    def remove_all(self, prefix: bytes) -> None:
-        """Remove all entries whose keys begin with `prefix`."""
-        after = (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
-        self._database.delete_range(prefix, after)
+    def remove_range(self, first: bytes, after: bytes) -> None:
+        """Remove all entries whose keys are not before `first`, and before `after`."""
+        self._database.delete_range(first, after, self._without_log)
 
     def close(self) -> None:
         """Close the database and remove its directory. Links that `link` has made stay."""
@@ -164,9 +193,26 @@ class RocksStore:
         self._held.remove_if_empty()
 
 
+def _write_table(path: str, options: Options, entries: Iterator[tuple[bytes, bytes]]) -> bool:
+    """Write the next entries into a file of a table, until it is full. False: there were none, and there is no file."""
+    first = next(entries, None)
+    if first is None:
+        return False
+    writer = SstFileWriter(options)
+    writer.open(path)
+    written = 0
+    for key, value in itertools.chain([first], entries):
+        writer[key] = value
+        written += len(key) + len(value)
+        if written >= _TABLE_BYTES:
+            break
+    writer.finish()
+    return True
+
+
 def rocksdb_stores(settings: RocksDBSettings) -> Stores:
     """Stores for the tasks of a slot. Removes the databases of workers that were killed."""
     directory = settings.directory or tempfile.gettempdir()
     Path(directory).mkdir(parents=True, exist_ok=True)
     remove_abandoned(directory)
-    return Stores(partial(RocksStore, directory, settings.memory_bytes), settings.cached_entries)
+    return Stores(partial(RocksStore, directory, settings.memory_bytes), settings.cached_entries, settings.holds_timers)

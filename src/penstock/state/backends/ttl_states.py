@@ -27,7 +27,7 @@ from penstock.api.state.ttl import StateTtlConfig
 from penstock.state.backends.key_context import KeyContext
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.collections import ABSENT
-from penstock.state.expiry import Expiry, ExpiryScan
+from penstock.state.expiry import Expiry, ExpiryScan, ExpiryWheel
 from penstock.state.keys import check_key
 from penstock.state.layers import LayeredTable
 
@@ -46,20 +46,42 @@ class TtlState(State):
         self._shows_expired = (
             config.get_state_visibility() is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
         )
+        self._latest_ms = 0
         self.expiry: Expiry | None = None
         if config.get_cleanup_strategies().cleans_up:
             # Restored entries are examined one time to live from now; the time of their last use is in the entry.
-            self.expiry = expiry_of(table, self._ttl_ms, self._alive, backend.now_ms())
+            self.expiry = self._expiry(backend.now_ms())
+
+    def _expiry(self, now_ms: int) -> Expiry:
+        """What removes the expired entries of the table. Of what it holds already nothing is decoded here."""
+        table, first_ms = self._table, now_ms + self._ttl_ms
+        if table.is_larger_than_memory:
+            return ExpiryScan(self._ttl_ms, self._alive, table.entry_keys, first_ms)
+        wheel = ExpiryWheel(self._ttl_ms, self._alive, self._is_filed)
+        wheel.restored(table.entry_keys(), first_ms)
+        return wheel
+
+    def _is_filed(self, entry_key: Any) -> bool:
+        """Whether the entry is there, and so on the wheel of the state."""
+        return self._table.holds(entry_key)
 
     def _place(self) -> Any:
         backend = self._backend
         return (backend.key, backend.namespace) if self._namespaced else backend.key
 
+    def _now_ms(self) -> int:
+        """The time: one object as long as it is the same, since each entry has it, and an int has 32 bytes."""
+        now_ms = self._backend.now_ms()
+        if now_ms != self._latest_ms:
+            self._latest_ms = now_ms
+        return self._latest_ms
+
     def _is_over(self, used_ms: int, now_ms: int) -> bool:
         return used_ms + self._ttl_ms <= now_ms
 
     def _touch(self, entry_key: Any, now_ms: int) -> None:
-        if self.expiry is not None:
+        # Before it is written. What the current layer has is known already.
+        if self.expiry is not None and not self._table.current.get(entry_key):
             self.expiry.touch(entry_key, now_ms + self._ttl_ms)
 
     @abstractmethod
@@ -73,7 +95,7 @@ class TtlState(State):
         self._table.put(entry_key, functools.reduce(merge, parts))
         expires_ms = self._alive(entry_key)
         if expires_ms is not None and self.expiry is not None:
-            self.expiry.touch(entry_key, expires_ms)
+            self.expiry.merged(entry_key, expires_ms)
 
     def clear(self) -> None:
         self._table.discard(self._place())
@@ -98,9 +120,9 @@ class _TtlSingle(TtlState):
         return value
 
     def _write(self, value: Any) -> None:
-        entry_key, now_ms = self._place(), self._backend.now_ms()
-        self._table.put(entry_key, (now_ms, value))
+        entry_key, now_ms = self._place(), self._now_ms()
         self._touch(entry_key, now_ms)
+        self._table.put(entry_key, (now_ms, value))
 
     def put_merged(self, entry_key: Any, parts: list[Any], merge: Callable[[Any, Any], Any]) -> None:
         if len(parts) > 1:
@@ -171,13 +193,22 @@ class TtlAggregatingState(_TtlSingle, AggregatingState[Any, Any]):
         self._write(self._function.add(value, accumulator))
 
 
-class TtlListState(TtlState, ListState[Any]):
+class _TtlCollection(TtlState):
+    """A list or a map."""
+
+    def _is_filed(self, entry_key: Any) -> bool:
+        # Below the current layer changes may have to be looked through. So it is filed again with its first change
+        # after each checkpoint.
+        return False
+
+
+class TtlListState(_TtlCollection, ListState[Any]):
     """A list whose elements expire one by one."""
 
     _table: ListTable
 
     def get(self) -> Iterable[Any]:
-        entry_key, now_ms = self._place(), self._backend.now_ms()
+        entry_key, now_ms = self._place(), self._now_ms()
         stored, alive = self._items(entry_key, now_ms)
         shown = stored if self._shows_expired else alive
         if self._reading_counts and alive:
@@ -190,14 +221,14 @@ class TtlListState(TtlState, ListState[Any]):
         self.add_all([value])
 
     def add_all(self, values: Iterable[Any]) -> None:
-        entry_key, now_ms = self._place(), self._backend.now_ms()
+        entry_key, now_ms = self._place(), self._now_ms()
         added = [(now_ms, value) for value in values]
         if added:
-            self._table.extend(entry_key, added)
             self._touch(entry_key, now_ms)
+            self._table.extend(entry_key, added)
 
     def update(self, values: Iterable[Any]) -> None:
-        now_ms = self._backend.now_ms()
+        now_ms = self._now_ms()
         self._store(self._place(), [(now_ms, value) for value in values], now_ms)
 
     def _items(self, entry_key: Any, now_ms: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
@@ -209,18 +240,18 @@ class TtlListState(TtlState, ListState[Any]):
         if not items:
             self._table.discard(entry_key)
             return
-        self._table.put(entry_key, items)
         if touched_ms is not None:
             self._touch(entry_key, touched_ms)
+        self._table.put(entry_key, items)
 
     def _alive(self, entry_key: Any) -> int | None:
-        stored, alive = self._items(entry_key, self._backend.now_ms())
-        if len(alive) < len(stored):
+        stored, alive = self._items(entry_key, self._now_ms())
+        if len(alive) < len(stored) or not stored:
             self._store(entry_key, alive, None)
         return min(used_ms for used_ms, _ in alive) + self._ttl_ms if alive else None
 
 
-class TtlMapState(TtlState, MapState[Any, Any]):
+class TtlMapState(_TtlCollection, MapState[Any, Any]):
     """A dict whose entries expire one by one."""
 
     _table: MapTable
@@ -231,7 +262,7 @@ class TtlMapState(TtlState, MapState[Any, Any]):
 
     def _read(self, key: Any) -> tuple[int, Any] | None:
         """The entry, if it may be seen. Its value may be None."""
-        entry_key, now_ms = self._place(), self._backend.now_ms()
+        entry_key, now_ms = self._place(), self._now_ms()
         item: Any = self._table.entry(entry_key, key)
         if item is ABSENT:
             check_key(key)
@@ -245,18 +276,18 @@ class TtlMapState(TtlState, MapState[Any, Any]):
         return item  # type: ignore[no-any-return]
 
     def put(self, key: Any, value: Any) -> None:
-        entry_key, now_ms = self._place(), self._backend.now_ms()
+        entry_key, now_ms = self._place(), self._now_ms()
         check_key(key)
-        self._table.part(entry_key)[key] = now_ms, value
         self._touch(entry_key, now_ms)
+        self._table.part(entry_key)[key] = now_ms, value
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        entry_key, now_ms = self._place(), self._backend.now_ms()
+        entry_key, now_ms = self._place(), self._now_ms()
         for key in dict_value:
             check_key(key)
         if dict_value:
-            self._table.put_entries(entry_key, {key: (now_ms, value) for key, value in dict_value.items()})
             self._touch(entry_key, now_ms)
+            self._table.put_entries(entry_key, {key: (now_ms, value) for key, value in dict_value.items()})
 
     def remove(self, key: Any) -> None:
         check_key(key)
@@ -272,7 +303,7 @@ class TtlMapState(TtlState, MapState[Any, Any]):
     def _one_by_one(self, entry_key: Any, entries: Iterator[tuple[Any, tuple[int, Any]]]) -> Iterator[tuple[Any, Any]]:
         """Those that may be seen. Each is read when its turn comes; the rest are not. Source: Flink, TtlMapState."""
         for key, (used_ms, value) in entries:
-            now_ms = self._backend.now_ms()
+            now_ms = self._now_ms()
             is_over = self._is_over(used_ms, now_ms)
             if is_over or self._reading_counts:
                 self._renew(entry_key, key, now_ms)
@@ -299,7 +330,7 @@ class TtlMapState(TtlState, MapState[Any, Any]):
 
     def is_empty(self) -> bool:
         # This uses no entry, so none lives longer.
-        entry_key, now_ms = self._place(), self._backend.now_ms()
+        entry_key, now_ms = self._place(), self._now_ms()
         if self._shows_expired:
             return self._table.is_empty(entry_key)
         has_expired = False
@@ -324,20 +355,11 @@ class TtlMapState(TtlState, MapState[Any, Any]):
             self._table.remove_entry(entry_key, key)
 
     def _alive(self, entry_key: Any) -> int | None:
-        stored, alive = self._entries(entry_key, self._backend.now_ms())
-        if len(alive) < len(stored):
+        stored, alive = self._entries(entry_key, self._now_ms())
+        # Without entries, too: what is left of a map whose entries were removed is not on the wheel any more.
+        if len(alive) < len(stored) or not stored:
             self._prune(entry_key, stored, alive)
         return min(used_ms for used_ms, _ in alive.values()) + self._ttl_ms if alive else None
-
-
-def expiry_of(table: LayeredTable, ttl_ms: int, alive: Callable[[Any], int | None], now_ms: int) -> Expiry:
-    """What removes the expired entries of a table. It may hold entries already, of which nothing is decoded here."""
-    if table.is_larger_than_memory:
-        return ExpiryScan(ttl_ms, alive, table.entry_keys, now_ms + ttl_ms)
-    expiry = Expiry(ttl_ms, alive)
-    for entry_key in table.entry_keys():
-        expiry.touch(entry_key, now_ms + ttl_ms)
-    return expiry
 
 
 TTL_KINDS: dict[type, Callable[..., TtlState]] = {

@@ -1,7 +1,7 @@
 """Keyed state in RocksDB on local disk: the backend for state that is larger than memory.
 
-Only recent changes are in memory, as Python objects; all else is bytes in the store. Timers, and the keys that wait for
-windows, stay on the heap.
+Only recent changes are in memory, as Python objects; all else is bytes in the store. The keys that wait for windows
+stay on the heap, and timers if `state.backend.rocksdb.timer-service.factory` says so.
 """
 
 from __future__ import annotations
@@ -11,10 +11,19 @@ from typing import TypeVar
 
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.rocksdb.collections import RocksDBListTable, RocksDBMapTable
+from penstock.state.backends.rocksdb.restored_files import entries_of_groups, next_number
 from penstock.state.backends.rocksdb.slices import LayerOfSlices, RocksDBSlices
-from penstock.state.backends.rocksdb.store import Stores
-from penstock.state.backends.rocksdb.store_files import FrozenStore, StoreReader, TableStore
+from penstock.state.backends.rocksdb.store import EmbeddedStore, Stores
+from penstock.state.backends.rocksdb.store_files import (
+    NUMBERS_GROUP,
+    FrozenStore,
+    StoreReader,
+    TableStore,
+    group_prefix,
+    table_prefix,
+)
 from penstock.state.backends.rocksdb.table import RocksDBTable
+from penstock.state.backends.rocksdb.timer_table import RocksDBTimerTable
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.handles import TableInFile
 from penstock.state.key_groups import KeyGroups
@@ -25,12 +34,18 @@ T = TypeVar("T", bound=RocksDBTable)
 
 
 class RocksDBKeyedStateBackend(KeyedStateBackend):
-    """`state.backend.type: rocksdb`. Each operator's subtask has a store of its own, opened by its host."""
+    """`state.backend.type: rocksdb`. Each operator's subtask has a store of its own, opened by its host.
 
-    __slots__ = ("_cached_entries", "_key_groups", "_stores", "_tables_of_store", "embedded")
+    `groups`: the key groups that the subtask owns; None: all.
+    """
 
-    def __init__(self, now_ms: Callable[[], int], stores: Stores, key_groups: KeyGroups) -> None:
+    __slots__ = ("_cached_entries", "_groups", "_key_groups", "_stores", "_tables_of_store", "embedded")
+
+    def __init__(
+        self, now_ms: Callable[[], int], stores: Stores, key_groups: KeyGroups, groups: range | None = None
+    ) -> None:
         super().__init__(now_ms)
+        self._groups = range(key_groups.max_parallelism) if groups is None else groups
         self._stores = stores
         self.embedded = TableStore(stores)
         self._key_groups = key_groups
@@ -45,6 +60,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
     def make_lists(self, name: str, namespaced: bool = False) -> ListTable:
         return self._add(name, RocksDBListTable(*self._arguments(name), namespaced))
+
+    def timer_table(self, name: str) -> RocksDBTimerTable:
+        """A new table of timers."""
+        return self._add(name, RocksDBTimerTable(*self._arguments(name), self._groups))
 
     def slices(self, name: str, lists: bool = False) -> Slices:
         return RocksDBSlices(self.table(name, lambda: self._slices(name, lists)))
@@ -75,9 +94,43 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         """What reads the store's files in snapshots."""
         return StoreReader(lambda: self._stores)
 
-    def begin_with(self, tables: list[TableInFile], files: Mapping[str, Iterator[bytes]]) -> bool:
-        """Replace the empty store by files that hold these tables. False: the tables are numbered otherwise here."""
-        return self.embedded.begin_with(tables, files)
+    def can_begin_with(self, tables: list[TableInFile]) -> bool:
+        """Whether all these tables of a snapshot are in the store here, too, with the same kind of entries."""
+        own = self._tables_of_store
+        return all(table.name in own and own[table.name].unit == table.unit for table in tables)
+
+    def begin_with(self, tables: list[TableInFile], files: Mapping[str, Iterator[bytes]]) -> None:
+        """Replace the empty store by files that hold these tables. Raises what reading the files raises."""
+        self.embedded.begin_with(tables, files)
+        for name, table in self._tables_of_store.items():
+            table.use_prefix(self.embedded.add_table(name, table.unit))
+
+    def keep_groups(self, groups: range) -> None:
+        """Remove what the store has of all other key groups."""
+        for number in range(len(self.embedded.tables)):
+            table = table_prefix(number)
+            for first, end in (
+                (table, group_prefix(table, groups.start)),
+                (group_prefix(table, groups.stop), table + NUMBERS_GROUP),
+            ):
+                # Only if there is any: RocksDB looks at what was removed with each later read.
+                if next(self.embedded.store.items(table, first), (end, b""))[0] < end:
+                    self.embedded.store.remove_range(first, end)
+
+    def ingest(self, other: EmbeddedStore, tables: list[TableInFile], groups: range) -> None:
+        """Copy what another store has of these key groups in its `tables`, as far as they are of the same kind here."""
+        prefixes = {
+            table.name: self.embedded.add_table(table.name, table.unit)
+            for table in tables
+            if self.can_begin_with([table])
+        }
+        store = self.embedded.store
+        store.ingest(entries_of_groups(other, tables, prefixes, groups))
+        for number, table in enumerate(tables):
+            if (prefix := prefixes.get(table.name)) is not None:
+                theirs = next_number(other, table_prefix(number))
+                if theirs > next_number(store, prefix):
+                    store.write([(prefix + NUMBERS_GROUP, theirs)])
 
     def maintenance_due_ms(self) -> int | None:
         if not self.embedded.is_held and any(table.has_to_spill for table in self._tables_of_store.values()):

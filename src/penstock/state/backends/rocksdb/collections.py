@@ -17,8 +17,8 @@ from operator import itemgetter
 from typing import Any
 
 from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView
-from penstock.state.backends.rocksdb.store_files import TableStore, group_prefix
-from penstock.state.backends.rocksdb.table import NUMBERS_GROUP, REMEMBERED_MAX, RocksDBTable, Whole, Write
+from penstock.state.backends.rocksdb.store_files import NUMBERS_GROUP, TableStore, group_prefix
+from penstock.state.backends.rocksdb.table import REMEMBERED_MAX, RocksDBTable, Whole, Write
 from penstock.state.collection_tables import CollectionTable, ListTable, MapTable
 from penstock.state.collections import ABSENT, CHANGES, GONE, ListChanges, MapChanges, in_pieces, with_change
 from penstock.state.key_groups import KeyGroups

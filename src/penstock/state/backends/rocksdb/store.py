@@ -8,6 +8,11 @@ from typing import Protocol
 import msgspec
 
 
+def after(prefix: bytes) -> bytes:
+    """The first key behind all those that start with `prefix`."""
+    return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
+
+
 class StoreView(Protocol):
     """The store as it was when `view` was called. May be read by another thread."""
 
@@ -40,11 +45,17 @@ class EmbeddedStore(Protocol):
     def get(self, key: bytes) -> bytes | None:
         """The value of a key."""
 
-    def items(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All entries whose keys start with `prefix`, as they are at the call, in the order of keys."""
+    def items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """All entries whose keys start with `prefix`, as they are at the call, in the order of keys.
+
+        `start`: only those whose keys are not before this one.
+        """
 
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Store values; None removes a key."""
+
+    def ingest(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Store values of keys that ascend and are not there yet. Quicker than `write`, for many."""
 
     def view(self) -> StoreView:
         """The store as it is now."""
@@ -52,8 +63,8 @@ class EmbeddedStore(Protocol):
     def link(self) -> LinkedFiles:
         """Its files, with everything written so far. May be called in another thread, and may take some time."""
 
-    def remove_all(self, prefix: bytes) -> None:
-        """Remove all entries whose keys start with `prefix`."""
+    def remove_range(self, first: bytes, after: bytes) -> None:
+        """Remove all entries whose keys are not before `first`, and before `after`."""
 
     def close(self) -> None:
         """Remove the store."""
@@ -65,3 +76,5 @@ class Stores(msgspec.Struct, frozen=True):
     open: Callable[[Mapping[str, Iterable[bytes]]], EmbeddedStore]
     """Called with the files that the store is opened with: name -> parts. Without files it is empty."""
     cached_entries: int
+    holds_timers: bool = True
+    """Whether timers are in the store, too; else they are on the heap."""

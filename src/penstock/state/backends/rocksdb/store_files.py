@@ -34,6 +34,10 @@ _PART_BYTES = 1 << 20
 """How much of a file is copied in one step: about a millisecond's work."""
 
 
+NUMBERS_GROUP = b"\xff\xff"
+"""In place of a key group, which is smaller: the entry with the number of the next segment of a list."""
+
+
 def table_prefix(number: int) -> bytes:
     """The prefix of the keys of a table's entries."""
     return number.to_bytes(4, "big")
@@ -67,20 +71,17 @@ class TableStore:
         self.units[name] = unit
         return table_prefix(self.tables.index(name))
 
-    def begin_with(self, tables: list[TableInFile], files: Mapping[str, Iterator[bytes]]) -> bool:
-        """Replace the empty store by the files of a snapshot. False: its tables have other numbers or entries there.
+    def begin_with(self, tables: list[TableInFile], files: Mapping[str, Iterator[bytes]]) -> None:
+        """Replace the empty store by the files of a snapshot. Tables have the numbers that they have there.
 
         Raises what reading the files raises, and then changes nothing.
         """
-        units = {table.name: table.unit for table in tables}
-        names = list(units)
-        if self.tables != names[: len(self.tables)] or any(self.units[name] != units[name] for name in self.tables):
-            return False
         # Opened first: if the files are damaged, the empty store is still in use.
         store = self._stores.open(files)
         self.store.close()
-        self.store, self.tables, self.units = store, names, units
-        return True
+        self.store = store
+        self.units = {table.name: table.unit for table in tables}
+        self.tables = list(self.units)
 
     @property
     def is_held(self) -> bool:
@@ -182,10 +183,14 @@ class StoreReader:
 
     def view(self, storage: SnapshotStorage, files: list[KeyedFile]) -> StoreView:
         """A view of these files. Raises CheckpointError if they can't be read, or there is no store to read them."""
+        return self.store(storage, files).view()
+
+    def store(self, storage: SnapshotStorage, files: list[KeyedFile]) -> EmbeddedStore:
+        """The store with these files, for reading. Raises CheckpointError as `view` does."""
         if self._opened is None or self._opened[0] != files:
             self.close()
             self._opened = files, self._open(contents_of(storage, files), files[0].path)
-        return self._opened[1].view()
+        return self._opened[1]
 
     def _open(self, contents: Mapping[str, Iterator[bytes]], path: str) -> EmbeddedStore:
         stores = self._stores()

@@ -18,17 +18,15 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView
-from penstock.state.backends.rocksdb.store_files import TableStore, entry, group_prefix
-from penstock.state.key_groups import KeyGroups
+from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView, after
+from penstock.state.backends.rocksdb.store_files import NUMBERS_GROUP, TableStore, entry, group_prefix
+from penstock.state.key_groups import KeyGroups, key_group_of_encoded
 from penstock.state.keys import KeyTypeError, encode_key
 from penstock.state.layers import LayeredTable, visible
 from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Layer, Pieces, pieces_of
 
 Write = tuple[bytes, bytes | None]
 _ABSENT: Any = object()
-NUMBERS_GROUP = b"\xff\xff"
-"""In place of a key group, which is smaller: the entry with the number of the next segment of a list."""
 REMEMBERED_MAX = 1_000_000
 _LAYERS_MAX = 3
 
@@ -36,7 +34,7 @@ _LAYERS_MAX = 3
 class RocksDBTable(LayeredTable):
     """The table `name` of a store. `current_max`: how many entries are held in memory before a spill."""
 
-    __slots__ = ("_changed", "_compacting", "_current_max", "_forgot", "_key_groups", "_prefix", "_table_store")
+    __slots__ = ("_changed", "_compacting", "_current_max", "_forgot", "_max_parallelism", "_prefix", "_table_store")
 
     def __init__(
         self,
@@ -50,7 +48,7 @@ class RocksDBTable(LayeredTable):
         super().__init__(namespaced, new_layer)
         self._table_store = store
         self._prefix = store.add_table(name, self.unit)
-        self._key_groups = key_groups
+        self._max_parallelism = key_groups.max_parallelism
         self._current_max = current_max
         self._compacting: Iterator[Write] | None = None
         self._changed: dict[Any, Any] = {}
@@ -59,6 +57,12 @@ class RocksDBTable(LayeredTable):
         """Whether there were too many of them."""
 
     is_larger_than_memory = True
+    remembered_max = REMEMBERED_MAX
+    """Of how many places that were spilled it is remembered that they have changed since the last freeze."""
+
+    def use_prefix(self, prefix: bytes) -> None:
+        """The prefix of the table in a store that was restored: nothing has been read or written yet."""
+        self._prefix = prefix
 
     # What operators and states call.
 
@@ -115,7 +119,7 @@ class RocksDBTable(LayeredTable):
         super().clear()
         self._compacting = None
         self._changed.clear()
-        self._table_store.store.remove_all(self._prefix)
+        self._table_store.store.remove_range(self._prefix, after(self._prefix))
 
     # Spilling.
 
@@ -139,7 +143,7 @@ class RocksDBTable(LayeredTable):
     def _remember(self, changed: Layer) -> None:
         if not self._forgot:
             self._changed.update(dict.fromkeys(changed))
-            if len(self._changed) > REMEMBERED_MAX:
+            if len(self._changed) > self.remembered_max:
                 self._forgot = True
                 self._changed = {}
 
@@ -221,11 +225,15 @@ class RocksDBTable(LayeredTable):
         self._table_store.store.write(self._writes(zip(entry_keys, values, strict=True)))
 
     def _key(self, entry_key: Any) -> bytes:
-        group = self._key_groups[entry_key[0] if self._namespaced else entry_key]
-        prefix = group_prefix(self._prefix, group)
         if not self._namespaced:
-            return prefix + encode_key(entry_key)
-        return prefix + encode_key(entry_key[0]) + _namespace_bytes(entry_key[1])
+            return self._prefix_of(encoded := encode_key(entry_key)) + encoded
+        key, namespace = entry_key
+        return self._prefix_of(encoded := encode_key(key)) + encoded + namespace_bytes(namespace)
+
+    def _prefix_of(self, encoded: bytes) -> bytes:
+        """The prefix of the table and the key group of a key, whose bytes these are."""
+        # Computed: a cache of the groups of all keys would take more time and memory where each key comes once.
+        return group_prefix(self._prefix, key_group_of_encoded(encoded, self._max_parallelism))
 
 
 class Whole:
@@ -290,7 +298,7 @@ def _pieces(entries: Iterable[tuple[Any, Any]]) -> Pieces:
         yield entry_keys, values
 
 
-def _namespace_bytes(window: Any) -> bytes:
+def namespace_bytes(window: Any) -> bytes:
     """The bytes of a window. No window's bytes are the beginning of another one's."""
     try:
         return encode_key(window)

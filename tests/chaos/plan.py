@@ -1,0 +1,138 @@
+"""What happens to which run, drawn from a seed: printed, stored as JSON, and run again from there."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Sequence
+from random import Random
+
+import msgspec
+
+
+class Kind(enum.Enum):
+    """A fault."""
+
+    WORKER_KILLED = "worker killed"
+    WORKER_STOPPED = "worker stopped"
+    DAEMON_KILLED = "daemon killed"
+    JVM_KILLED = "JVM killed"
+    JVM_STOPPED = "JVM stopped"
+    DRIVER_KILLED = "driver killed"
+    DRIVER_STOPPED = "driver stopped"
+    DRIVER_REPLACED = "driver stopped, taken over, continued"
+    EXECUTOR_KILLED = "executor killed"
+    DISK_FULL = "disk full"
+    STORE_HANGS = "store hangs"
+    STORE_FAILS = "store fails"
+    NETWORK_CUT = "network cut"
+    STATE_FLIPPED = "bit flipped in state"
+    RECORD_FLIPPED = "bit flipped in the record"
+
+
+class Moment(enum.Enum):
+    """When it happens."""
+
+    ANY = "any time"
+    UPLOAD = "state is written"
+    PRE_COMMIT = "a sink prepares"
+    MANIFEST = "a manifest is stored"
+    COMMIT = "a sink commits"
+    RESTORE = "state is restored"
+    SAVEPOINT = "a savepoint is taken"
+    STOP = "the job stops with a savepoint"
+    RESCALING = "the job starts with another parallelism"
+    LAST = "the last checkpoint"
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One fault. `chance`: of what is left open, which process or bit; `ms`: how long it lasts, or is waited for."""
+
+    kind: Kind
+    moment: Moment
+    chance: int
+    ms: int
+
+
+class RunPlan(msgspec.Struct, frozen=True):
+    """One job from its beginning to its end, with the faults that befall it, in their order."""
+
+    number: int
+    backend: str
+    exactly_once: bool
+    is_cluster: bool
+    faults: list[Fault]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """All runs of a seed."""
+
+    seed: int
+    runs: list[RunPlan]
+
+    @property
+    def faults(self) -> int:
+        """How many there are."""
+        return sum(len(run.faults) for run in self.runs)
+
+
+_WEIGHTS = {
+    Kind.WORKER_KILLED: 6,
+    Kind.WORKER_STOPPED: 2,
+    Kind.DAEMON_KILLED: 2,
+    Kind.JVM_KILLED: 2,
+    Kind.JVM_STOPPED: 1,
+    Kind.DRIVER_KILLED: 4,
+    Kind.DRIVER_STOPPED: 1,
+    Kind.DRIVER_REPLACED: 2,
+    Kind.EXECUTOR_KILLED: 4,
+    Kind.DISK_FULL: 2,
+    Kind.STORE_HANGS: 2,
+    Kind.STORE_FAILS: 2,
+    Kind.NETWORK_CUT: 2,
+    Kind.STATE_FLIPPED: 2,
+    Kind.RECORD_FLIPPED: 1,
+}
+OF_CLUSTER = {Kind.EXECUTOR_KILLED}
+OF_THE_STORE = {Kind.DISK_FULL, Kind.STORE_HANGS, Kind.STORE_FAILS}
+_UNTIMED = {Kind.STATE_FLIPPED, Kind.RECORD_FLIPPED}
+"""They are found when something is restored, which is brought about: the moment of the flip does not matter."""
+_RESTARTING = {Kind.DRIVER_KILLED}
+"""After these the next run of the job may have another parallelism."""
+FAULTS_OF_RUN = 12
+
+
+def possible(has_disk: bool, has_network: bool) -> set[Kind]:
+    """The kinds that a run can carry out, by whether it has a disk and a network of its own."""
+    return set(Kind) - (set() if has_disk else OF_THE_STORE) - (set() if has_network else {Kind.NETWORK_CUT})
+
+
+def one_of_each(kinds: Sequence[Kind], seed: int) -> list[Fault]:
+    """A fault of each of these kinds."""
+    random = Random(seed)
+    return [_fault(random, [kind]) for kind in kinds]
+
+
+def draw(seed: int, faults: int, backends: Sequence[str], guarantees: Sequence[bool], kinds: Collection[Kind]) -> Plan:
+    """Draw a plan. `kinds`: those that this machine permits."""
+    random = Random(seed)
+    runs: list[RunPlan] = []
+    while (left := faults - sum(len(run.faults) for run in runs)) > 0:
+        number = len(runs)
+        # Each backend with each guarantee in turn; each fifth run has executors.
+        backend = backends[number % len(backends)]
+        exactly_once = guarantees[number // len(backends) % len(guarantees)]
+        is_cluster = number % 5 == 4 and Kind.EXECUTOR_KILLED in kinds
+        possible = [kind for kind in _WEIGHTS if kind in kinds and (is_cluster or kind not in OF_CLUSTER)]
+        drawn = [_fault(random, possible) for _ in range(min(FAULTS_OF_RUN, left))]
+        # What stops the job, or waits for its end, comes last.
+        order = sorted(drawn, key=lambda fault: fault.moment is Moment.LAST)
+        runs.append(RunPlan(number, backend, exactly_once, is_cluster, order))
+    return Plan(seed, runs)
+
+
+def _fault(random: Random, kinds: Sequence[Kind]) -> Fault:
+    kind = random.choices(kinds, [_WEIGHTS[kind] for kind in kinds])[0]
+    moments = [Moment.ANY] if kind in _UNTIMED else [one for one in Moment if one is not Moment.RESCALING]
+    if kind in _RESTARTING:
+        moments.append(Moment.RESCALING)
+    return Fault(kind, random.choice(moments), random.randrange(1 << 30), random.choice([50, 500, 2_000, 4_000]))

@@ -1,0 +1,59 @@
+"""What came of a plan: counts by kind and moment, times to recover, findings."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from statistics import median
+
+import msgspec
+from tests.chaos.plan import Fault, RunPlan
+
+
+class Struck(msgspec.Struct):
+    """A fault, and what came of it."""
+
+    fault: Fault
+    hit: bool
+    """Whether its moment came, and there was something to hit."""
+    recovered_s: float = 0.0
+    """Until output was committed again, or the job had ended."""
+
+
+class RunReport(msgspec.Struct):
+    """One run."""
+
+    plan: RunPlan
+    struck: list[Struck] = []
+    findings: list[str] = []
+    savepoints_read: int = 0
+    starts: int = 0
+    seconds: float = 0.0
+
+
+def table(reports: list[RunReport]) -> str:
+    """All of it, for people."""
+    times: dict[str, list[float]] = defaultdict(list)
+    moments: Counter[str] = Counter()
+    for report in reports:
+        for struck in report.struck:
+            if struck.hit:
+                times[struck.fault.kind.value].append(struck.recovered_s)
+                moments[struck.fault.moment.value] += 1
+    lines = ["| fault | times | recovered in s: median | most |", "| --- | ---: | ---: | ---: |"]
+    for kind, seconds in sorted(times.items()):
+        lines.append(f"| {kind} | {len(seconds)} | {median(seconds):.1f} | {max(seconds):.1f} |")
+    lines += ["", "| moment | times |", "| --- | ---: |"]
+    lines += [f"| {moment} | {count} |" for moment, count in sorted(moments.items())]
+    by_run: Counter[str] = Counter()
+    for report in reports:
+        guarantee = "exactly once" if report.plan.exactly_once else "at least once"
+        by_run[f"{report.plan.backend}, {guarantee}"] += sum(one.hit for one in report.struck)
+    lines += ["", "; ".join(f"{what}: {count}" for what, count in sorted(by_run.items()))]
+    missed = sum(not struck.hit for report in reports for struck in report.struck)
+    savepoints = sum(report.savepoints_read for report in reports)
+    lines.append(
+        f"{sum(moments.values())} faults in {len(reports)} runs, {missed} without effect; {savepoints} savepoints read"
+    )
+    findings = [f"run {report.plan.number}: {finding}" for report in reports for finding in report.findings]
+    lines += ["", *(findings or ["nothing lost, nothing doubled, nothing stuck, nothing left"])]
+    return "\n".join(lines)

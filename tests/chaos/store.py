@@ -1,0 +1,86 @@
+"""The disk of one run: a small file system of its own, which can be full, hang, or refuse to change a directory.
+
+It needs root, loop devices and ext4. Without them a directory takes its place, and such faults are not drawn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+SIZE = 128 << 20
+_INODES = 100_000
+
+
+def is_possible(folder: Path) -> bool:
+    """Whether this machine permits it."""
+    try:
+        with mounted(folder):
+            return True
+    except (OSError, subprocess.CalledProcessError):
+        return False
+
+
+@contextlib.contextmanager
+def mounted(folder: Path) -> Iterator[Path]:
+    """A file system below a directory, as long as the context lasts. Raises CalledProcessError."""
+    image, path = folder / "disk.img", folder / "disk"
+    path.mkdir(parents=True)
+    with image.open("wb") as file:
+        file.truncate(SIZE)
+    _run("mkfs.ext4", "-q", "-F", "-m", "0", "-N", str(_INODES), str(image))
+    _run("mount", "-o", "loop", str(image), str(path))
+    try:
+        yield path
+    finally:
+        _run("umount", "--lazy", str(path))
+        image.unlink()
+        path.rmdir()
+
+
+class Store:
+    """The file system at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextlib.contextmanager
+    def full(self) -> Iterator[None]:
+        """No byte is free."""
+        ballast = self.path / "ballast"
+        try:
+            with ballast.open("wb") as file:
+                # The last kilobytes, too: what others free meanwhile they may use.
+                for size in (1 << 20, 1 << 12):
+                    with contextlib.suppress(OSError):
+                        while True:
+                            os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, size)
+            yield
+        finally:
+            ballast.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Whoever writes waits."""
+        _run("fsfreeze", "--freeze", str(self.path))
+        try:
+            yield
+        finally:
+            _run("fsfreeze", "--unfreeze", str(self.path))
+
+    @contextlib.contextmanager
+    def failing(self) -> Iterator[None]:
+        """No file can be created, renamed or removed: "operation not permitted"."""
+        folders = [Path(path) for path, _, _ in os.walk(self.path) if Path(path).name != "lost+found"]
+        try:
+            _run("chattr", "+i", *map(str, folders))
+            yield
+        finally:
+            _run("chattr", "-i", *map(str, folders))
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)

@@ -1,0 +1,328 @@
+"""A standalone cluster on the loopback takes jobs: at any time, with their code, and through the loss of executors.
+
+Its workers have working directories of their own, and an import path with penstock and nothing of the programs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.spark.jobs import processes, wait_until
+
+import penstock
+from penstock.testing.standalone_cluster import StandaloneCluster
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1_500)]
+SOURCE = str(Path(penstock.__file__).parents[1])
+RUN = [sys.executable, "-m", "penstock.cli.main", "run"]
+SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""A JVM that lives for seconds gains nothing from its second compiler, and most of its start is spent there."""
+RUN_SECONDS = 600
+"""A generous upper bound, for a machine that does other work as well: each job has a JVM, and two of executors."""
+
+COUNT = """
+    from penstock.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    words = env.from_collection("to be or not to be".split()).map(lambda word: (word, 1))
+    counts = words.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+    with counts.execute_and_collect("words") as results:
+        print("counts", sorted(results)[-1])
+"""
+COUNTED = "counts ('to', 2)"
+SLOWLY = """
+    from penstock.common import WatermarkStrategy
+    from penstock.connectors.base.data_generator import DataGeneratorSource
+    from penstock.connectors.base.rate_limiter import RateLimiterStrategy
+    from penstock.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    source = DataGeneratorSource(lambda i: i, NUMBERS, RateLimiterStrategy.per_second(500))
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+    sums = numbers.key_by(lambda v: 0).reduce(lambda a, b: a + b)
+    with sums.execute_and_collect("slowly") as results:
+        print("first", next(iter(results)), flush=True)
+        *_, last = results
+    print("sum", last)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[StandaloneCluster]:
+    environment = {**os.environ, **SHORT_LIVED, "PYTHONPATH": SOURCE}
+    with StandaloneCluster(workers=2, cores=4, memory="6g", environment=environment) as started:
+        yield started
+
+
+def settings_of(cluster: StandaloneCluster) -> dict[str, str]:
+    return {
+        "spark.master": cluster.url,
+        "spark.master.ui.port": str(cluster.page_port),
+        "spark.driver.memory": "1g",
+        "spark.executor.memory": "600m",
+    }
+
+
+def submit(settings: dict[str, str], folder: Path, program: str) -> subprocess.Popen[str]:
+    """Start `penstock run` of a program."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "job.py").write_text(textwrap.dedent(program))
+    options = [part for key, value in settings.items() for part in ("-D", f"{key}={value}")]
+    return subprocess.Popen(
+        [*RUN, *options, "job.py"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **SHORT_LIVED},
+    )
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    try:
+        said, errors = process.communicate(timeout=RUN_SECONDS)
+    finally:
+        process.kill()
+    return process.returncode, said, errors
+
+
+def held(cluster: StandaloneCluster) -> int:
+    slots: int = cluster.state()["coresused"]
+    return slots
+
+
+def test_jobs_wait_for_executors_that_come_late(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    """A job submitted right after the start of a cluster would fail: there are no slots yet."""
+    for name in ("worker-0", "worker-1"):
+        cluster.kill(name)
+    job = submit({**settings_of(cluster), "parallelism.default": "2"}, tmp_path, COUNT)
+    wait_until(lambda: cluster.state()["activeapps"], "the application has not come", RUN_SECONDS)
+    assert job.poll() is None
+    for name in ("worker-2", "worker-3"):
+        cluster.start_worker(name)
+
+    code, said, errors = outcome(job)
+    assert (code, COUNTED in said) == (0, True), errors
+
+
+def test_submissions_at_the_same_time(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    """Of two that don't fit side by side, one would fail, or each hold a part of what the other one needs."""
+    settings = {**settings_of(cluster), "parallelism.default": "2"}
+    jobs = [submit(settings, tmp_path / str(number), COUNT) for number in range(2)]
+    for job in jobs:
+        code, said, errors = outcome(job)
+        assert (code, COUNTED in said) == (0, True), errors
+
+
+def test_too_few_slots_are_told_with_who_holds_them(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    """A job would wait without end, and nobody would know for whom."""
+    settings = {**settings_of(cluster), "parallelism.default": "2"}
+    wait_until(lambda: held(cluster) == 0, "slots of earlier jobs are still held", RUN_SECONDS)
+    first = submit(settings, tmp_path / "first", SLOWLY.replace("NUMBERS", "10**9"))
+    try:
+        wait_until(lambda: held(cluster) == 5, "the first job does not run", RUN_SECONDS)
+        second = submit({**settings, "slot.request.timeout": "15 s"}, tmp_path / "second", COUNT)
+        code, _, errors = outcome(second)
+    finally:
+        first.send_signal(signal.SIGINT)
+        outcome(first)
+    assert code == 1
+    line = " ".join(errors.split())
+    assert re.search(r"NotEnoughSlotsError: this job needs 6 slots at once and after \d+ s", line), errors
+    assert f"{cluster.url} has given 3 of 6 to this application. The cluster has 8 slots on 2 workers, 0 free" in line
+    assert "'penstock (job.py)' of" in line and "(5, app-" in line and "slot.request.timeout" in line
+    assert "org.apache" not in errors and "WARN" not in errors
+
+
+def test_a_master_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    """Spark tries for a minute, and fills the screen with Java."""
+    code, _, errors = outcome(submit({"spark.master": "spark://127.0.0.1:9"}, tmp_path, COUNT))
+    assert code == 1
+    assert "MasterUnreachableError: no Spark master answers at spark://127.0.0.1:9 (127.0.0.1:9: Connection" in errors
+    assert "org.apache" not in errors and len(errors.splitlines()) <= 4, errors
+
+
+def test_an_executor_that_is_killed_is_replaced(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    """A machine that fails would end the job, though the cluster has put another executor in its place."""
+    settings = {
+        **settings_of(cluster),
+        "execution.checkpointing.interval": "300 ms",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "20",
+    }
+    wait_until(lambda: held(cluster) == 0, "slots of earlier jobs are still held", RUN_SECONDS)
+    job = submit(settings, tmp_path, SLOWLY.replace("NUMBERS", "4_000"))
+    assert job.stdout is not None
+    assert job.stdout.readline() == "first 0\n", job.stderr
+    killed = [
+        pid
+        for name, worker in cluster.pids.items()
+        if name != "master"
+        for pid, _, command in processes(worker)
+        if "CoarseGrainedExecutorBackend" in command
+    ]
+    os.kill(killed[0], signal.SIGKILL)
+
+    code, said, errors = outcome(job)
+    assert (code, said) == (0, f"sum {sum(range(4_000))}\n"), errors
+    assert "restart" in errors
+
+
+PROGRAM = """
+    import importlib, os, sys
+    from pathlib import Path
+    import beside
+    import package
+    from penstock.common import Configuration
+    from penstock.datastream import MapFunction, RuntimeExecutionMode, StreamExecutionEnvironment
+
+    class Seen(MapFunction):
+        def __init__(self, *names):
+            self.names = names
+
+        def open(self, context):
+            self.found = {name: importlib.import_module(name) for name in self.names}
+
+        def map(self, value):
+            versions = {name: module.VERSION for name, module in self.found.items()}
+            files = [module.__file__ for module in self.found.values()]
+            data = Path("data/rules.txt").read_text() if os.path.exists("data") else None
+            where = [entry for entry in [*sys.path, *files, os.getcwd()] if entry.startswith(CLIENT)]
+            return versions, data, where
+
+    CLIENT = os.getcwd()
+    FOREIGN = ("extra", "folder_module", "of_zip", "of_wheel", "of_requirements")
+
+    def job(mode, first):
+        configuration = Configuration()
+        for key, value in SETTINGS.items():
+            configuration.set_string(key, value)
+        env = StreamExecutionEnvironment.get_execution_environment(configuration).set_runtime_mode(mode)
+        if first:
+            env.add_python_file("libs/one/extra.py")
+            env.add_python_file("libs/folder")
+            env.add_python_file("libs/of_zip.zip")
+            env.add_python_file("libs/of_wheel-1.0-py3-none-any.whl")
+            env.add_python_archive("libs/data.zip", "data")
+            env.set_python_requirements("requirements.txt", "wheels")
+        else:
+            env.add_python_file("libs/two/extra.py")
+        own = ("beside", "package", "package.inner")
+        seen = env.from_collection([1]).map(Seen(*own, *(FOREIGN if first else ("extra",))))
+        # Of a module beside the script: records and functions are pickled with its name.
+        seen = seen.map(beside.Boxed).map(package.opened)
+        with seen.execute_and_collect() as results:
+            versions, data, where = next(iter(results))
+        print(mode.name, "first" if first else "second", *versions.values(), data, where)
+
+    for mode in (RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH):
+        job(mode, True)
+        job(mode, False)
+"""
+
+
+def test_code_wheels_and_data_travel(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    """A program that runs on a laptop would not on a cluster, or with the modules of another job."""
+    client = tmp_path / "client"
+    texts = {
+        "beside.py": "VERSION = 'beside'\n\nclass Boxed:\n    def __init__(self, value):\n        self.value = value\n",
+        "package/__init__.py": "VERSION = 'package'\n\ndef opened(box):\n    return box.value\n",
+        "package/inner.py": "VERSION = 'inner'\n",
+        "libs/one/extra.py": "VERSION = 'one'\n",
+        "libs/two/extra.py": "VERSION = 'two'\n",
+        "libs/folder/folder_module.py": "VERSION = 'folder'\n",
+        "requirements.txt": "of-requirements==1.0\n",
+    }
+    for name, text in texts.items():
+        (client / name).parent.mkdir(parents=True, exist_ok=True)
+        (client / name).write_text(text)
+    (client / "wheels").mkdir()
+    packed(client / "libs" / "of_zip.zip", {"of_zip.py": "VERSION = 'zip'\n"})
+    packed(client / "libs" / "data.zip", {"rules.txt": "data"})
+    wheel(client / "libs", "of_wheel", "wheel")
+    wheel(client / "wheels", "of_requirements", "requirements")
+    program = textwrap.dedent(PROGRAM).replace("SETTINGS", repr(settings_of(cluster)))
+    (client / "job.py").write_text(program)
+
+    done = subprocess.run(
+        [sys.executable, "job.py"],
+        cwd=client,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        env={**os.environ, **SHORT_LIVED},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    own, foreign = "beside package inner", "one folder zip wheel requirements"
+    assert done.stdout.splitlines() == [
+        f"{mode} {job}"
+        for mode in ("STREAMING", "BATCH")
+        for job in (f"first {own} {foreign} data []", f"second {own} two None []")
+    ]
+
+
+def test_the_command_starts_a_cluster_and_leaves_nothing() -> None:
+    """Who tries a cluster on a laptop would find its processes there for days."""
+    command = [sys.executable, "-m", "penstock.testing.standalone_cluster", "--workers", "1", "--memory", "1g"]
+    environment = {**os.environ, **SHORT_LIVED}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as started:
+        assert started.stdout is not None
+        line = started.stdout.readline()
+        assert re.match(r"spark://127\.0\.0\.1:\d+   1 workers of 4 slots   http://127\.0\.0\.1:\d+\n", line), line
+        below = [pid for pid, *_ in processes(started.pid)]
+        started.send_signal(signal.SIGINT)
+        said, _ = started.communicate(timeout=RUN_SECONDS)
+    assert started.returncode == 0 and "penstock run --master spark://" in said
+    assert len(below) >= 2 and not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+
+
+def packed(path: Path, files: dict[str, str]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+
+
+def wheel(folder: Path, module: str, version: str) -> None:
+    """A wheel as pip takes it, of one module."""
+    info = f"{module}-1.0.dist-info"
+    packed(
+        folder / f"{module}-1.0-py3-none-any.whl",
+        {
+            f"{module}.py": f"VERSION = '{version}'\n",
+            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {module.replace('_', '-')}\nVersion: 1.0\n",
+            f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{info}/RECORD": "",
+        },
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_fifty_submissions(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    """One of fifty that fails on an idle cluster is one a day for who submits each half hour."""
+    settings = {**settings_of(cluster), "parallelism.default": "2"}
+
+    def run(number: int) -> tuple[int, str, float]:
+        began = time.monotonic()
+        code, said, errors = outcome(submit(settings, tmp_path / str(number), COUNT))
+        return code, said + errors, time.monotonic() - began
+
+    with ThreadPoolExecutor(3) as several:
+        done = list(several.map(run, range(50)))
+    seconds = sorted(took for *_, took in done)
+    ran = sum(code == 0 for code, *_ in done)
+    print(f"{ran} of 50 submissions ran, in {seconds[25]:.0f} s (median), {seconds[-1]:.0f} s at most")
+    assert [text for code, text, _ in done if code != 0 or COUNTED not in text] == []
