@@ -138,10 +138,13 @@ class Circumstances:
                 checkpoint_at_steps=_steps(random, often=True),
                 crash_rate=random.choice([0.3, 0.8]),
             )
+        return drawn._with_faults(random)
+
+    def _with_faults(self, random: Random) -> Circumstances:
         # If everything fails, no checkpoint completes: so each fault occurs alone, and rarely all at once.
-        fails = drawn.checkpointing
+        fails = self.checkpointing
         return dataclasses.replace(
-            drawn,
+            self,
             driver_crash_at_steps=_driver_crashes(random) if fails else (),
             driver_crash_rate=random.choice([0.0, 0.0, 0.0, 0.0, 0.05]) if fails else 0.0,
             late_rate=random.choice([0.0, 0.0, 0.1, 0.5]),
@@ -159,7 +162,7 @@ class Circumstances:
             restart_strategy=random.randrange(3),
             cached_entries=random.choice([None, None, 0, 1, 5]),
             alignment_limits=AlignmentLimits(random.choice([0, 200, 1 << 20]), random.choice([1 << 20, 1 << 20, 500])),
-            damage_rate=random.choice([0.0, 0.3]) if fails and not exactly_once else 0.0,
+            damage_rate=random.choice([0.0, 0.3]) if fails and not self.exactly_once else 0.0,
             stopped_rate=random.choice([0.0, 0.0, 0.02, 0.1]) if fails else 0.0,
             full_failover=random.random() < 0.15,
             store_timers=random.choice([(True,), (True,), (False,), (True, False), (False, True)]),
