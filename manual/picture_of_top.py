@@ -44,8 +44,8 @@ def _screen(environment: dict[str, str]) -> str:
         top = subprocess.run(
             [*_COMMAND, "top", "orders", "--once"], env=environment, capture_output=True, text=True, check=False
         )
-        running = re.search(r"running for ([\d.]+) s", top.stdout)
-        if running and float(running[1]) >= _RUNNING_S and "checkpoint" in top.stdout:
+        running = re.search(r"running for (?:(\d+) min )?([\d.]+) s", top.stdout)
+        if running and 60 * int(running[1] or 0) + float(running[2]) >= _RUNNING_S and "checkpoint" in top.stdout:
             return top.stdout
         time.sleep(1)
     raise SystemExit(f"the job did not run within {_DEADLINE_S:.0f} s: {top.stderr}")
