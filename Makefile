@@ -14,7 +14,7 @@ SHARED := --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster test test-fast coverage test-figures lint fix sim soak chaos bench bench-peers docs check clean
+.PHONY: help setup demo cluster test test-fast coverage test-figures parity lint fix sim soak chaos bench bench-peers docs check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,9 +25,10 @@ $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "penstock needs Python 3.11 or newer, found: $$(python3 --version 2>&1)." \
 		"Name another one: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@echo "Installing penstock and its tools into .venv (a gigabyte on disk; minutes the first time) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev,demo]'
-	@touch $@
+# Making the environment takes seconds and is not interrupted: Python would end with a traceback, and leave a half.
+	@trap 'echo "Interrupted. What was installed stays in .venv; make setup goes on from there." >&2; exit 130' INT; \
+		test -x $(BIN)/python || (trap "" INT; $(PYTHON) -m venv .venv) && \
+		$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev,demo]' && touch $@
 
 demo: $(READY) ## the flights that left New York in 2013, as a stream
 	@$(BIN)/penstock demo
@@ -54,6 +55,9 @@ coverage: $(READY) ## branches that unit tests and simulation reach: per package
 
 test-figures: $(READY) ## lines of unit tests and of source, by package
 	@$(BIN)/python tests/figures.py
+
+parity: $(READY) ## docs/pyflink-parity.md: which of PyFlink's names are there
+	@$(BIN)/python tests/parity.py > docs/pyflink-parity.md.new && mv docs/pyflink-parity.md.new docs/pyflink-parity.md
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .

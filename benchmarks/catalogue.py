@@ -213,6 +213,8 @@ def _start_and_idle() -> list[Measurement]:
         Goal("first_record_s", "s", 6, Bound.AT_MOST, scaled=True),
         Goal("whole_job_s", "s"),
         Goal("python_s", "s"),
+        Goal("first_record_jvm_cpu_s", "s"),
+        Goal("first_record_python_cpu_s", "s"),
     )
     idle = (Goal("cores", "cores"), Goal("jvm_cores", "cores"), Goal("python_cores", "cores"), Goal("memory_mb", "MB"))
     return [

@@ -99,12 +99,20 @@ def fields_of(path: str) -> Iterator[str]:
 
 
 def public_names(door: str) -> list[str]:
-    """The names that belong on the page of a door: those whose home it is, or that have none."""
+    """The names that belong on the page of a door: those whose home it is, or that have none and are its package's."""
     module = importlib.import_module(door)
-    homes = {name: getattr(getattr(module, name), "__module__", door) for name in module.__all__}
     return [
-        name for name, home in homes.items() if home == door or not hasattr(importlib.import_module(home), "__all__")
+        name for name in module.__all__ if _is_at_home(name, getattr(getattr(module, name), "__module__", door), door)
     ]
+
+
+def _is_at_home(name: str, home: str, door: str) -> bool:
+    if home == door:
+        return True
+    if hasattr(importlib.import_module(home), "__all__"):
+        return False
+    package = home.rpartition(".")[0]
+    return package == door or name not in getattr(importlib.import_module(package), "__all__", ())
 
 
 def api(door: str) -> Iterator[str]:

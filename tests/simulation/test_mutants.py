@@ -52,6 +52,11 @@ from penstock.state.tables import FrozenTable
 pytestmark = pytest.mark.simulation
 
 
+def a_taken_over_run_that_goes_on_storing(patch: pytest.MonkeyPatch) -> None:
+    """It waits for the answer of a storage that is asked nothing any more."""
+    patch.setattr(CheckpointCoordinator, "_is_open", property(lambda self: self._running and not self.stopped))
+
+
 def highest_watermark(patch: pytest.MonkeyPatch) -> None:
     """Event time is that of the fastest channel, not of the slowest."""
 
@@ -302,7 +307,7 @@ def tasks_of_a_failed_attempt_never_abandoned(patch: pytest.MonkeyPatch) -> None
 
 def no_wait_for_the_storage(patch: pytest.MonkeyPatch) -> None:
     """An attempt starts while storage operations of the previous one are pending."""
-    patch.setattr(CheckpointCoordinator, "storage_is_idle", True)
+    patch.setattr(CheckpointCoordinator, "store.is_idle", True)
 
 
 def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:
@@ -377,17 +382,15 @@ def partners_freed_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS = [
-    rules_forgotten, partners_freed_too_early,
-    commits_not_repeated, late_acknowledgements_dropped, no_time_limit_at_the_end, back_behind_the_stop,
-    changes_lost_to_a_savepoint, open_doors, each_trigger_counts, savepoints_not_aligned,
-    nothing_restored_in_at_least_once,
+    rules_forgotten, partners_freed_too_early, commits_not_repeated, late_acknowledgements_dropped,
+    no_time_limit_at_the_end, back_behind_the_stop, changes_lost_to_a_savepoint, open_doors, each_trigger_counts,
+    savepoints_not_aligned, nothing_restored_in_at_least_once, a_taken_over_run_that_goes_on_storing,
     deployed_before_the_splits_are_known, no_fall_back, a_record_that_is_overwritten, one_epoch_for_all,
     silence_is_not_noticed, slots_may_take_for_ever, cancel_forgotten_between_attempts, no_wait_for_the_storage,
-    tasks_of_a_failed_attempt_never_abandoned, aborted_while_it_is_stored, no_last_checkpoint,
-    a_store_that_goes_on, what_is_in_memory_left_out,
-    committed_too_early, only_the_first_layer, timers_left_out, splits_from_the_start, results_before_their_time,
-    highest_watermark, newest_row_first, another_way_each_time, forgotten_cursor, forgotten_timers, forgotten_elements,
-    keys_not_by_time, only_the_last_run, state_of_the_key_before,
+    tasks_of_a_failed_attempt_never_abandoned, aborted_while_it_is_stored, no_last_checkpoint, a_store_that_goes_on,
+    what_is_in_memory_left_out, committed_too_early, only_the_first_layer, timers_left_out, splits_from_the_start,
+    results_before_their_time, highest_watermark, newest_row_first, another_way_each_time, forgotten_cursor,
+    forgotten_timers, forgotten_elements, keys_not_by_time, only_the_last_run, state_of_the_key_before,
     one_partitioner_for_all, no_alignment, barrier_before_records,
 ]  # fmt: skip
 
@@ -408,6 +411,10 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     what_is_in_memory_left_out: {**OFTEN, "cached_entries": 5, "crash_rate": 0.5},
     open_doors: {**OFTEN, "late_rate": 0.5, "crash_at_steps": (100, 200, 300), "crash_rate": 0.8},
     a_record_that_is_overwritten: {**OFTEN, "stopped_rate": 0.1},
+    a_taken_over_run_that_goes_on_storing: {
+        **OFTEN, "checkpoint_at_steps": tuple(range(0, 800, 15)), "concurrent_max": 3, "upload_ms_max": 0,
+        "stopped_rate": 0.1, "crash_rate": 0.0, "driver_crash_rate": 0.0,
+    },
     one_epoch_for_all: {**OFTEN, "stopped_rate": 0.2, "crash_at_steps": (100, 200, 300), "crash_rate": 0.8},
     no_fall_back: {
         **OFTEN, "exactly_once": False, "crash_at_steps": (300,), "crash_rate": 0.5, "retained": 5, "damage_rate": 1.0,

@@ -6,7 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 
-class Counter:
+class Metric:
+    """What a function registers with its MetricGroup."""
+
+
+class Counter(Metric):
     """A number that goes up and down."""
 
     def __init__(self) -> None:
@@ -25,7 +29,7 @@ class Counter:
         return self._count
 
 
-class Meter:
+class Meter(Metric):
     """Counts events; the reporter derives their rate."""
 
     def __init__(self) -> None:
@@ -40,7 +44,7 @@ class Meter:
         return self._count
 
 
-class Distribution:
+class Distribution(Metric):
     """Count, sum, minimum and maximum of integers."""
 
     def __init__(self) -> None:

@@ -30,6 +30,11 @@ Numbered = tuple[int, Committables]
 """A checkpoint's number and what was prepared for it."""
 
 
+def in_order(prepared: list[Numbered]) -> list[Numbered]:
+    """What was prepared for earlier checkpoints first."""
+    return sorted(prepared, key=lambda one: one[0])
+
+
 class CommitLedger:
     """Of one job, through all its attempts."""
 

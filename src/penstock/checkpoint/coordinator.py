@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.checkpoint.commits import CommitLedger, Committables, Numbered
+from penstock.checkpoint.commits import CommitLedger, Committables, Numbered, in_order
 from penstock.checkpoint.effects import (
     AbortCommittables,
     CheckpointEffect,
@@ -91,6 +91,8 @@ class CheckpointCoordinator:
         self._tolerance = FailureTolerance(settings.failures_tolerated)
         self._pending: dict[int, PendingCheckpoint] = {}
         self._requests: deque[CheckpointRequest] = deque()
+        self._settled: list[Callable[[], None]] = []
+        """What waits until nothing is pending or requested."""
         self._savepoint_ids: set[int] = set()
         """Savepoints that some task may still acknowledge: their files are no part of a task's incremental chain."""
         self._saved_id = 0
@@ -155,6 +157,7 @@ class CheckpointCoordinator:
         self._pending.clear()
         self._requests.clear()
         self._ledger.tasks_ended()
+        self._settled.clear()
         for request in waiting:
             request.then(CheckpointFailureReason.ATTEMPT_ENDED.error())
         for number, committables in prepared:
@@ -206,19 +209,14 @@ class CheckpointCoordinator:
         """Whether checkpoints may begin and be stored.
 
         None may after the savepoint with which the job stops: a job that is restored from it would do again what has
-        been committed with the savepoint.
+        been committed with the savepoint. None may in a run that was taken over: its storage is asked nothing any more.
         """
-        return self._running and not self.stopped
+        return self._running and not self.stopped and not self.store.fenced
 
     @property
     def is_storing(self) -> bool:
         """Whether a manifest is on its way to the storage."""
         return any(pending.is_being_stored for pending in self._pending.values())
-
-    @property
-    def storage_is_idle(self) -> bool:
-        """Whether the storage has answered all operations."""
-        return self.store.is_idle
 
     @property
     def request_waits(self) -> bool:
@@ -270,6 +268,10 @@ class CheckpointCoordinator:
         # Alone: the barriers of a savepoint and of a checkpoint would overtake each other.
         if self._requests and self._is_open and not self._pending:
             self.trigger(now_ms, self._requests.popleft())
+        if not self._requests and not self._pending:
+            calls, self._settled = self._settled, []
+            for call in calls:
+                call()
 
     # What tasks report.
 
@@ -330,6 +332,17 @@ class CheckpointCoordinator:
         """Call it when no commit is open. If a commit fails its attempt fails with it, and it is not called."""
         self._ledger.when_all_done(call)
 
+    def when_settled(self, call: Callable[[], None]) -> None:
+        """Call it when no checkpoint is pending or requested. If tasks end before, it is not called."""
+        if self._pending or self._requests:
+            self._settled.append(call)
+        else:
+            call()
+
+    def take_carried(self) -> list[Committables]:
+        """Remove and return what sinks prepared for checkpoints that were aborted. No further one will commit it."""
+        return [committables for _, committables in in_order(self._ledger.take_carried(self._last_id))]
+
     # How checkpoints end.
 
     def _store_next(self, now_ms: int) -> None:
@@ -366,7 +379,7 @@ class CheckpointCoordinator:
         for other in self._pending.values():
             if other.checkpoint_id <= pending.checkpoint_id:
                 prepared += other.take_prepared()
-        return sorted(prepared, key=lambda item: item[0])
+        return in_order(prepared)
 
     def _savepoint_stored(self, pending: PendingCheckpoint, manifest: Manifest, now_ms: int) -> None:
         del self._pending[pending.checkpoint_id]

@@ -22,6 +22,7 @@ from pathlib import Path
 from pyarrow import fs
 
 from penstock.common.errors import CheckpointError
+from penstock.common.job_threads import serve
 
 LEASE_MS = 10_000
 _RENEWALS = 5
@@ -47,7 +48,8 @@ class Lease:
         self._lost = lost
         self._is_taken = is_taken
         self._pause_s = lease_ms / 1000 / _RENEWALS
-        self._holder = uuid.uuid4().hex
+        self._holder = uuid.uuid4().hex.encode()
+        self._renewals = 0
         self._locked: int | None = None
         self._ended = threading.Event()
 
@@ -62,7 +64,8 @@ class Lease:
             with contextlib.suppress(OSError):
                 fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._write(0)
-        threading.Thread(target=self._renew, name="penstock-lease", daemon=True).start()
+        # What a store raises besides is logged; to renew the lease is tried again.
+        serve("penstock-lease", self._renew, lambda error: None)
 
     def release(self) -> None:
         """The run has ended: nobody has to wait for it."""
@@ -74,25 +77,26 @@ class Lease:
             os.close(self._locked)
             self._locked = None
 
-    def _renew(self) -> None:
-        number = 0
-        while not self._ended.wait(self._pause_s):
-            number += 1
-            # A store that fails for a while: then the lease runs out, and someone may take over.
-            with contextlib.suppress(OSError):
-                if self._holder_of() not in (self._holder, None) and self._is_taken():
-                    self._lost()
-                    return
-                self._write(number)
+    def _renew(self) -> bool:
+        if self._ended.wait(self._pause_s):
+            return False
+        self._renewals += 1
+        # A store that fails for a while: then the lease runs out, and someone may take over.
+        with contextlib.suppress(OSError):
+            if self._holder_of() not in (self._holder, None) and self._is_taken():
+                self._lost()
+                return False
+            self._write(self._renewals)
+        return True
 
-    def _holder_of(self) -> str | None:
+    def _holder_of(self) -> bytes | None:
         text = _read(self._system, self._path)
-        return text.partition(b" ")[0].decode() if text is not None else None
+        return text.partition(b" ")[0] if text is not None else None
 
     def _write(self, number: int) -> None:
         if self._ended.is_set():
             return
-        text = f"{self._holder} {number}\n".encode()
+        text = b"%s %d\n" % (self._holder, number)
         if self._locked is not None:
             os.pwrite(self._locked, text, 0)
         else:

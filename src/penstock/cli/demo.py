@@ -48,6 +48,8 @@ def demo(
 ) -> None:
     """Replay the flights that left New York in 2013, in the order in which they were reported."""
     bound = _minutes(out_of_orderness)
+    # At once: what is imported now takes a second, or several the first time.
+    typer.echo("The flights that left New York in 2013. Loading …")
     from rich.console import Console
 
     from penstock_examples.flights.demo import run_demo

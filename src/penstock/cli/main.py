@@ -8,6 +8,7 @@ import typer
 
 from penstock.cli import demo, jobs
 from penstock.cli.explain import explain
+from penstock.cli.logs import logs
 from penstock.cli.run import run
 from penstock.cli.state import state
 from penstock.cli.top import top
@@ -24,7 +25,7 @@ Start here:
   penstock explain job.py                   draw the job graph and the slots it needs
   penstock run job.py                       run it on this machine
   penstock run -p 4 job.py --day monday     four subtasks of each operator; --day is the job's own
-  penstock list                             running jobs; then top, savepoint, stop, cancel, checkpoints JOB
+  penstock list                             running jobs; then top, logs, savepoint, stop, cancel, checkpoints JOB
   penstock state ls SAVEPOINT               contents of a savepoint or checkpoint; then state show
 
 \b
@@ -76,6 +77,7 @@ app.command(context_settings=_PROGRAM_FIRST)(run)
 app.command(context_settings=_PROGRAM_FIRST)(explain)
 app.command("list")(jobs.list_jobs)
 app.command()(top)
+app.command()(logs)
 app.command()(jobs.savepoint)
 app.command()(jobs.stop)
 app.command()(jobs.cancel)

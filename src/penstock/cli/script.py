@@ -57,7 +57,8 @@ def _from_script(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _message(error: PenstockError) -> str:
-    text = f"penstock.{type(error).__name__}: {error}"
+    # Notes: where the logs are.
+    text = "\n".join((f"penstock.{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
     # The message of a job's failure already names the function; the line that called execute() would mislead.
     if isinstance(error, (JobError, JobCancelledError)):
         return text

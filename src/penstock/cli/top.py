@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.job_progress import as_duration, as_rate
 from penstock.cli.jobs import as_size, ask_figures
+from penstock.client.job_progress import as_duration, as_rate
 from penstock.common.errors import JobError, PenstockError
 
 if TYPE_CHECKING:
@@ -46,13 +46,13 @@ def top(job: Job = None, once: Once = False) -> None:
     console = Console(highlight=False)
     try:
         running = _find(job)
-        screens = _screens(running)
+        shown = screens(running)
         if once or not sys.stdout.isatty():
-            console.print(next(screens))
+            console.print(next(shown))
             return
         with Live(console=console, screen=True, auto_refresh=False) as live:
-            for screen in screens:
-                live.update(screen, refresh=True)
+            for each in shown:
+                live.update(each, refresh=True)
     except KeyboardInterrupt:
         return
     except PenstockError as error:
@@ -75,8 +75,8 @@ def _find(job: str | None) -> RunningJob:
     raise JobError(f"several jobs run: name one by its id:\n{names}")
 
 
-def _screens(job: RunningJob) -> Iterator[RenderableType]:
-    """A screen per second; each compares two answers of the job."""
+def screens(job: RunningJob) -> Iterator[RenderableType]:
+    """A screen per second; each compares two answers of the job. Raises JobError when it answers no more."""
     before = _sample(job)
     while True:
         time.sleep(_EVERY_S)

@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from penstock.cli.job_progress import ProgressMeter, as_duration
 from penstock.cli.live_line import LiveLine
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
+from penstock.client.job_progress import ProgressMeter, as_duration
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 

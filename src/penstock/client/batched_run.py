@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -14,8 +15,11 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
+from penstock.common.job_threads import start_thread
+from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.logs.job_log import JobLog
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import TaskReport
 from penstock.rpc.server import ControlServer
@@ -24,6 +28,7 @@ from penstock.spark.driver.held_slots import HELD
 from penstock.spark.failures import from_spark
 from penstock.spark.payload import Payload
 
+_log = logging.getLogger(__name__)
 _HEARTBEAT_MS = 1000
 _CANCEL_AGAIN_S = 0.5
 _decode_reports = msgspec.msgpack.Decoder(list[TaskReport]).decode
@@ -43,12 +48,18 @@ class BatchedRun:
     """`status`, `metrics` and the calls of a JobClient."""
 
     def __init__(
-        self, graph: JobGraph, result_sinks: dict[int, ResultSink], configuration: Configuration, job_id: JobID
+        self,
+        graph: JobGraph,
+        result_sinks: dict[int, ResultSink],
+        configuration: Configuration,
+        job_id: JobID,
+        log: JobLog | None = None,
     ) -> None:
         self._graph = graph
         self._result_sinks = result_sinks
         self._show_stack = configuration.get(options.SHOW_SPARK_STACK)
         self._job_id = str(job_id)
+        self._log = log
         self.metrics = JobMetrics(graph)
         self.checkpoints: list[Any] = []
         self.restarts = 0
@@ -70,7 +81,7 @@ class BatchedRun:
             msgspec.structs.replace(payload, control=results.address, heartbeat_ms=_HEARTBEAT_MS)
             for payload in payloads
         ]
-        threading.Thread(target=self._run, args=(payloads, results), name="penstock-batch", daemon=True).start()
+        start_thread("penstock-batch", lambda: self._run(payloads, results), self._end_failed)
 
     def cancel(self) -> None:
         with self._lock:
@@ -81,7 +92,7 @@ class BatchedRun:
         self._cancel_spark_job()
 
     def _cancel_spark_job(self) -> None:
-        threading.Thread(target=self._cancel_until_over, name="penstock-batch-cancel", daemon=True).start()
+        start_thread("penstock-batch-cancel", self._cancel_until_over, lambda error: None)
 
     def _cancel_until_over(self) -> None:
         # Again and again: Spark ignores this until the job has begun, which it does some time after it was submitted.
@@ -117,12 +128,25 @@ class BatchedRun:
             for result_sink in self._result_sinks.values():
                 result_sink.succeeded()
             self.status = JobStatus.FINISHED
-        except Exception as error:
-            self._fail(error)
-        finally:
-            HELD.release(self._job_id)
-            results.close()
-            self._over.set()
+        except RAISED as error:
+            self._fail(as_exception(error))
+        HELD.release(self._job_id)
+        results.close()
+        self._close_log()
+        self._over.set()
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            self._log.events.info("the job has ended: %s", self.status.name)
+            self._log.told(self._error)
+            self._log.close()
+
+    def _end_failed(self, error: BaseException) -> None:
+        """The end itself has failed. Whoever waits for the job is told how it has ended, if that is known."""
+        if not self.status.is_terminal_state():
+            self._error = self._error or as_exception(error)
+            self.status = JobStatus.FAILED
+        self._over.set()
 
     def _go_on(self) -> None:
         """Raises if the job is not to go on, whatever Spark has made of its job."""

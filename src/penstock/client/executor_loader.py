@@ -16,7 +16,7 @@ _EXECUTORS = {
 
 
 def load_executor(configuration: Configuration) -> PipelineExecutor:
-    """A new executor. Raises ConfigurationError if `execution.target` names none."""
+    """A new executor; in a notebook it shows its jobs. Raises ConfigurationError if `execution.target` names none."""
     target = configuration.get(options.TARGET)
     if target not in _EXECUTORS:
         raise ConfigurationError(f"execution.target is one of {', '.join(_EXECUTORS)}, got {target!r}")
@@ -24,4 +24,7 @@ def load_executor(configuration: Configuration) -> PipelineExecutor:
     # which each worker imports.
     module, name = _EXECUTORS[target]
     executor: PipelineExecutor = getattr(import_module(module), name)()
-    return executor
+    from penstock.client.notebook_executor import NotebookExecutor, notebook_display
+
+    display = notebook_display()
+    return executor if display is None else NotebookExecutor(executor, display)

@@ -23,7 +23,6 @@ WITHOUT_EFFECT: dict[ConfigOption[Any], str] = {
     options.SNAPSHOT_COMPRESSION: "snapshots are not compressed",
     options.TASK_CANCELLATION_INTERVAL: "a task is asked once to stop, and killed after task.cancellation.timeout",
     options.GENERIC_TYPES: "values without a declared type are pickled",
-    options.AUTO_GENERATE_UIDS: "operators without a uid are identified by their position in the program",
     options.CHAIN_DIFFERENT_MAX_PARALLELISM: "the maximum parallelism does not decide about chains",
 }
 """Flink's settings without a meaning here, and what happens whatever they say."""

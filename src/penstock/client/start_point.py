@@ -21,6 +21,7 @@ from penstock.checkpoint.storage import (
     record_in,
 )
 from penstock.common import options
+from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.configuration import Configuration
 from penstock.common.errors import CheckpointError, ConfigurationError
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
@@ -115,7 +116,7 @@ def take_job(
     newest = latest.manifest.checkpoint_id if latest is not None else 0
     storage = DirectoryStorage(place.directory, record, record.epoch, newest)
     lease = None
-    if place.temporary is None and (latest is not None or configuration.get(options.CHECKPOINT_INTERVAL) is not None):
+    if place.temporary is None and (latest is not None or checkpoint_interval_ms(configuration) is not None):
         lease = Lease(system, f"{root}/{LEASE}", lost, is_taken=record.is_taken)
         lease.hold()
     return RunIdentity(place, storage, record.epoch, lease)
@@ -134,7 +135,7 @@ def checkpoint_place(job_id: str, configuration: Configuration, is_local: bool) 
     base = configuration.get(options.CHECKPOINT_DIRECTORY)
     if base is not None:
         return CheckpointPlace(f"{base.rstrip('/')}/{job_id}")
-    if is_local or configuration.get(options.CHECKPOINT_INTERVAL) is None:
+    if is_local or checkpoint_interval_ms(configuration) is None:
         # Without an interval nothing is written there: savepoints have directories of their own.
         remove_abandoned()
         held = HeldDirectory("checkpoints")

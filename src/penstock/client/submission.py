@@ -7,11 +7,13 @@ import random
 import sys
 import time
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+import penstock
 from penstock.client.batched_run import BatchedRun
 from penstock.client.bundle import bundle
 from penstock.client.dependencies import Dependencies
@@ -22,6 +24,7 @@ from penstock.client.slots_check import check_slots
 from penstock.client.start_point import RunIdentity, StartPoint, new_savepoint, start_point, take_job
 from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common import options
+from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.configuration import Configuration
 from penstock.common.errors import FencedError
@@ -33,15 +36,18 @@ from penstock.jobmaster.effects import Deploy
 from penstock.jobmaster.events import HostFailed
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.restarts import restart_strategy
-from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.jobmaster.settings import JobSettings
+from penstock.logs.job_log import JobLog
+from penstock.logs.settings import DIRECTORY, LogSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.static_splits import assign_statically
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.spark.driver.batched_job import BatchedJob
 from penstock.spark.driver.held_slots import HELD
+from penstock.spark.driver.java import cache_directory
 from penstock.spark.driver.job_master_host import JobMasterHost
+from penstock.spark.driver.jvm_log import jvm_log_of
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.query_thread import Start
 from penstock.spark.driver.session import JobSession, control_host, session_for, session_is_local
@@ -54,7 +60,6 @@ _HEARTBEAT_MOST_MS = 500
 def submit(submission: Submission) -> JobClient:
     """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
     graph, configuration = submission.graph, submission.configuration
-    result_sinks = submission.result_sinks
     check_settings(configuration)
     dependencies = Dependencies.of(configuration)
     if submission.spark is None:
@@ -74,30 +79,45 @@ def submit(submission: Submission) -> JobClient:
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     levels = graph.levels(str(job_id), **settings)
     pack(levels, None, 0)
-    session = _job_session(submission, job_id, dependencies)
+    log = _job_log(graph, configuration, job_id)
     run: BatchedRun | _PipelinedRun
     try:
+        session = _job_session(submission, job_id, dependencies, log)
         if graph.batched:
-            run = BatchedRun(graph, result_sinks, configuration, job_id)
+            run = BatchedRun(graph, submission.result_sinks, configuration, job_id, log)
             job = BatchedJob(session.now(), graph.widths, f"penstock-{job_id}", graph.name)
-            run.start(job, control_host(session.now()), pack(levels, None, 0, files=session.files))
+            run.start(job, control_host(session.now()), pack(levels, None, 0, files=session.files, logs=log.settings))
         else:
-            run = _pipelined_run(job_id, graph, result_sinks, configuration, settings, session, start)
-    except BaseException:
+            run = _pipelined_run(submission, job_id, settings, session, start, log)
+    except BaseException as error:
         HELD.release(str(job_id))
+        log.events.error("the job could not be started: %s", error)
+        log.told(error)
+        log.close()
         raise
     return JobClient(job_id, run)
 
 
+def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID) -> JobLog:
+    log = JobLog(configuration, str(job_id), graph.name, cache_directory(os.environ) / DIRECTORY)
+    mode = "BATCH" if graph.batched else "STREAMING"
+    version = penstock.__version__
+    log.events.info(
+        "job %s '%s' starts: %s, %d slots, penstock %s, process %d",
+        *(job_id, graph.name, mode, graph.slots, version, os.getpid()),
+    )
+    return log
+
+
 def _pipelined_run(
+    submission: Submission,
     job_id: JobID,
-    graph: JobGraph,
-    result_sinks: dict[int, ResultSink],
-    configuration: Configuration,
     settings: dict[str, Any],
     session: JobSession,
     start: StartPoint,
+    log: JobLog,
 ) -> _PipelinedRun:
+    graph, configuration, result_sinks = submission.graph, submission.configuration, submission.result_sinks
     # First: what is wrong with the settings must not cost a job the run that it has.
     job_settings, restarts = JobSettings.of(configuration), restart_strategy(configuration, random.random)
     hosts: list[JobMasterHost] = []
@@ -128,9 +148,10 @@ def _pipelined_run(
             server,
             result_sinks,
             run.storage,
-            _query_starter(session, str(job_id), configuration, server, run, settings),
+            _query_starter(session, str(job_id), configuration, server, run, settings, log.settings),
             lambda base: new_savepoint(str(job_id), base, configuration),
             configuration.get(options.SHOW_SPARK_STACK),
+            log.events,
         )
         registry = JobRegistry()
 
@@ -140,13 +161,18 @@ def _pipelined_run(
 
         hosts.append(host)
         host.on_end = ended
-        host.after_storage = run.release
+        host.after_storage = partial(_release, run, log)
         registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
         host.start()
     except BaseException:
         run.release()
         raise
-    return _PipelinedRun(host)
+    return _PipelinedRun(host, log)
+
+
+def _release(run: RunIdentity, log: JobLog) -> None:
+    run.release()
+    log.close()
 
 
 def _query_starter(
@@ -156,13 +182,14 @@ def _query_starter(
     server: ControlServer,
     run: RunIdentity,
     settings: dict[str, Any],
+    logs: LogSettings | None,
 ) -> Start:
     get = configuration.get
     heartbeat_ms = min(get(options.HEARTBEAT_INTERVAL), _HEARTBEAT_MOST_MS)
     settings = {
         **settings,
         "exactly_once": get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE,
-        "checkpointing": get(options.CHECKPOINT_INTERVAL) is not None,
+        "checkpointing": checkpoint_interval_ms(configuration) is not None,
         "epoch": run.epoch,
         "rocksdb_settings": rocksdb_settings(configuration),
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
@@ -172,7 +199,7 @@ def _query_starter(
         of_region = slice(effect.levels.start, effect.levels.stop)
         levels = effect.graph.levels(job_id, effect.attempt.number, restore=effect.restored, **settings)[of_region]
         transport = get(options.SPARK_TRANSPORT)
-        payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, transport, session.files)
+        payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, transport, session.files, logs)
         spark = session.now()
         check_registered(spark, job_id, effect.graph.slots)
         return deploy(spark, effect.graph.widths[of_region], payloads)
@@ -180,11 +207,12 @@ def _query_starter(
     return start
 
 
-def _job_session(submission: Submission, job_id: JobID, dependencies: Dependencies) -> JobSession:
+def _job_session(submission: Submission, job_id: JobID, dependencies: Dependencies, log: JobLog) -> JobSession:
     """The session for a job, whose slots are there, and held from now on. Raises what `session_for` raises."""
     graph, configuration = submission.graph, submission.configuration
     with HELD.lock:
-        spark = session_for(graph.slots, not graph.batched, configuration, submission.spark)
+        spark = session_for(graph.slots, not graph.batched, configuration, submission.spark, log.settings)
+        log.link_jvm(jvm_log_of(spark))
         # Last: what fails before it holds nothing.
         HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
     try:
@@ -196,7 +224,7 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
             files = msgspec.structs.replace(files, path=here)
         else:
             files, path = bundle(dependencies.and_modules(script_modules()))
-        return JobSession(spark, configuration, files, path)
+        return JobSession(spark, configuration, files, path, log.settings)
     except BaseException:
         HELD.release(str(job_id))
         raise
@@ -205,8 +233,9 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
 class _PipelinedRun:
     """A pipelined job as its client sees it."""
 
-    def __init__(self, host: JobMasterHost) -> None:
+    def __init__(self, host: JobMasterHost, log: JobLog) -> None:
         self._host = host
+        self._log = log
         self.metrics = host.metrics
 
     @property
@@ -232,7 +261,7 @@ class _PipelinedRun:
 
     def wait(self) -> BaseException | None:
         self._host.over.wait()
-        return self._host.error
+        return self._log.told(self._host.error)
 
 
 def _now_ms() -> int:

@@ -5,6 +5,7 @@ from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.configuration import Configuration
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.input_dependency_constraint import InputDependencyConstraint
+from penstock.common.job_client import JobClient
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
@@ -38,6 +39,7 @@ __all__ = [
     "ExecutionConfig",
     "InputDependencyConstraint",
     "Instant",
+    "JobClient",
     "JobExecutionResult",
     "JobID",
     "JobStatus",

@@ -64,9 +64,9 @@ class ConfigOptions:
             """True or false."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, BooleanType())
 
-        def int_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """An int of 32 bits."""
-            return ConfigOptions.TypedConfigOptionBuilder(self._key, IntegerType(32))
+        def int_type(self, least: int | None = None) -> ConfigOptions.TypedConfigOptionBuilder[int]:
+            """An int of 32 bits, not below `least`."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, IntegerType(32, least))
 
         def long_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
             """An int of 64 bits."""
@@ -76,17 +76,17 @@ class ConfigOptions:
             """A float. Python has one float type only."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, FloatType())
 
-        def double_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
-            """A float."""
-            return ConfigOptions.TypedConfigOptionBuilder(self._key, FloatType())
+        def double_type(self, least: float | None = None) -> ConfigOptions.TypedConfigOptionBuilder[float]:
+            """A float, not below `least`."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, FloatType(least))
 
         def string_type(self) -> ConfigOptions.TypedConfigOptionBuilder[str]:
             """Any text."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, TextType())
 
-        def duration_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """A length of time, written `5 s`; its value is an int of milliseconds."""
-            return ConfigOptions.TypedConfigOptionBuilder(self._key, DurationType())
+        def duration_type(self, least_ms: int = 0) -> ConfigOptions.TypedConfigOptionBuilder[int]:
+            """A length of time, written `5 s`, not below `least_ms`; its value is an int of milliseconds."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, DurationType(least_ms))
 
         def memory_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
             """A size, written `64 mb`; its value is an int of bytes."""

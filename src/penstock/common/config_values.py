@@ -151,38 +151,50 @@ class BooleanType(ValueType[bool]):
 
 
 class IntegerType(ValueType[int]):
-    """A signed integer of at most `bits` bits."""
+    """A signed integer of at most `bits` bits. `least`: the smallest one that is allowed; None: any."""
 
-    def __init__(self, bits: int) -> None:
-        self.name = "a whole number"
+    def __init__(self, bits: int, least: int | None = None) -> None:
+        self.name = "a whole number" if least is None else f"a whole number of {least} or more"
         self._limit: int = 2 ** (bits - 1)
+        self._least = -self._limit if least is None else least
 
     def parse(self, text: str) -> int:
         """Parse decimal digits with an optional sign."""
         number = int(text)
-        if not -self._limit <= number < self._limit:
-            raise ValueError(f"{text!r} is not between {-self._limit} and {self._limit - 1}")
+        if not self._least <= number < self._limit:
+            raise ValueError(f"{text!r} is not between {self._least} and {self._limit - 1}")
         return number
 
 
 class FloatType(ValueType[float]):
-    """A number."""
+    """A number. `least`: the smallest one that is allowed; None: any."""
 
-    name = "a number"
+    def __init__(self, least: float | None = None) -> None:
+        self.name = "a number" if least is None else f"a number of {least:g} or more"
+        self._least = least
 
     def parse(self, text: str) -> float:
         """Parse Python's syntax of floats."""
-        return float(text)
+        number = float(text)
+        # Not `<`: what is not a number is not the least one or more.
+        if self._least is not None and not number >= self._least:
+            raise ValueError(f"{text!r} is not {self._least:g} or more")
+        return number
 
 
 class DurationType(ValueType[int]):
-    """A duration in whole milliseconds."""
+    """A duration in whole milliseconds. `least_ms`: the shortest one that is allowed."""
 
-    name = "a duration"
+    def __init__(self, least_ms: int = 0) -> None:
+        self.name = f"a duration of {least_ms} ms or more" if least_ms else "a duration"
+        self._least_ms = least_ms
 
     def parse(self, text: str) -> int:
         """Parse with `parse_duration`."""
-        return parse_duration(text)
+        duration_ms = parse_duration(text)
+        if duration_ms < self._least_ms:
+            raise ValueError(f"{text!r} is shorter")
+        return duration_ms
 
     def format(self, value: Any) -> str:
         """Format an int of milliseconds, a Duration, Time, timedelta or text."""
@@ -215,13 +227,25 @@ class MapType(ValueType[dict[str, str]]):
     name = "a list of name:value"
 
     def parse(self, text: str) -> dict[str, str]:
-        """Parse Flink's syntax `a:1,b:2`, or a JSON object."""
-        if text.lstrip().startswith("{"):
+        """Parse Flink's syntax `a:1,b:2`, a JSON object, or YAML's `{a: 1, b: 2}`."""
+        text = text.strip()
+        if not (text.startswith("{") and text.endswith("}")):
+            return self._parse_pairs(text)
+        try:
             return {key: to_text(value) for key, value in json.loads(text).items()}
+        except json.JSONDecodeError:
+            return {_unquoted(name): _unquoted(value) for name, value in self._parse_pairs(text[1:-1]).items()}
+
+    def _parse_pairs(self, text: str) -> dict[str, str]:
         pairs = [part.partition(":") for part in text.split(",") if part.strip()]
         if not all(colon for _, colon, _ in pairs):
             raise ValueError(f"{text!r} is not a list of name:value")
         return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _unquoted(text: str) -> str:
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1] if quoted else text
 
 
 class EnumType(ValueType[E]):

@@ -20,6 +20,12 @@ _INTEGER: Final = IntegerType(64)
 _BOOLEAN: Final = BooleanType()
 _FLOAT: Final = FloatType()
 
+_HIDDEN: Final = "******"
+_SENSITIVE: Final = (
+    "password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key", "token",
+    "basic-auth", "jaas.config", "http-headers",
+)  # fmt: skip
+
 
 class Configuration:
     """Settings by key, all stored as text.
@@ -90,8 +96,8 @@ class Configuration:
 
     @staticmethod
     def parse_list_value(value: str) -> list[str]:
-        """Parse a list written as `a;b` or in YAML; [] for empty text."""
-        return parse_list(value) if value else []
+        """Parse a list written in YAML, or as `a;b`, whose parts are not changed; [] for empty text."""
+        return parse_list(value) if value.lstrip().startswith(("[", "- ")) else value.split(";") if value else []
 
     def get_integer(self, key: str, default_value: D) -> int | D:
         """Return the int set for `key`, else `default_value`."""
@@ -110,8 +116,10 @@ class Configuration:
         return self.set_string(key, to_text(bool(value)))
 
     def get_float(self, key: str, default_value: D) -> float | D:
-        """Return the float set for `key`, else `default_value`."""
-        return self._parse(key, _FLOAT) if key in self._entries else default_value
+        """Return the float set for `key`, else `default_value`, an int as a float."""
+        if key in self._entries:
+            return self._parse(key, _FLOAT)
+        return float(default_value) if isinstance(default_value, int) else default_value
 
     def set_float(self, key: str, value: float) -> Configuration:
         """Set `key` to a number."""
@@ -135,7 +143,7 @@ class Configuration:
         return set(self._entries)
 
     def add_all_to_dict(self, target_dict: dict[str, str]) -> None:
-        """Write all settings into `target_dict`."""
+        """Write all settings into `target_dict`, as text: a configuration keeps no types (PyFlink's does)."""
         target_dict.update(self._entries)
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
@@ -167,10 +175,19 @@ class Configuration:
         return hash(frozenset(self._entries.items()))
 
     def __str__(self) -> str:
-        return str(self._entries)
+        return f"{{{', '.join(f'{key}={value}' for key, value in self._shown().items())}}}"
 
     def __repr__(self) -> str:
-        return f"Configuration({self._entries!r})"
+        return f"Configuration({self._shown()!r})"
+
+    def _shown(self) -> dict[str, str]:
+        """The settings, without passwords and the like. Source: Flink, GlobalConfiguration.isSensitive."""
+        return {key: _HIDDEN if _is_sensitive(key) else value for key, value in self._entries.items()}
+
+
+def _is_sensitive(key: str) -> bool:
+    lowered = key.lower()
+    return any(part in lowered for part in _SENSITIVE)
 
 
 def _wrong_value(key: str, value_type: ValueType[Any], error: Exception) -> ConfigurationError:

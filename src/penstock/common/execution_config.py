@@ -33,7 +33,8 @@ class ExecutionConfig:
         if parallelism == self.PARALLELISM_DEFAULT:
             self._configuration.remove_config(options.PARALLELISM.key)
             return self
-        self._configuration.set(options.PARALLELISM, _at_least("the parallelism", parallelism, 1))
+        check_parallelism("parallelism", parallelism)
+        self._configuration.set(options.PARALLELISM, parallelism)
         return self
 
     def get_max_parallelism(self) -> int:
@@ -46,8 +47,7 @@ class ExecutionConfig:
 
         Raises ValueError unless it is 1 to 32,768.
         """
-        if not 1 <= max_parallelism <= _KEY_GROUPS_MAX:
-            raise ValueError(f"the maximum parallelism must be 1 to {_KEY_GROUPS_MAX}, got {max_parallelism!r}")
+        check_max_parallelism(max_parallelism)
         self._configuration.set(options.MAX_PARALLELISM, max_parallelism)
         return self
 
@@ -91,17 +91,17 @@ class ExecutionConfig:
         return self
 
     def enable_generic_types(self) -> ExecutionConfig:
-        """Allow values without a declared type, which are pickled. The default."""
+        """Values without a declared type are pickled. The default."""
         self._configuration.set(options.GENERIC_TYPES, True)
         return self
 
     def disable_generic_types(self) -> ExecutionConfig:
-        """Reject values without a declared type."""
+        """Accepted for compatibility, with a warning when the job starts: all values are pickled between tasks."""
         self._configuration.set(options.GENERIC_TYPES, False)
         return self
 
     def has_generic_types_disabled(self) -> bool:
-        """Return whether values without a declared type are rejected."""
+        """Return the value set; it has no effect."""
         return not self._configuration.get(options.GENERIC_TYPES)
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
@@ -110,7 +110,10 @@ class ExecutionConfig:
         return self
 
     def disable_auto_generated_uids(self) -> ExecutionConfig:
-        """Reject operators without a uid: their state would be lost when the graph changes."""
+        """Refuse a job with an operator without a uid: its state might not be found after a change of the program.
+
+        The job's start raises ProgramError. Source: Flink docs, `pipeline.auto-generate-uids`.
+        """
         self._configuration.set(options.AUTO_GENERATE_UIDS, False)
         return self
 
@@ -119,17 +122,21 @@ class ExecutionConfig:
         return self._configuration.get(options.AUTO_GENERATE_UIDS)
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Accepted for compatibility with Flink: chained operators always pass references."""
+        """Pass values between chained operators as they are, without copies of what can be changed.
+
+        A function must then neither change nor keep a value that it was given or has emitted. Source: Flink docs,
+        "Execution Configuration".
+        """
         self._configuration.set(options.OBJECT_REUSE, True)
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Accepted for compatibility with Flink: chained operators pass references in any case."""
+        """Copy values that can be changed when they are emitted. The default."""
         self._configuration.set(options.OBJECT_REUSE, False)
         return self
 
     def is_object_reuse_enabled(self) -> bool:
-        """Return the value set; it has no effect."""
+        """Return whether chained operators pass values on without copies."""
         return self._configuration.get(options.OBJECT_REUSE)
 
     def get_global_job_parameters(self) -> dict[str, str]:
@@ -143,11 +150,11 @@ class ExecutionConfig:
         return self
 
     def is_use_snapshot_compression(self) -> bool:
-        """Return whether state snapshots are compressed."""
+        """Return the value set; it has no effect."""
         return self._configuration.get(options.SNAPSHOT_COMPRESSION)
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
-        """Set whether state snapshots are compressed."""
+        """Accepted for compatibility, with a warning when the job starts: snapshots are not compressed."""
         self._configuration.set(options.SNAPSHOT_COMPRESSION, use_snapshot_compression)
         return self
 
@@ -156,6 +163,20 @@ class ExecutionConfig:
 
     def __hash__(self) -> int:
         return hash(self._configuration)
+
+
+def check_parallelism(what: str, value: object) -> None:
+    """Raise ValueError if `value` can't be a parallelism."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{what} must be an int of 1 or more, got {value!r}")
+
+
+def check_max_parallelism(value: object) -> None:
+    """Raise ValueError if `value` can't be a number of key groups."""
+    check_parallelism("maximum parallelism", value)
+    assert isinstance(value, int)
+    if value > _KEY_GROUPS_MAX:
+        raise ValueError(f"maximum parallelism must be at most {_KEY_GROUPS_MAX}, got {value}")
 
 
 def _at_least(what: str, value: int, least: int) -> int:

@@ -34,3 +34,7 @@ class JobExecutionResult:
 
     def __str__(self) -> str:
         return f"Job {self._job_id} ran {self._net_runtime} ms"
+
+    def __repr__(self) -> str:
+        # What a notebook shows below the cell.
+        return f"<{self}>"

@@ -8,49 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from penstock.common import restart_options
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.log_level import LogLevel
 from penstock.common.priority_queue_state_type import PriorityQueueStateType
-from penstock.common.restart_options import (
-    EXPONENTIAL_DELAY_ATTEMPTS as EXPONENTIAL_DELAY_ATTEMPTS,
-)
-from penstock.common.restart_options import (
-    EXPONENTIAL_DELAY_INITIAL_BACKOFF as EXPONENTIAL_DELAY_INITIAL_BACKOFF,
-)
-from penstock.common.restart_options import (
-    EXPONENTIAL_DELAY_JITTER as EXPONENTIAL_DELAY_JITTER,
-)
-from penstock.common.restart_options import (
-    EXPONENTIAL_DELAY_MAX_BACKOFF as EXPONENTIAL_DELAY_MAX_BACKOFF,
-)
-from penstock.common.restart_options import (
-    EXPONENTIAL_DELAY_MULTIPLIER as EXPONENTIAL_DELAY_MULTIPLIER,
-)
-from penstock.common.restart_options import (
-    EXPONENTIAL_DELAY_RESET_THRESHOLD as EXPONENTIAL_DELAY_RESET_THRESHOLD,
-)
-from penstock.common.restart_options import (
-    FAILOVER_STRATEGY as FAILOVER_STRATEGY,
-)
-from penstock.common.restart_options import (
-    FAILURE_RATE_DELAY as FAILURE_RATE_DELAY,
-)
-from penstock.common.restart_options import (
-    FAILURE_RATE_INTERVAL as FAILURE_RATE_INTERVAL,
-)
-from penstock.common.restart_options import (
-    FAILURE_RATE_MAX_FAILURES as FAILURE_RATE_MAX_FAILURES,
-)
-from penstock.common.restart_options import (
-    FIXED_DELAY as FIXED_DELAY,
-)
-from penstock.common.restart_options import (
-    FIXED_DELAY_ATTEMPTS as FIXED_DELAY_ATTEMPTS,
-)
-from penstock.common.restart_options import (
-    RESTART_STRATEGY as RESTART_STRATEGY,
-)
 from penstock.common.spark_transport import SparkTransport
 
 _key = ConfigOptions.key
@@ -59,13 +22,13 @@ _key = ConfigOptions.key
 
 PARALLELISM = (
     _key("parallelism.default")
-    .int_type()
+    .int_type(least=1)
     .default_value(1)
     .with_description("Subtasks of each operator that does not set its own number.")
 )
 MAX_PARALLELISM = (
     _key("pipeline.max-parallelism")
-    .int_type()
+    .int_type(least=1)
     .no_default_value()
     .with_description("The number of key groups. Not set: derived from the parallelism, at least 128.")
 )
@@ -98,7 +61,7 @@ AUTO_GENERATE_UIDS = (
     _key("pipeline.auto-generate-uids")
     .boolean_type()
     .default_value(True)
-    .with_description("Whether operators may do without a uid.")
+    .with_description("false: a job with an operator without a uid is refused.")
 )
 GENERIC_TYPES = (
     _key("pipeline.generic-types")
@@ -186,13 +149,13 @@ BUFFER_TIMEOUT = (
 )
 HEARTBEAT_INTERVAL = (
     _key("heartbeat.interval")
-    .duration_type()
+    .duration_type(least_ms=1)
     .default_value(10_000)
     .with_description("How often workers report that they are alive.")
 )
 HEARTBEAT_TIMEOUT = (
     _key("heartbeat.timeout")
-    .duration_type()
+    .duration_type(least_ms=1)
     .default_value(50_000)
     .with_description("A worker that was silent for this time counts as lost.")
 )
@@ -221,7 +184,7 @@ CHECKPOINT_INTERVAL = (
     _key("execution.checkpointing.interval")
     .duration_type()
     .no_default_value()
-    .with_description("Not set: no checkpoints.")
+    .with_description("Not set, or 0: no checkpoints.")
 )
 CHECKPOINTING_MODE = (
     _key("execution.checkpointing.mode")
@@ -231,7 +194,7 @@ CHECKPOINTING_MODE = (
 )
 CHECKPOINT_TIMEOUT = (
     _key("execution.checkpointing.timeout")
-    .duration_type()
+    .duration_type(least_ms=1)
     .default_value(600_000)
     .with_description("A checkpoint that is not complete after this time is aborted.")
 )
@@ -243,19 +206,19 @@ CHECKPOINT_MIN_PAUSE = (
 )
 MAX_CONCURRENT_CHECKPOINTS = (
     _key("execution.checkpointing.max-concurrent-checkpoints")
-    .int_type()
+    .int_type(least=1)
     .default_value(1)
     .with_description("How many checkpoints may be under way at once.")
 )
 TOLERABLE_FAILED_CHECKPOINTS = (
     _key("execution.checkpointing.tolerable-failed-checkpoints")
-    .int_type()
+    .int_type(least=0)
     .default_value(0)
     .with_description("How many checkpoints in a row may fail without failing the job.")
 )
 RETAINED_CHECKPOINTS = (
     _key("execution.checkpointing.num-retained")
-    .int_type()
+    .int_type(least=1)
     .default_value(1)
     .with_fallback_keys("state.checkpoints.num-retained")
     .with_description("How many completed checkpoints are kept.")
@@ -359,11 +322,13 @@ ROCKSDB_MEMORY = (
     _key("state.backend.rocksdb.memory.fixed-per-slot")
     .memory_type()
     .default_value(64 << 20)
-    .with_description("Buffers and cache of RocksDB, for each subtask of an operator with keyed state.")
+    .with_description(
+        "Buffers and cache of RocksDB, for each subtask of an operator with keyed state (Flink: for all in a slot)."
+    )
 )
 ROCKSDB_CACHED_ENTRIES = (
     _key("state.backend.rocksdb.cached-entries")
-    .int_type()
+    .int_type(least=0)
     .default_value(50_000)
     .with_description("Number of changed entries of a state held in memory before they are written to RocksDB.")
 )
@@ -386,6 +351,39 @@ SLOT_REQUEST_TIMEOUT = (
     )
 )
 
+# Logs
+
+LOG_DIRECTORY = (
+    _key("env.log.dir")
+    .string_type()
+    .no_default_value()
+    .with_description("Where each job has a folder of logs. Not set: below the user's cache directory.")
+)
+LOG_LEVEL = (
+    _key("env.log.level")
+    .enum_type(LogLevel)
+    .default_value(LogLevel.INFO)
+    .with_description("Of what functions and penstock log. For Spark's JVM: spark.log.level, WARN by default.")
+)
+LOG_MAX = (
+    _key("env.log.max")
+    .int_type(least=1)
+    .default_value(10)
+    .with_description("So many old files of each log are kept beside the one that is written; at least 1.")
+)
+LOG_MAX_SIZE = (
+    _key("env.log.max-size")
+    .memory_type()
+    .default_value(1 << 20)
+    .with_description("A log that has reached this size becomes an old one, and a new one begins.")
+)
+LOG_RETAINED_JOBS = (
+    _key("env.log.retained-jobs")
+    .int_type(least=0)
+    .default_value(20)
+    .with_description("When a job starts, folders of jobs that have ended are removed, but for so many newest ones.")
+)
+
 # penstock's own
 
 SHOW_SPARK_STACK = (
@@ -406,5 +404,5 @@ SPARK_TRANSPORT = (
 )
 
 ALL_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = tuple(
-    option for option in list(globals().values()) if isinstance(option, ConfigOption)
+    option for option in (*globals().values(), *vars(restart_options).values()) if isinstance(option, ConfigOption)
 )

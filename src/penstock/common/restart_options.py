@@ -1,4 +1,4 @@
-"""The options of restarts: what is restarted after a failure, how often and when. Programs read them in `options`."""
+"""The options of restarts: what is restarted after a failure, how often and when."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESTART_STRATEGY = (
 )
 FIXED_DELAY_ATTEMPTS = (
     _key("restart-strategy.fixed-delay.attempts")
-    .int_type()
+    .int_type(least=0)
     .default_value(1)
     .with_description("How often a job is restarted before it fails.")
 )
@@ -40,7 +40,7 @@ FIXED_DELAY = (
 )
 FAILURE_RATE_MAX_FAILURES = (
     _key("restart-strategy.failure-rate.max-failures-per-interval")
-    .int_type()
+    .int_type(least=0)
     .default_value(1)
     .with_description("How many failures in an interval do not fail the job.")
 )
@@ -58,19 +58,19 @@ FAILURE_RATE_DELAY = (
 )
 EXPONENTIAL_DELAY_INITIAL_BACKOFF = (
     _key("restart-strategy.exponential-delay.initial-backoff")
-    .duration_type()
+    .duration_type(least_ms=1)
     .default_value(1000)
     .with_description("The time before the first restart.")
 )
 EXPONENTIAL_DELAY_MAX_BACKOFF = (
     _key("restart-strategy.exponential-delay.max-backoff")
-    .duration_type()
+    .duration_type(least_ms=1)
     .default_value(60_000)
     .with_description("The longest time before a restart.")
 )
 EXPONENTIAL_DELAY_MULTIPLIER = (
     _key("restart-strategy.exponential-delay.backoff-multiplier")
-    .double_type()
+    .double_type(least=1)
     .default_value(1.5)
     .with_description("By what the time before a restart grows with each failure.")
 )
@@ -82,13 +82,13 @@ EXPONENTIAL_DELAY_RESET_THRESHOLD = (
 )
 EXPONENTIAL_DELAY_JITTER = (
     _key("restart-strategy.exponential-delay.jitter-factor")
-    .double_type()
+    .double_type(least=0)
     .default_value(0.1)
     .with_description("The share of the time by which it is changed at random, either way.")
 )
 EXPONENTIAL_DELAY_ATTEMPTS = (
     _key("restart-strategy.exponential-delay.attempts-before-reset-backoff")
-    .int_type()
+    .int_type(least=0)
     .default_value(2**31 - 1)
     .with_description("How often a job is restarted before it fails.")
 )

@@ -58,7 +58,11 @@ __all__ = [
 
 
 class Types:
-    """One method per type. Types are declared and not checked: records are not validated against them."""
+    """One method per type. Records are not validated against declared types, but for rows.
+
+    Where a type is declared that has rows, what a function emits, and what `from_collection` is given, become Rows with
+    the names of that type. All other values stay what they are: an INT does not wrap, a FLOAT has 64 bits.
+    """
 
     @staticmethod
     def STRING() -> TypeInformation:
@@ -142,7 +146,7 @@ class Types:
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """A Row without field names."""
+        """A Row with the field names f0, f1 … as in PyFlink."""
         return RowTypeInfo(field_types)
 
     @staticmethod

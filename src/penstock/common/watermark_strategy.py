@@ -135,11 +135,12 @@ class WatermarkAlignment(NamedTuple):
     update_interval_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class WatermarkStrategy:
-    """Defines timestamps and watermarks of a source. Immutable: each `with_…` method returns a new strategy.
+    """Defines timestamps and watermarks of a source. A stream keeps the strategy as it was when it was created.
 
-    Source: Flink docs, "Generating Watermarks".
+    As in PyFlink, `with_timestamp_assigner` changes the strategy itself, whether or not its result is used; the other
+    `with_…` methods return a new one. Source: Flink docs, "Generating Watermarks".
     """
 
     _generator_supplier: Callable[[], WatermarkGenerator]
@@ -180,10 +181,11 @@ class WatermarkStrategy:
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner | AssignerFunction) -> WatermarkStrategy:
         """Extract timestamps from records with a TimestampAssigner, or a function (value, record_timestamp) -> ms.
 
-        Raises TypeError if it is neither.
+        Changes this strategy and returns it. Raises TypeError if the argument is neither.
         """
         if isinstance(timestamp_assigner, TimestampAssigner):
-            return replace(self, timestamp_assigner=timestamp_assigner.extract_timestamp)
+            self.timestamp_assigner = timestamp_assigner.extract_timestamp
+            return self
         if not callable(timestamp_assigner):
             raise TypeError(f"expected a TimestampAssigner or a function, got {timestamp_assigner!r}")
         try:
@@ -195,10 +197,14 @@ class WatermarkStrategy:
             ) from None
         except ValueError:
             pass  # Implemented in C, without a signature to inspect.
-        return replace(self, timestamp_assigner=timestamp_assigner)
+        self.timestamp_assigner = timestamp_assigner
+        return self
 
     def with_idleness(self, idle_timeout: TimeLength) -> WatermarkStrategy:
-        """Mark a split idle after `idle_timeout` without records. Raises ValueError unless above 0."""
+        """Return a strategy that marks a split idle after `idle_timeout` without records.
+
+        Raises ValueError unless it is above 0.
+        """
         return replace(self, idle_timeout_ms=_positive_ms("the idle timeout", idle_timeout))
 
     def with_watermark_alignment(
@@ -207,7 +213,7 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: TimeLength,
         update_interval: TimeLength | None = None,
     ) -> WatermarkStrategy:
-        """Pause sources of `watermark_group` that are further ahead of its slowest source than the maximum drift.
+        """Return one that pauses sources of `watermark_group` more than the maximum drift ahead of its slowest source.
 
         `update_interval`: how often watermarks are compared, 1 s by default. Raises ValueError unless both are above 0.
         """

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.common.type_hints import from_function
-from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation
+from penstock.common.typeinfo import (
+    ListTypeInfo,
+    MapTypeInfo,
+    PickledBytesTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
 from penstock.runtime.operators.function import UserFunction
 
 
@@ -56,6 +63,23 @@ def output_type_of(
         return declared
     target = getattr(func, method, None) if not isinstance(func, type) else None
     return from_function(target or func, elements)
+
+
+def projected_type(declared: TypeInformation, positions: Sequence[int]) -> TypeInformation | None:
+    """Return the type of some fields of a tuple or row; None if it is not known.
+
+    Raises TypeError if `declared` has no fields, ValueError if it has no field at one of `positions`.
+    """
+    if isinstance(declared, PickledBytesTypeInfo):
+        return None
+    if not isinstance(declared, (TupleTypeInfo, RowTypeInfo)):
+        raise TypeError(f"project is for streams of tuples or rows, and the type of this one is {declared}")
+    types = declared.get_field_types()
+    if max(positions) >= len(types):
+        raise ValueError(f"{declared} has {len(types)} fields, there is none at position {max(positions)}")
+    if isinstance(declared, TupleTypeInfo):
+        return TupleTypeInfo([types[position] for position in positions])
+    return None
 
 
 def key_selector_of(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.arguments import as_two_functions, common_output_type
 from penstock.datastream.connected_streams import two_input_stream
-from penstock.datastream.data_stream import DataStream
+from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.state import MapStateDescriptor
@@ -42,6 +42,7 @@ class BroadcastConnectedStream(Generic[T1, T2]):
     """A stream, keyed or not, connected to a broadcast stream. Created by `connect`."""
 
     def __init__(self, non_broadcast_stream: DataStream[T1], broadcast_stream: BroadcastStream[T2]) -> None:
+        check_one_environment("connect", non_broadcast_stream, broadcast_stream.input_stream)
         self.non_broadcast_stream = non_broadcast_stream
         self.broadcast_stream = broadcast_stream
         self.broadcast_state_descriptors = broadcast_stream.broadcast_state_descriptors

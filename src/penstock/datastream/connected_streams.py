@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.arguments import as_two_functions, common_output_type
-from penstock.datastream.data_stream import DataStream
+from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -40,6 +40,7 @@ class ConnectedStreams(Generic[T1, T2]):
     """
 
     def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2]) -> None:
+        check_one_environment("connect", stream1, stream2)
         self.stream1 = stream1
         self.stream2 = stream2
         check_key_types(stream1, stream2)

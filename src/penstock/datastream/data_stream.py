@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.sink import Sink
 from penstock.api.state.descriptors import MapStateDescriptor
 from penstock.common.execution_config import ExecutionConfig
-from penstock.common.time import TimeLength, to_milliseconds
+from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.function_sink import FunctionSink
-from penstock.datastream.arguments import as_function, key_selector_of, output_type_of, partitioner_of
+from penstock.datastream.arguments import (
+    as_function,
+    key_selector_of,
+    output_type_of,
+    partitioner_of,
+    projected_type,
+)
 from penstock.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
+from penstock.datastream.operator_settings import OperatorSettings, buffer_timeout
 from penstock.plan.transformations import (
     Chaining,
     OperatorTransformation,
@@ -56,69 +65,6 @@ R = TypeVar("R")
 K = TypeVar("K")
 
 
-class OperatorSettings:
-    """Settings of the operator that produces a stream or ends in a sink."""
-
-    _transformation: Transformation
-
-    def name(self: S, name: str) -> S:
-        """Set the operator's name in plans, metrics and errors."""
-        self._transformation.name = name
-        return self
-
-    def get_name(self) -> str:
-        """Name of the operator."""
-        return self._transformation.name
-
-    def uid(self: S, uid: str) -> S:
-        """Set the id by which a changed program finds the operator's state. Must be unique within the program."""
-        if not uid:
-            raise ValueError("a uid can't be empty")
-        self._transformation.uid = uid
-        return self
-
-    def set_uid_hash(self: S, uid_hash: str) -> S:
-        """Accepted for compatibility: the 32 hexadecimal digits by which a Flink savepoint identifies an operator."""
-        if len(uid_hash) != 32 or not all(digit in "0123456789abcdefABCDEF" for digit in uid_hash):
-            raise ValueError(f"a uid hash has 32 hexadecimal digits, not {uid_hash!r}")
-        self._transformation.uid_hash = uid_hash
-        return self
-
-    def set_parallelism(self: S, parallelism: int) -> S:
-        """Set the number of subtasks. Raises ValueError if below 1, or if the operator can't be parallel."""
-        check_parallelism("parallelism", parallelism)
-        fixed = self._transformation.parallelism_fixed
-        if fixed is not None and parallelism != 1:
-            raise ValueError(f"'{self._transformation.name}' can't have parallelism {parallelism}: {fixed}")
-        self._transformation.parallelism = parallelism
-        return self
-
-    def set_max_parallelism(self: S, max_parallelism: int) -> S:
-        """Set the number of key groups, the upper bound of the operator's parallelism."""
-        check_parallelism("maximum parallelism", max_parallelism)
-        self._transformation.max_parallelism = max_parallelism
-        return self
-
-    def set_description(self: S, description: str) -> S:
-        """Set a longer description for plans."""
-        self._transformation.description = description
-        return self
-
-    def disable_chaining(self: S) -> S:
-        """Never chain the operator to its neighbours."""
-        self._transformation.chaining = Chaining.NEVER
-        return self
-
-    def slot_sharing_group(self: S, slot_sharing_group: Any) -> S:
-        """Operators of different groups are not chained; the assignment of slots is otherwise left to Spark."""
-        group = slot_sharing_group
-        self._transformation.slot_sharing_group = group if isinstance(group, str) else group.get_name()
-        return self
-
-
-S = TypeVar("S", bound=OperatorSettings)
-
-
 class DataStream(OperatorSettings, Generic[T]):
     """A stream of values of one type."""
 
@@ -140,18 +86,23 @@ class DataStream(OperatorSettings, Generic[T]):
 
     def force_non_parallel(self) -> DataStream[T]:
         """Set parallelism 1, regardless of the environment."""
-        self._transformation.parallelism = 1
-        self._transformation.parallelism_fixed = "force_non_parallel() was called on it"
+        operator = self._operator_for("force_non_parallel")
+        operator.parallelism = 1
+        operator.parallelism_fixed = "force_non_parallel() was called on it"
         return self
 
     def set_buffer_timeout(self, timeout_millis: TimeLength) -> DataStream[T]:
-        """Flush incomplete buffers after this time (ms): 0 after each step, -1 only when full."""
-        self._transformation.buffer_timeout_ms = buffer_timeout(timeout_millis)
+        """Flush incomplete buffers after this time (ms): 0 after each step, -1 after that of the environment.
+
+        Source: PyFlink, DataStream.set_buffer_timeout. For the environment -1 means "only when full".
+        """
+        timeout_ms = buffer_timeout(timeout_millis)
+        self._operator_for("set_buffer_timeout").buffer_timeout_ms = None if timeout_ms == -1 else timeout_ms
         return self
 
     def start_new_chain(self) -> DataStream[T]:
         """Do not chain the operator to its predecessors."""
-        self._transformation.chaining = Chaining.HEAD
+        self._operator_for("start_new_chain").chaining = Chaining.HEAD
         return self
 
     # Transformations of single records.
@@ -192,11 +143,16 @@ class DataStream(OperatorSettings, Generic[T]):
         return self._operator("Process", ProcessOperator("Process", function), declared)
 
     def project(self, *field_indexes: int) -> DataStream[Any]:
-        """Select fields of tuples by position, in the given order."""
+        """Select fields of tuples or rows by position, in the given order.
+
+        Raises TypeError if another type is declared for the stream, ValueError for a position that can't be.
+        """
         if not field_indexes or min(field_indexes) < 0:
             raise ValueError(f"project takes positions of fields, 0 or more, got {field_indexes}")
+        declared = self._transformation.output_type
         function = as_function(_Project(field_indexes), "map", MapFunction)
-        return self._operator("Projection", MapOperator("Projection", function), None)
+        projected = None if declared is None else projected_type(declared, field_indexes)
+        return self._operator("Projection", MapOperator("Projection", function), projected)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
         """Assign timestamps and generate watermarks from here on, replacing those from upstream.
@@ -208,7 +164,7 @@ class DataStream(OperatorSettings, Generic[T]):
         if watermark_strategy.alignment is not None:
             raise ValueError("watermark alignment lets sources wait for each other: pass the strategy to from_source")
         interval_ms = self.environment.get_config().get_auto_watermark_interval()
-        operator = TimestampsAndWatermarksOperator("Timestamps/Watermarks", watermark_strategy, interval_ms)
+        operator = TimestampsAndWatermarksOperator("Timestamps/Watermarks", copy(watermark_strategy), interval_ms)
         return self._operator(operator.name, operator, self._transformation.output_type)
 
     def get_side_output(self, output_tag: OutputTag[R]) -> DataStream[R]:
@@ -232,6 +188,7 @@ class DataStream(OperatorSettings, Generic[T]):
         for stream in streams:
             if not isinstance(stream, DataStream):
                 raise TypeError(f"union takes streams, got {stream!r}")
+            check_one_environment("union", self, stream)
         inputs = [self._transformation, *(stream._transformation for stream in streams)]
         return DataStream(self.environment, UnionTransformation(self.environment.next_id(), inputs))
 
@@ -411,15 +368,28 @@ class _Project:
         return Row(*fields) if isinstance(value, Row) else tuple(fields)
 
 
-def check_parallelism(what: str, value: Any) -> None:
-    """Raise ValueError if `value` can't be a parallelism."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{what} must be an int of 1 or more, got {value!r}")
+def check_one_environment(method: str, first: DataStream[Any], second: DataStream[Any]) -> None:
+    """Raise ValueError if two streams to be brought together by `method` belong to different programs."""
+    if first.environment is not second.environment:
+        raise ValueError(
+            f"{method} takes streams of one StreamExecutionEnvironment, and these have two: each is a program of its "
+            "own. Create both streams with the same one"
+        )
 
 
-def buffer_timeout(timeout: TimeLength) -> int:
-    """Return a buffer timeout in ms. Raises ValueError if below -1."""
-    timeout_ms = to_milliseconds(timeout)
-    if timeout_ms < -1:
-        raise ValueError(f"the buffer timeout must be 0 ms or more, or -1 for 'only when full', got {timeout_ms}")
-    return timeout_ms
+_ELSEWHERE = {
+    "AllWindowedStream": "windowed_stream",
+    "BroadcastConnectedStream": "broadcast_streams",
+    "BroadcastStream": "broadcast_streams",
+    "CloseableIterator": "collected",
+    "ConnectedStreams": "connected_streams",
+    "KeyedStream": "keyed_stream",
+    "WindowedStream": "windowed_stream",
+}
+"""Classes that PyFlink has in this module, and the modules of penstock that define them and import this one."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"penstock.datastream.{_ELSEWHERE[name]}"), name)

@@ -2,10 +2,16 @@
 
 A plain callable or generator is accepted as well, wherever no `open`, `close` or `on_timer` is needed. Functions that
 may give several results return an iterable, usually by `yield`. A result `tag, value` with an OutputTag goes to that
-side output. Source: Flink docs, "User-Defined Functions" and "Process Function".
+side output, from all functions but filters and those that reduce or aggregate. Source: Flink docs, "User-Defined
+Functions" and "Process Function".
 """
 
 from penstock.api.functions.asynchronous import AsyncFunction, AsyncFunctionDescriptor
+from penstock.api.functions.basic import IN as IN
+from penstock.api.functions.basic import IN1 as IN1
+from penstock.api.functions.basic import IN2 as IN2
+from penstock.api.functions.basic import KEY as KEY
+from penstock.api.functions.basic import OUT as OUT
 from penstock.api.functions.basic import (
     AggregateFunction,
     CoFlatMapFunction,
@@ -43,6 +49,7 @@ from penstock.api.functions.window import (
     ProcessWindowFunction,
     WindowFunction,
 )
+from penstock.api.functions.window import W as W
 from penstock.api.runtime_context import RuntimeContext
 from penstock.api.state.state import KeyedStateStore
 from penstock.common.door import publish

@@ -13,7 +13,7 @@ from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.arguments import as_function, output_type_of
 from penstock.datastream.connected_streams import check_key_types, two_input_stream
-from penstock.datastream.data_stream import DataStream
+from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import ProcessJoinFunction
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.runtime.operators.interval_join import IntervalJoinOperator
@@ -29,6 +29,7 @@ class IntervalJoin(Generic[T1, T2]):
     def __init__(self, stream1: KeyedStream[T1, Any], stream2: KeyedStream[T2, Any]) -> None:
         if not isinstance(stream2, KeyedStream):
             raise TypeError(f"interval_join takes a stream with a key, from key_by, got {stream2!r}")
+        check_one_environment("interval_join", stream1, stream2)
         check_key_types(stream1, stream2)
         self.stream1 = stream1
         self.stream2 = stream2

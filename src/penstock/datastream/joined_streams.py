@@ -16,7 +16,7 @@ from penstock.api.windows.trigger import Trigger
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.arguments import as_function, key_selector_of, output_type_of
-from penstock.datastream.data_stream import DataStream
+from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import CoGroupFunction, FlatJoinFunction, JoinFunction, KeySelector
 from penstock.datastream.windowed_stream import WindowedStream
 from penstock.runtime.windows.two_streams import CoGroup, FlatJoin, Join, TaggedKey, tag_first, tag_second
@@ -40,6 +40,7 @@ class _TwoStreams(Generic[T1, T2]):
     def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2]) -> None:
         if not isinstance(stream2, DataStream):
             raise TypeError(f"{self._kind} takes a stream, got {stream2!r}")
+        check_one_environment(self._kind, stream1, stream2)
         self.stream1 = stream1
         self.stream2 = stream2
 
@@ -49,6 +50,7 @@ class _TwoStreams(Generic[T1, T2]):
         for stream, tag in ((self.stream1, tag_first), (self.stream2, tag_second)):
             one: DataStream[Any] = DataStream(stream.environment, stream._transformation).map(tag)
             one._transformation.parallelism = stream._transformation.parallelism
+            one._transformation.is_nameless = True
             tagged.append(one.name("Tag"))
         return tagged[0].union(tagged[1]).key_by(TaggedKey(first, second), key_type)
 

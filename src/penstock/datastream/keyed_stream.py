@@ -18,6 +18,7 @@ from penstock.datastream.functions import (
     ReduceFunction,
 )
 from penstock.plan.transformations import OperatorTransformation, Transformation
+from penstock.runtime.network.partitioners import Partitioner
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.process import InKeyContext, KeyedProcessOperator
@@ -147,6 +148,12 @@ class KeyedStream(DataStream[T], Generic[T, K]):
     ) -> KeyedStream[T, K2]:
         """Partition the stream by another key."""
         return DataStream[T](self.environment, self._before).key_by(key_selector, key_type)
+
+    def _partition(self, partitioner: Partitioner) -> DataStream[T]:
+        raise ValueError(
+            f"a keyed stream is partitioned by its key: {partitioner.ship_strategy.lower()} would override that. "
+            "Partition the stream before key_by, or the result of the operator after it"
+        )
 
     def _in_key_context(
         self, kind: str, func: Any, interface: type, output_type: TypeInformation | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from copy import copy
 from typing import Any, TypeVar
 
 from penstock.api.sink import Sink
@@ -14,6 +15,7 @@ from penstock.client.executor_loader import load_executor
 from penstock.common import option_checks, options
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
+from penstock.common.declared_rows import row_converter
 from penstock.common.errors import PenstockError, ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
@@ -27,7 +29,8 @@ from penstock.connectors.socket import SocketTextSource
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.collected import CloseableIterator
-from penstock.datastream.data_stream import DataStream, DataStreamSink, buffer_timeout, check_parallelism
+from penstock.datastream.data_stream import DataStream, DataStreamSink
+from penstock.datastream.operator_settings import buffer_timeout
 from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, PrintResults, ResultSink
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
@@ -84,9 +87,8 @@ class StreamExecutionEnvironment:
         return CheckpointConfig(self._configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Set the default number of subtasks of operators."""
-        check_parallelism("parallelism", parallelism)
-        self._configuration.set(options.PARALLELISM, parallelism)
+        """Set the default number of subtasks of operators, as `ExecutionConfig.set_parallelism`."""
+        self.get_config().set_parallelism(parallelism)
         return self
 
     def get_parallelism(self) -> int:
@@ -94,9 +96,8 @@ class StreamExecutionEnvironment:
         return self._configuration.get(options.PARALLELISM)
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """Set the number of key groups, the upper bound of the job's parallelism."""
-        check_parallelism("maximum parallelism", max_parallelism)
-        self._configuration.set(options.MAX_PARALLELISM, max_parallelism)
+        """Set the number of key groups, the upper bound of the job's parallelism: 1 to 32,768."""
+        self.get_config().set_max_parallelism(max_parallelism)
         return self
 
     def get_max_parallelism(self) -> int:
@@ -133,12 +134,13 @@ class StreamExecutionEnvironment:
         return self._configuration.get(options.OPERATOR_CHAINING)
 
     def enable_checkpointing(
-        self, interval: TimeLength, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+        self, interval: TimeLength, mode: CheckpointingMode | None = None
     ) -> StreamExecutionEnvironment:
-        """Take a checkpoint every `interval` ms."""
+        """Take a checkpoint every `interval` ms. `mode` None: in the mode that is set, EXACTLY_ONCE by default."""
         config = self.get_checkpoint_config()
         config.set_checkpoint_interval(interval)
-        config.set_checkpointing_mode(mode)
+        if mode is not None:
+            config.set_checkpointing_mode(mode)
         return self
 
     def get_checkpoint_interval(self) -> int:
@@ -227,7 +229,7 @@ class StreamExecutionEnvironment:
         source.validate()
         declared = type_info or source.get_produced_type()
         return DataStream(
-            self, SourceTransformation(self.next_id(), source_name, source, watermark_strategy, declared, None)
+            self, SourceTransformation(self.next_id(), source_name, source, copy(watermark_strategy), declared, None)
         )
 
     def add_source(
@@ -237,8 +239,13 @@ class StreamExecutionEnvironment:
         return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
 
     def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
-        """Create a stream of the values of `collection`, in order, read by one subtask."""
-        source = CollectionSource(list(collection))
+        """Create a stream of the values of `collection`, in order, read by one subtask.
+
+        Where `type_info` has rows, values become Rows with its names: from tuples, lists, dicts and objects. Raises
+        TypeError or ValueError if one does not fit.
+        """
+        convert = row_converter(type_info)
+        source = CollectionSource(list(collection if convert is None else map(convert, collection)))
         strategy = WatermarkStrategy.no_watermarks()
         stream: DataStream[T] = self.from_source(source, strategy, "Collection Source", type_info)
         return _by_one_subtask(stream, "one subtask reads a collection, to keep its order")
@@ -319,6 +326,7 @@ class StreamExecutionEnvironment:
         transformation = OperatorTransformation(
             id, "Collect", [input], CollectOperator("Collect", id), parallelism=1, is_sink=True
         )
+        transformation.is_nameless = True
         results = self._result_sinks[id] = CollectedResults()
         self._sinks.append(transformation)
         return CloseableIterator(results, self.execute_async(job_name))
@@ -335,6 +343,7 @@ class StreamExecutionEnvironment:
                 buffer_timeout_ms=self.get_buffer_timeout(),
                 watermark_interval_ms=interval_ms,
                 chaining=self.is_chaining_enabled(),
+                auto_generate_uids=self.get_config().has_auto_generated_uids_enabled(),
             ),
         )
 

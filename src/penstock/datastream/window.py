@@ -1,6 +1,11 @@
 """Windows, assigners, triggers and evictors, at PyFlink's module path. Source: Flink docs, "Windows"."""
 
+from penstock.api.functions.basic import IN as IN
+from penstock.api.functions.basic import KEY as KEY
+from penstock.api.functions.basic import OUT as OUT
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
+from penstock.api.windows.assigner import T as T
+from penstock.api.windows.assigner import W as W
 from penstock.api.windows.assigners import (
     GlobalWindows,
     SlidingEventTimeWindows,

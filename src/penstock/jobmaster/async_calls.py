@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.common.errors import JobError
 from penstock.common.user_calls import outcome_of
 from penstock.jobmaster.effects import CallAsync
 from penstock.jobmaster.events import CallEnded
@@ -10,8 +9,4 @@ from penstock.jobmaster.events import CallEnded
 
 def make_call(effect: CallAsync) -> CallEnded:
     """Make the call. What it raises goes to its enumerator's handler."""
-    try:
-        return CallEnded(effect.attempt, effect.number, *outcome_of(effect.call))
-    except SystemExit as error:
-        # It would end this thread, and nothing else would know.
-        return CallEnded(effect.attempt, effect.number, error=JobError(f"a split enumerator called sys.exit: {error}"))
+    return CallEnded(effect.attempt, effect.number, *outcome_of(effect.call))

@@ -14,7 +14,7 @@ from penstock.runtime.task.vertex import RocksDBSettings
 
 def rocksdb_settings(configuration: Configuration) -> RocksDBSettings | None:
     """Settings of RocksDB; None: state is on the heap. Raises ConfigurationError for an unknown or absent backend."""
-    name = configuration.get(options.STATE_BACKEND)
+    name = configuration.get(options.STATE_BACKEND).strip().lower()
     if name == "hashmap":
         return None
     if name != "rocksdb":

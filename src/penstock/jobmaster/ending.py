@@ -16,9 +16,10 @@ from penstock.checkpoint.pending import CheckpointRequest, Outcome
 from penstock.common.errors import CheckpointError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
-from penstock.jobmaster.effects import JobEffect, Reply
+from penstock.jobmaster.effects import Deliver, JobEffect, Reply
 from penstock.jobmaster.events import SavepointRequested
 from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.task.opaque import Opaque
 
 
 class JobEnding:
@@ -67,10 +68,16 @@ class JobEnding:
         if draining is not None:
             self._request(draining, self._close)
         elif self._job.coordinator.settings.interval_ms is None:
-            # Nothing is held back for a checkpoint then: results are committed when the job has ended.
-            self._close()
+            # Results are committed when the job has ended; but a savepoint that is under way may have taken some.
+            self._job.coordinator.when_settled(self._close_without_checkpoint)
         else:
             self._last_checkpoint()
+
+    def _close_without_checkpoint(self) -> None:
+        for sink, subtask, values in self._job.coordinator.take_carried():
+            region = self._job.regions.of_sink(sink)
+            self._emit(Deliver(region.attempt.id, sink, subtask, Opaque(values)))
+        self._close()
 
     def _close(self) -> None:
         self.is_closing = True

@@ -15,8 +15,9 @@ from typing import Any
 
 from penstock.api.source import Source, SplitEnumerator
 from penstock.common.errors import PenstockError, SourceError, UserFunctionError
+from penstock.common.user_calls import RAISED, pass_on_ctrl_c
+from penstock.common.user_traceback import user_traceback
 from penstock.plan.job_graph import JobVertex
-from penstock.runtime.task.context import user_traceback
 from penstock.runtime.task.events import AssignSplits, ControlEvent, NoMoreSplits
 from penstock.runtime.task.opaque import Opaque
 
@@ -121,7 +122,8 @@ class SplitEnumerators:
             _, enumerator = self._enumerators.popitem()
             try:
                 enumerator.close()
-            except (Exception, SystemExit):
+            except RAISED as error:
+                pass_on_ctrl_c(error)
                 _log.exception("a split enumerator could not be closed")
 
     def _discover(self, vertex: int) -> None:
@@ -141,7 +143,8 @@ class SplitEnumerators:
             raise SourceError(f"source '{self._names[vertex]}': {error}") from error
         except PenstockError:
             raise
-        except Exception as error:
+        except RAISED as error:
+            pass_on_ctrl_c(error)
             raise UserFunctionError(
                 f"split enumerator of the source '{self._names[vertex]}', in {method}\n{user_traceback(error)}"
             ) from error

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.checkpoint.failure import output_twice
+from penstock.common import options
 from penstock.common.errors import DamagedCheckpointError, FencedError, JobError
 from penstock.common.failover_strategy import FailoverStrategy
 from penstock.common.job_status import JobStatus
@@ -30,6 +31,19 @@ from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 
 _log = logging.getLogger(__name__)
+
+
+def collected_twice(error: BaseException | None) -> JobError:
+    """`error`, after which the job is not restarted, because results that the program has would come again."""
+    kind = type(error) if isinstance(error, JobError) else JobError
+    failure = kind(
+        f"{error}\n  The job is not restarted: what execute_and_collect has given to the program would come again. "
+        f"With {options.CHECKPOINT_INTERVAL.key} results come when their checkpoint is complete, and come once. "
+        f"With {options.ALLOW_DUPLICATES.key} the job is restarted"
+    )
+    failure.__cause__ = error
+    return failure
+
 
 JobEnd = tuple[JobStatus, BaseException | None]
 """How a job ends."""
@@ -105,7 +119,7 @@ class Failover:
         # A region that has finished waits for the others: if one of them fails all are restarted.
         is_due = len(down) == len(regions) or any(region.has_failed for region in ended)
         are_gone = all(region.is_gone for region in down)
-        if ended and is_due and are_gone and self._job.coordinator.storage_is_idle:
+        if ended and is_due and are_gone and self._job.coordinator.store.is_idle:
             end = self._end(ended, is_cancelled)
         if self.restart_at_ms is not None and (is_cancelled or self._job.coordinator.store.fenced):
             self.restart_at_ms = None
@@ -162,16 +176,28 @@ class Failover:
 
     # Restarts.
 
+    @property
+    def _collects_again(self) -> bool:
+        """Whether the program would be given results a second time by a restart, and its user does not accept that."""
+        newest = self._recovery.manifest
+        number = newest.checkpoint_id if newest is not None else 0
+        ended = [region for region in self._job.regions if region.is_ended]
+        again = any(region.attempt.would_collect_again(number) for region in ended)
+        return again and not self._settings.allow_duplicates
+
     def _restart_later(self, failures: list[Region]) -> JobEnd | None:
         assert failures, "regions have ended that are to be restarted, and none has failed by itself"
         # What a restart can't repair is why the job ends, whatever has failed before it.
         attempts = sorted((region.attempt for region in failures), key=self._restarts.is_final, reverse=True)
         error = attempts[0].error
-        if self.restart_at_ms is not None and not any(map(self._restarts.is_final, attempts)):
+        repeats = self._collects_again
+        if self.restart_at_ms is not None and not repeats and not any(map(self._restarts.is_final, attempts)):
             # They join those that wait already: all of it is one failure, as for Flink's exponential delay.
             _log.warning("%s: a further region failed and restarts with the others: %s", self._job.name, error)
             return None
         delay_ms = self._restarts.delay_ms(attempts, self._job.now_ms)
+        if delay_ms is not None and repeats:
+            delay_ms, error = None, collected_twice(error)
         if delay_ms is not None:
             _log.warning(
                 "%s", self._restarts.notice(self._job.name, error, self.restarts + 1, delay_ms, self._job.now_ms)
@@ -191,7 +217,7 @@ class Failover:
     def may_restart(self) -> bool:
         """Whether the regions that wait may be deployed as soon as their time has come."""
         is_settled = all(region.is_ended for region in self._job.regions.down)
-        return self.restart_at_ms is not None and is_settled and self._job.coordinator.storage_is_idle
+        return self.restart_at_ms is not None and is_settled and self._job.coordinator.store.is_idle
 
     def restart_if_due(self, graph: JobGraph) -> list[Region]:
         """Restart the regions that wait, if their time has come; returns them. `graph`: that of their next attempts."""

@@ -24,6 +24,7 @@ from penstock.checkpoint.pending import CheckpointRequest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import CheckpointError, FencedError, JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
+from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import (
@@ -290,6 +291,9 @@ class JobMaster:
         store = self.coordinator.store
         store.fenced = store.fenced or isinstance(event.error, FencedError)
         self.fail_all(event.error)
+        if self.regions.all_ended and self._end is None and self._failover.restart_at_ms is None:
+            # It is a fault in what ends the job: nothing else would.
+            self._end_with(JobStatus.FAILED, event.error)
 
     def _results_were_closed(self, event: ResultsClosed) -> None:
         self._results_closed = True
@@ -314,7 +318,7 @@ class JobMaster:
         if restarted:
             self._watermarks.restarted([task for region in restarted for task in region.attempt.tasks], self.now_ms)
             self._go_on()
-        if self._results_closed and self.coordinator.storage_is_idle and not self.finished:
+        if self._results_closed and self.coordinator.store.is_idle and not self.finished:
             self.finished = True
             assert self._end is not None
             self._emit(Finish(*self._end))
@@ -379,12 +383,8 @@ class JobMaster:
         except AssertionError:
             # A broken invariant is a fault of ours: it goes to the host, and the message gets the journal.
             raise
-        except SystemExit as error:
-            # It would end the host's thread, and with it the job master.
-            self._fail_guarded(JobError(f"a split enumerator called sys.exit: {error}"), region)
-            return False
-        except Exception as error:
-            self._fail_guarded(error, region)
+        except RAISED as error:
+            self._fail_guarded(as_exception(error), region)
             return False
         return True
 

@@ -79,11 +79,13 @@ class SlotReports:
 
     def _result(self, region: Region, slot: SlotId, report: Result) -> None:
         attempt = region.attempt
-        # Without periodic checkpoints nothing would release them before the end.
-        if self._job.coordinator.settings.interval_ms is not None and report.sink_id in self._held_back:
-            attempt.results.add(HeldBack(report.sink_id, report.subtask, report.values, report.after_checkpoint))
-        else:
-            self._emit(Deliver(attempt.id, report.sink_id, report.subtask, report.values))
+        if report.sink_id in self._held_back:
+            if self._job.coordinator.settings.interval_ms is not None:
+                attempt.results.add(HeldBack(report.sink_id, report.subtask, report.values, report.after_checkpoint))
+                return
+            # Without periodic checkpoints nothing would release them before the end.
+            attempt.collected(report.after_checkpoint)
+        self._emit(Deliver(attempt.id, report.sink_id, report.subtask, report.values))
 
     def _data_ended(self, region: Region, slot: SlotId, report: DataEnded) -> None:
         self._watermarks.ended(_task(report), self._job.now_ms)

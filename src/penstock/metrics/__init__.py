@@ -1,8 +1,8 @@
 """Metrics that functions register, under PyFlink's module path."""
 
-from penstock.api.metrics import Counter, Distribution, Meter, MetricGroup
+from penstock.api.metrics import Counter, Distribution, Meter, Metric, MetricGroup
 from penstock.common.door import publish
 
-__all__ = ["Counter", "Distribution", "Meter", "MetricGroup"]
+__all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]
 
 publish(__name__, __all__)

@@ -13,6 +13,8 @@ from collections import defaultdict
 from typing import Any
 
 from penstock.api.source import Source
+from penstock.common.basic_types import TypeInformation
+from penstock.common.declared_rows import row_converter
 from penstock.plan.regions import regions_of
 from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.plan.transformations import Chaining
@@ -286,7 +288,9 @@ class JobGraph:
                     links.append(ChainLink(edge.tag, operator=position[edge.target], input_index=edge.input_index))
                 else:
                     links.append(ChainLink(edge.tag, edge=leaving[id(edge)].id))
-            nodes.append(ChainNode(node.operator, node.uid if node.uid_is_users else "", links, node.uid))
+            nodes.append(
+                ChainNode(node.operator, node.uid if node.uid_is_users else "", links, node.uid, _applied_type(node))
+            )
         return VertexSpec(
             id=vertex.id,
             name=vertex.name,
@@ -297,6 +301,17 @@ class JobGraph:
             outputs=[(infos[edge.id], edge.stream_edge.partitioner) for edge in self.edges if edge.source == vertex.id],
             buffer_timeout_ms=_buffer_timeout_ms(vertex.nodes),
         )
+
+
+def _applied_type(node: StreamNode) -> TypeInformation | None:
+    """The type that a task applies to what the operator emits; others stay with the program.
+
+    A source emits what its reader gives; a collection is converted where the program is written.
+    """
+    output_type: TypeInformation | None = node.transformation.output_type
+    if isinstance(node.operator, SourceOperator) or row_converter(output_type) is None:
+        return None
+    return output_type
 
 
 def _buffer_timeout_ms(nodes: list[StreamNode]) -> int:

@@ -19,26 +19,20 @@ from typing import Any, ForwardRef
 from penstock.common.errors import ProgramError
 from penstock.plan import program_pickler
 from penstock.runtime.operators.operator import Operator
-from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
+from penstock.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
 
 
 @dataclasses.dataclass
-class _PickledNode:
+class _PickledOperator:
     name: str
-    operator: bytes
-    uid: str
-    links: list[ChainLink]
-    state_id: str
+    data: bytes
 
 
 def dump_level(level: LevelSpec) -> bytes:
     """Serialize the level. Raises ProgramError naming the operator whose function can't be pickled."""
     vertices = []
     for vertex in level.vertices:
-        nodes: Any = [
-            _PickledNode(node.operator.name, _dump_operator(node.operator), node.uid, node.links, node.state_id)
-            for node in vertex.nodes
-        ]
+        nodes = [dataclasses.replace(node, operator=_dump_operator(node.operator)) for node in vertex.nodes]
         vertices.append(dataclasses.replace(vertex, nodes=nodes))
     try:
         return program_pickler.dumps(dataclasses.replace(level, vertices=vertices))
@@ -53,14 +47,12 @@ def load_level(data: bytes) -> LevelSpec:
 
 
 def _load_vertex(vertex: VertexSpec) -> VertexSpec:
-    nodes: list[Any] = vertex.nodes
-    return dataclasses.replace(
-        vertex,
-        nodes=[
-            ChainNode(_loaded(node.operator, f"operator '{node.name}'"), node.uid, node.links, node.state_id)
-            for node in nodes
-        ],
-    )
+    return dataclasses.replace(vertex, nodes=[_load_node(node) for node in vertex.nodes])
+
+
+def _load_node(node: ChainNode) -> ChainNode:
+    pickled: Any = node.operator
+    return dataclasses.replace(node, operator=_loaded(pickled.data, f"operator '{pickled.name}'"))
 
 
 def _loaded(data: bytes, what: str) -> Any:
@@ -73,9 +65,9 @@ def _loaded(data: bytes, what: str) -> Any:
         ) from error
 
 
-def _dump_operator(operator: Operator) -> bytes:
+def _dump_operator(operator: Operator) -> Any:
     try:
-        return program_pickler.dumps(operator)
+        return _PickledOperator(operator.name, program_pickler.dumps(operator))
     except Exception as error:
         raise _explained(error, f"operator '{operator.name}': its function can't be pickled") from error
 

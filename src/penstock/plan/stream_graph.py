@@ -31,6 +31,8 @@ class GraphSettings:
     buffer_timeout_ms: int = 5
     watermark_interval_ms: int = 200
     chaining: bool = True
+    auto_generate_uids: bool = True
+    """Whether an operator may be without a uid."""
 
 
 @dataclasses.dataclass
@@ -142,6 +144,7 @@ class StreamGraph:
         seen: dict[str, StreamNode] = {}
         for node in self.nodes.values():
             if not node.uid_is_users:
+                self._check_uid_is_derived(node)
                 continue
             if node.uid in seen:
                 raise ProgramError(
@@ -149,6 +152,15 @@ class StreamGraph:
                     "state to one operator, so each needs its own"
                 )
             seen[node.uid] = node
+
+    def _check_uid_is_derived(self, node: StreamNode) -> None:
+        transformation = node.transformation
+        if self.settings.auto_generate_uids or transformation.is_nameless or transformation.uid_hash is not None:
+            return
+        raise ProgramError(
+            f"operator '{node.name}' has no uid, and pipeline.auto-generate-uids is false: its state might not be "
+            "found after a change of the program. Add .uid('...') to it"
+        )
 
     @property
     def sources(self) -> list[SourceTransformation]:

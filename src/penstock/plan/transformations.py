@@ -27,6 +27,9 @@ class Chaining(enum.Enum):
 class Transformation:
     """A node of the program. `parallelism` None: the environment's default at submission."""
 
+    edge_kind: str | None = None
+    """What it is called where it only defines edges between operators; None: it is deployed."""
+
     def __init__(
         self,
         id: int,
@@ -45,6 +48,8 @@ class Transformation:
         """The reason why the parallelism must be 1, or None."""
         self.uid: str | None = None
         self.uid_hash: str | None = None
+        self.is_nameless = False
+        """Whether a call of the API made it beside what the user sees, who can't give it a uid. It has no state."""
         self.description: str | None = None
         self.buffer_timeout_ms: int | None = None
         self.chaining = Chaining.ALWAYS
@@ -89,6 +94,8 @@ class OperatorTransformation(Transformation):
 class PartitionTransformation(Transformation):
     """Defines how records of its input are distributed to its consumers."""
 
+    edge_kind = "a partitioned stream"
+
     def __init__(self, id: int, input: Transformation, partitioner: Partitioner) -> None:
         super().__init__(id, partitioner.ship_strategy.lower(), [input], input.output_type)
         self.partitioner = partitioner
@@ -97,12 +104,16 @@ class PartitionTransformation(Transformation):
 class UnionTransformation(Transformation):
     """Merges several streams into one."""
 
+    edge_kind = "a union"
+
     def __init__(self, id: int, inputs: Sequence[Transformation]) -> None:
         super().__init__(id, "union", inputs, inputs[0].output_type)
 
 
 class SideOutputTransformation(Transformation):
     """A side output of an operator."""
+
+    edge_kind = "a side output"
 
     def __init__(self, id: int, input: Transformation, tag: OutputTag[Any]) -> None:
         super().__init__(id, f"side output {tag.tag_id}", [input], tag.type_info)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
+from penstock.common.job_threads import start_thread
+from penstock.common.user_calls import RAISED
 from penstock.rpc.keys import ControlAddress, make_keys
 from penstock.rpc.messages import FromJobMaster, ToJobMaster, decode_to_job_master, encoder
 
@@ -52,12 +54,19 @@ class ControlServer:
         self._thread: threading.Thread | None = None
         self._stopping = False
 
-    def start(self, on_message: Callable[[bytes, ToJobMaster], None], on_tick: Callable[[], None]) -> None:
-        """Start to serve. `on_message` is given the slot's identity, to be used with `send`."""
+    def start(
+        self,
+        on_message: Callable[[bytes, ToJobMaster], None],
+        on_tick: Callable[[], None],
+        on_failure: Callable[[BaseException], object] = lambda error: None,
+    ) -> None:
+        """Start to serve. `on_message` is given the slot's identity, to be used with `send`.
+
+        `on_failure` is called, by the server's thread, if that ends by an error. It makes no more calls then.
+        """
         self._on_message = on_message
         self._on_tick = on_tick
-        self._thread = threading.Thread(target=self._serve, name="penstock-control", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("penstock-control", self._serve, on_failure)
 
     def send(self, identity: bytes, message: FromJobMaster) -> None:
         """Send to one slot."""
@@ -138,7 +147,7 @@ def _guarded(call: Callable[[], object]) -> None:
     """No error may end the thread: the job would hang, and could not even be cancelled."""
     try:
         call()
-    except Exception:
+    except RAISED:
         _log.exception("an event of a job could not be handled")
 
 

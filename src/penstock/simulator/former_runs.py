@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+from penstock.common.errors import FencedError
+from penstock.jobmaster.events import HostFailed, Reported
+from penstock.rpc.messages import FromSlot, decode_to_job_master
 from penstock.simulator.master_host import DriverLostError, MasterHost
+
+_JUMPS_MAX = 100
 
 
 class FormerRuns:
@@ -13,27 +18,51 @@ class FormerRuns:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._drivers: list[MasterHost] = []
+        self._jumps: dict[MasterHost, int] = {}
+        """How often only time has passed for a run that knows that it was taken over."""
 
     @property
     def waits(self) -> bool:
         """Whether one may go on."""
         return bool(self._drivers)
 
-    def add(self, driver: MasterHost) -> None:
-        """Another run takes the job over from this one."""
+    def add(self, driver: MasterHost, reports: list[bytes]) -> None:
+        """Another run takes the job over from this one. `reports`: what its slots had sent, which it still receives.
+
+        Some time it sees by its lease what has become of it, if it has not found out by then.
+        """
         driver.is_former = True
+        for report in reports:
+            message = decode_to_job_master(report)
+            assert isinstance(message, FromSlot)
+            driver.events.append(Reported(message))
+        lost = HostFailed(FencedError("another run has taken the job over"))
+        driver.events.insert(self._random.randint(0, len(driver.events)), lost)
         self._drivers.append(driver)
 
-    def clear(self) -> None:
-        """Another job begins."""
+    def end(self) -> None:
+        """The job has ended, or another one begins. Those that know of their successors by now must end, too."""
+        for former in list(self._drivers):
+            while former in self._drivers and former.master.coordinator.store.fenced:
+                self._goes_on(former)
         self._drivers.clear()
 
     def one_goes_on(self) -> None:
-        """One of them does what it was about to do."""
-        former = self._random.choice(self._drivers)
+        """One of them does what it was about to do; when there is nothing, time passes until it has ended."""
+        self._goes_on(self._random.choice(self._drivers))
+
+    def _goes_on(self, former: MasterHost) -> None:
         try:
-            goes_on = former.former_does_next()
+            ends = not former.former_does_next() and not self._waits_for_its_end(former)
         except DriverLostError:
-            goes_on = False
-        if not goes_on:
+            ends = True
+        if ends:
             self._drivers.remove(former)
+
+    def _waits_for_its_end(self, former: MasterHost) -> bool:
+        """Let time pass. False: it has ended. Its tasks are gone, so nothing else can happen."""
+        if former.finish is not None:
+            return False
+        jumps = self._jumps[former] = self._jumps.get(former, 0) + 1
+        assert jumps < _JUMPS_MAX and former.time_passes(), "a run that was taken over does not end"
+        return True

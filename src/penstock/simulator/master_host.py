@@ -33,7 +33,7 @@ from penstock.jobmaster.effects import (
     SendToSlot,
     StopAttempt,
 )
-from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed, SavepointRequested, StorageEnded
+from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed, SavepointRequested, StorageEnded, Tick
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from penstock.jobmaster.results.lanes import ResultLanes
@@ -41,6 +41,7 @@ from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId
+from penstock.runtime.operators.sink import CollectOperator
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.outside import Outside
@@ -122,7 +123,7 @@ class MasterHost:
             _restarts(circumstances, around.random, healed),
             around.clock.now_ms(),
             origin,
-            held_back=frozenset(self._sinks),
+            held_back=_collecting(graph),
             epoch=run.epoch,
             older=run.older,
         )
@@ -226,6 +227,13 @@ class MasterHost:
             self._around.random.choice(can)()
         return bool(can) and self.finish is None
 
+    def time_passes(self) -> bool:
+        """Until it has something to do; for nobody else. False: it waits for no time."""
+        wake_at_ms = self.master.wake_at_ms()
+        if wake_at_ms is not None:
+            self._carry_out(self.master.handle(Tick(), wake_at_ms))
+        return wake_at_ms is not None
+
     def is_draining(self, savepoint: str) -> bool:
         """Whether the savepoint is that of a drain which the user waits for."""
         return any(request.directory == savepoint and request.drain for request in self._requests.values())
@@ -281,6 +289,12 @@ _ON_RESULTS: dict[type, Callable[[ResultLanes, Any], None]] = {
     Commit: ResultLanes.commit,
     AbortCommittables: ResultLanes.abort,
 }
+
+
+def _collecting(graph: JobGraph) -> frozenset[int]:
+    """The sinks whose results the program is given."""
+    operators = [node.operator for vertex in graph.vertices for node in vertex.nodes]
+    return frozenset(operator.sink_id for operator in operators if isinstance(operator, CollectOperator))
 
 
 def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:

@@ -95,6 +95,14 @@ class ControlMessages:
             self._from_slot.pop(slot, None)
         self._changed(slot)
 
+    def all_from_slots(self) -> list[Any]:
+        """Remove and return all messages to the job master, those of each slot in order."""
+        messages = [message for queue in self._from_slot.values() for message in queue]
+        for slot in list(self._from_slot):
+            del self._from_slot[slot]
+            self._changed(slot)
+        return messages
+
     def end_attempt(self, levels: range, late_rate: float) -> None:
         """All slots of a region are replaced. Some of the messages in transit will arrive late."""
         kept = self.late

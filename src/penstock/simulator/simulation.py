@@ -138,7 +138,7 @@ class Simulation:
         self._control = ControlMessages(self.random, lambda slot: self._possibilities.touch(slot))
         if run.epoch == 1:
             self._jobs += 1
-            self._former.clear()
+            self._former.end()
         self.driver = MasterHost(
             self._jobs, graph, around, run, self._send, self._deploy, self._stop, origin, self._fate.healed
         )
@@ -215,7 +215,7 @@ class Simulation:
             driver.drained = bool(end.savepoint)
             return
         if stopped:
-            self._former.add(driver)
+            self._former.add(driver, self._control.all_from_slots())
         self.went_back += 1
         newest = self.storage.latest() if end is None else self.storage.savepoints[end.savepoint]
         if newest is not None:
@@ -267,6 +267,7 @@ class Simulation:
                 self._start_next_job(self.driver.stopped_with)
             else:
                 break
+        self._former.end()
         if status is JobStatus.FINISHED:
             for slot, host in self.hosts.items():
                 assert host.slot is not None

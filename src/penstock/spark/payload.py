@@ -10,6 +10,7 @@ import msgspec
 import penstock
 from penstock.common.errors import ConfigurationError
 from penstock.common.spark_transport import SparkTransport
+from penstock.logs.settings import LogSettings
 from penstock.plan.pickling import dump_level, dump_main_classes, load_level, load_main_classes
 from penstock.rpc.keys import ControlAddress
 from penstock.runtime.task.vertex import LevelSpec
@@ -35,6 +36,10 @@ class Payload(msgspec.Struct, frozen=True):
     """The directory of the job's checkpoints."""
     transport: SparkTransport = SparkTransport.PIPES
     """In pipelined mode: how the stage reads and writes its rows."""
+    number: int = 0
+    """Of the level. What is written to the log while it is unpickled is marked with it."""
+    logs: LogSettings | None = None
+    """None: no logs are kept."""
 
 
 def pack(
@@ -44,6 +49,7 @@ def pack(
     checkpoints: str | None = None,
     transport: SparkTransport = SparkTransport.PIPES,
     files: JobFiles = _NO_FILES,
+    logs: LogSettings | None = None,
 ) -> list[Payload]:
     """A payload per level; `heartbeat_ms` is the interval of a slot's heartbeats, `files` what travels with the job.
 
@@ -65,6 +71,8 @@ def pack(
             heartbeat_ms,
             checkpoints,
             transport,
+            level.level,
+            logs,
         )
         for level in levels
     ]

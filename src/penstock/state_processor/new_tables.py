@@ -9,7 +9,8 @@ from penstock.api.state.descriptors import StateDescriptor
 from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import PenstockError, ProgramError, UserFunctionError
 from penstock.common.typeinfo import TypeInformation
-from penstock.runtime.task.context import shortened, user_traceback
+from penstock.common.user_traceback import user_traceback
+from penstock.runtime.task.context import shortened
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import KeyGroups, key_group_of, subtask_of
 from penstock.state.schema import TableSchema, schema_of

@@ -29,6 +29,7 @@ from penstock.runtime.task.async_calls import AsyncCalls
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
+from penstock.runtime.task.typed_output import typed_output
 from penstock.state.key_groups import KeyGroups
 from penstock.testing.event_loop import HarnessEventLoop
 from penstock.testing.harness_watch import Watch, WatchedBackend
@@ -95,7 +96,7 @@ class OperatorHarness:
             KeyGroups(max_parallelism),
             async_calls=self._async_calls,
         )
-        self.operator.setup(context, self._recorder)
+        self.operator.setup(context, typed_output(self._recorder, context, transformation.output_type, ()))
         self.operator.open()
         self._closed = False
 

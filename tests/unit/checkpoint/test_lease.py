@@ -94,3 +94,32 @@ def test_where_nothing_can_be_locked_it_is_watched() -> None:
     other.release()
     watching.join(30)
     assert not watching.is_alive(), "a run that ends keeps nobody waiting"
+
+
+def test_a_lease_that_is_damaged_is_renewed_and_given_back(path: str) -> None:
+    """One flipped bit would end its renewal, and the job would hang at its end."""
+    lease = Lease(LOCAL, path, lambda: None, 300, is_taken=lambda: False)
+    lease.hold()
+    whole = Path(path).read_bytes()
+    Path(path).write_bytes(b"\xff" + whole[1:])
+    end = time.monotonic() + 20
+    while Path(path).read_bytes()[:8] != whole[:8]:
+        assert time.monotonic() < end, "it is not renewed"
+        time.sleep(0.01)
+    lease.release()
+    assert not Path(path).exists()
+
+
+def test_a_record_that_can_not_be_read_does_not_end_its_renewal(path: str) -> None:
+    """Someone else could take a job over that runs."""
+    looks = threading.Semaphore(0)
+
+    def is_taken() -> bool:
+        looks.release()
+        raise ValueError("the record is damaged")
+
+    lease = Lease(LOCAL, path, lambda: None, 300, is_taken)
+    lease.hold()
+    Path(path).write_bytes(b"\xff\xfe")
+    assert looks.acquire(timeout=20) and looks.acquire(timeout=20)
+    lease.release()

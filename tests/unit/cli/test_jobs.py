@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import time
@@ -13,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.checkpoint.report import CheckpointReport
+from penstock.cli.jobs import checkpoints
 from penstock.cli.main import app
 from penstock.client.plan_executor import PlanExecutor
 from penstock.cluster.registry import JobRegistry, RunningJob
@@ -57,7 +60,9 @@ class Job:
         self.status = JobStatus.CANCELLING
 
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
-        raise NotImplementedError
+        answer: Future[str] = Future()
+        answer.set_result("/savepoints/savepoint-1")
+        return answer
 
     def _answer(self, identity: bytes, message: object) -> None:
         assert isinstance(message, Command)
@@ -103,6 +108,31 @@ def test_a_job_that_is_cancelled_from_elsewhere_says_so(job: Job, caplog: pytest
 
     assert job.status is JobStatus.CANCELLING
     assert "the job is cancelled from outside: penstock cancel" in caplog.text
+
+
+def test_a_job_that_is_stopped_from_elsewhere_says_so(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+    """The one at the job's terminal would see it end, and look for a fault."""
+    assert CliRunner().invoke(app, ["stop", "numbers"]).stdout == "/savepoints/savepoint-1\n"
+
+    assert "the job is stopped with a savepoint from outside: penstock stop" in caplog.text
+
+
+def test_checkpoints_are_watched_until_ctrl_c(job: Job) -> None:
+    """Whoever waits for a checkpoint would type the command again and again."""
+    written = 0
+
+    class Terminal(io.StringIO):
+        def write(self, text: str) -> int:
+            nonlocal written
+            written += text.count("id  triggered")
+            if written == 3:
+                raise KeyboardInterrupt
+            return len(text)
+
+    with contextlib.redirect_stdout(Terminal()):
+        checkpoints("numbers", watch=True)
+
+    assert written == 3
 
 
 def test_without_a_job_top_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

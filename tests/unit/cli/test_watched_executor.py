@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from penstock.checkpoint.report import CheckpointReport
-from penstock.cli.job_progress import ProgressMeter, as_duration
 from penstock.cli.watched_executor import WatchedExecutor
 from penstock.client.executor import PipelineExecutor, Submission
+from penstock.client.job_progress import ProgressMeter, as_duration
 from penstock.client.plan_executor import PlanExecutor
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.job_client import JobClient

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 
 import msgspec
+import pytest
 from tests.unit.jobmaster.played_job import plan
 
 from penstock.client.batched_run import BatchedRun
 from penstock.common.configuration import Configuration
-from penstock.common.errors import JobCancelledError
+from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.results.result_sinks import ResultSink
@@ -103,3 +105,36 @@ def test_a_cancel_that_comes_too_late() -> None:
     job.run.cancel()
     assert job.run.status is JobStatus.FINISHED and job.sink.ended == ["succeeded"]
     assert not job.spark.asked.is_set()
+
+
+class Panic(BaseException):
+    """As libraries in Rust raise it."""
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), Panic("no"), KeyboardInterrupt("no")])
+def test_a_committer_that_raises_whatever_it_is(error: BaseException) -> None:
+    """A job that has committed nothing would be reported as one that has succeeded."""
+
+    def at_end(run: BatchedRun) -> None:
+        raise error
+
+    job = Job(at_end)
+    job.spark.begins.set()
+    job.spark.ends.set()
+    failure = job.run.wait()
+    assert isinstance(failure, JobError) and str(error) in str(failure)
+    assert job.run.status is JobStatus.FAILED and job.sink.ended == [type(failure).__name__]
+
+
+def test_an_end_that_fails_is_an_end() -> None:
+    """The program would wait for ever."""
+    job = Job(at_end=lambda run: sys.exit("at the end"))
+
+    def failed(error: BaseException) -> None:
+        raise Panic("no")
+
+    job.sink.failed = failed  # type: ignore[method-assign]
+    job.spark.begins.set()
+    job.spark.ends.set()
+    assert "at the end" in str(job.run.wait())
+    assert job.run.status is JobStatus.FAILED

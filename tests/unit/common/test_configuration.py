@@ -13,10 +13,14 @@ from penstock.common import (
     Time,
     option_checks,
     options,
+    restart_options,
 )
-from penstock.common.config_values import parse_duration, parse_list, parse_memory_size
+from penstock.common.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.config_values import IntegerType, parse_duration, parse_list, parse_memory_size
 from penstock.common.errors import ConfigurationError
 from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.jobmaster.restarts import NoRestart, restart_strategy
+from penstock.jobmaster.settings import JobSettings
 
 
 @pytest.mark.parametrize(
@@ -56,6 +60,30 @@ def test_lists_in_both_spellings() -> None:
     """Paths given as YAML would be one path with brackets."""
     assert parse_list("a;b") == parse_list("[a, 'b']") == parse_list("- a\n- b") == ["a", "b"]
     assert Configuration.parse_list_value("") == []
+    assert Configuration.parse_list_value("[a, b]") == Configuration.parse_list_value("a;b") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a:1,b:2", "{a: 1, b: 2}", "{'a': 1, b: \"2\"}", '{"a": "1", "b": 2}', " a: 1 , b :2"]
+)
+def test_maps_in_all_spellings(text: str) -> None:
+    """Job parameters written in YAML would have braces in their names."""
+    assert Configuration().set(options.GLOBAL_JOB_PARAMETERS, text).get(options.GLOBAL_JOB_PARAMETERS) == {
+        "a": "1",
+        "b": "2",
+    }
+
+
+def test_what_is_shown_of_a_configuration_has_no_secrets() -> None:
+    """A password would be in every log that prints the settings."""
+    configuration = Configuration.from_dict({"a": 1, "spark.my.Password": "x", "s3.secret-key": "y"})
+    assert str(configuration) == "{a=1, spark.my.Password=******, s3.secret-key=******}"
+    assert "'x'" not in repr(configuration)
+
+
+def test_a_default_of_a_float_is_a_float() -> None:
+    """`get_float("x", 1)` is a float in PyFlink."""
+    assert isinstance(Configuration().get_float("x", 1), float) and Configuration().get_float("x", None) is None
 
 
 @pytest.mark.parametrize("value", ["5 s", 5000, timedelta(seconds=5), Duration.of_seconds(5), Time.seconds(5)])
@@ -199,9 +227,54 @@ def test_restart_strategies_write_their_options() -> None:
     """The strategy set in the program would not be used."""
     configuration = Configuration()
     RestartStrategies.fixed_delay_restart(3, timedelta(seconds=2)).apply_to(configuration)
-    assert configuration.get(options.RESTART_STRATEGY) == "fixed-delay"
-    assert (configuration.get(options.FIXED_DELAY_ATTEMPTS), configuration.get(options.FIXED_DELAY)) == (3, 2000)
+    assert configuration.get(restart_options.RESTART_STRATEGY) == "fixed-delay"
+    assert configuration.get(restart_options.FIXED_DELAY_ATTEMPTS) == 3
+    assert configuration.get(restart_options.FIXED_DELAY) == 2000
     RestartStrategies.failure_rate_restart(2, 60_000, 10).apply_to(configuration)
-    assert configuration.get(options.FAILURE_RATE_INTERVAL) == 60_000
+    assert configuration.get(restart_options.FAILURE_RATE_INTERVAL) == 60_000
     with pytest.raises(ValueError, match="0 or more"):
         RestartStrategies.fixed_delay_restart(-1, 0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("parallelism.default", "0"),
+        ("parallelism.default", "-5"),
+        ("pipeline.max-parallelism", "0"),
+        ("execution.checkpointing.num-retained", "0"),
+        ("state.checkpoints.num-retained", "-1"),
+        ("execution.checkpointing.max-concurrent-checkpoints", "0"),
+        ("execution.checkpointing.tolerable-failed-checkpoints", "-1"),
+        ("execution.checkpointing.timeout", "0"),
+        ("heartbeat.interval", "0 ms"),
+        ("heartbeat.timeout", "0 s"),
+        ("restart-strategy.fixed-delay.attempts", "-1"),
+        ("restart-strategy.exponential-delay.initial-backoff", "0"),
+        ("restart-strategy.exponential-delay.backoff-multiplier", "0.5"),
+        ("restart-strategy.exponential-delay.backoff-multiplier", "nan"),
+        ("restart-strategy.exponential-delay.jitter-factor", "-0.1"),
+    ],
+)
+def test_a_number_below_its_least_is_refused_before_the_job_starts(key: str, value: str) -> None:
+    """No checkpoint would ever begin, or each be deleted as it completes, or a worker would divide by zero."""
+    with pytest.raises(ConfigurationError, match=rf"'{key}' must be .* or more: '{value}'"):
+        option_checks.check_values(Configuration.from_dict({key: value}))
+
+
+def test_no_whole_number_is_without_a_least_value() -> None:
+    """The next option would be accepted with a value that has no meaning."""
+    below = Configuration.from_dict({o.key: "-1" for o in options.ALL_OPTIONS if isinstance(o.value_type, IntegerType)})
+    for key in below.key_set():
+        with pytest.raises(ConfigurationError, match="or more"):
+            option_checks.check_values(Configuration.from_dict({key: "-1"}))
+
+
+@pytest.mark.parametrize(("interval", "expected_ms"), [(None, None), ("0", None), ("0 ms", None), ("5 s", 5_000)])
+def test_an_interval_of_nothing_is_none(interval: str | None, expected_ms: int | None) -> None:
+    """A job whose checkpoints are switched off would restart after a failure, from nothing, and double its output."""
+    configuration = Configuration.from_dict({} if interval is None else {"execution.checkpointing.interval": interval})
+    assert checkpoint_interval_ms(configuration) == expected_ms
+    assert JobSettings.of(configuration).checkpoints.interval_ms == expected_ms
+    restarts = restart_strategy(configuration, lambda: 0.5)
+    assert isinstance(restarts, NoRestart) == (expected_ms is None)

@@ -89,15 +89,12 @@ def test_each_split_has_its_own_generator() -> None:
     assert output.watermarks == [MIN_TIMESTAMP]
 
 
-def test_a_strategy_never_changes() -> None:
-    """A strategy shared by two sources would mix up their settings."""
+def test_a_timestamp_assigner_is_set_and_all_else_is_a_new_strategy() -> None:
+    """A PyFlink program that ignores the result of with_timestamp_assigner would have no timestamps, without a word."""
     base = WatermarkStrategy.for_monotonous_timestamps()
-    full = (
-        base.with_timestamp_assigner(Second())
-        .with_idleness(timedelta(seconds=3))
-        .with_watermark_alignment("g", Duration.of_seconds(2))
-    )
-    assert (base.timestamp_assigner, base.idle_timeout_ms, base.alignment) == (None, None, None)
+    base.with_timestamp_assigner(Second())
+    full = base.with_idleness(timedelta(seconds=3)).with_watermark_alignment("g", Duration.of_seconds(2))
+    assert base.timestamp_assigner is not None and (base.idle_timeout_ms, base.alignment) == (None, None)
     assert full.timestamp_assigner is not None and full.timestamp_assigner(("a", 7), MIN_TIMESTAMP) == 7
     assert (full.idle_timeout_ms, full.alignment) == (3000, ("g", 2000, 1000))
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.common import Types, WatermarkStrategy
 from penstock.common.errors import ProgramError
-from penstock.datastream import StreamExecutionEnvironment
+from penstock.connectors.base.collection import CollectionSource
+from penstock.datastream import CheckpointingMode, StreamExecutionEnvironment
+from penstock.datastream.state import MapStateDescriptor
 
 
 def test_jars_are_refused() -> None:
@@ -15,3 +18,82 @@ def test_jars_are_refused() -> None:
         env.add_jars("file:///connector.jar")
     with pytest.raises(ProgramError, match=r"spark\.jars"):
         env.add_classpaths("file:///connector.jar")
+
+
+BRING_TOGETHER = {
+    "union": lambda a, b: a.union(b),
+    "connect": lambda a, b: a.connect(b),
+    "connect keyed": lambda a, b: a.key_by(str).connect(b.key_by(str)),
+    "connect broadcast": lambda a, b: a.connect(b.broadcast(MapStateDescriptor("m", Types.INT(), Types.INT()))),
+    "join": lambda a, b: a.join(b),
+    "co_group": lambda a, b: a.co_group(b),
+    "interval_join": lambda a, b: a.key_by(str).interval_join(b.key_by(str)),
+}
+
+
+@pytest.mark.parametrize("method", BRING_TOGETHER)
+def test_streams_of_two_environments_are_not_brought_together(method: str) -> None:
+    """Operators would be mistaken for those of the other program: results would be wrong without a word."""
+    first, second = (StreamExecutionEnvironment().from_collection([1]) for _ in range(2))
+    with pytest.raises(ValueError, match="streams of one StreamExecutionEnvironment"):
+        BRING_TOGETHER[method](first, second)
+
+
+def test_an_interval_leaves_the_checkpointing_mode() -> None:
+    """A job set to AT_LEAST_ONCE would align barriers after all."""
+    env = StreamExecutionEnvironment()
+    env.get_checkpoint_config().set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
+    env.enable_checkpointing(100)
+    assert env.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+    env.enable_checkpointing(100, CheckpointingMode.EXACTLY_ONCE)
+    assert env.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
+
+
+def test_the_parallelism_of_minus_one_is_the_default() -> None:
+    """PyFlink's ExecutionConfig.PARALLELISM_DEFAULT would be refused by the environment."""
+    env = StreamExecutionEnvironment().set_parallelism(3)
+    assert env.set_parallelism(-1).get_parallelism() == 1
+
+
+@pytest.mark.parametrize("through", ["from_source", "assign_timestamps_and_watermarks"])
+def test_a_stream_keeps_its_strategy_as_it_was(through: str) -> None:
+    """Two sources that share a strategy, each with an assigner of its own, would both have the later one."""
+    env = StreamExecutionEnvironment()
+    shared = WatermarkStrategy.for_monotonous_timestamps()
+    for assigner in (_first, _second):
+        strategy = shared.with_timestamp_assigner(assigner)
+        if through == "from_source":
+            stream = env.from_source(CollectionSource([1]), strategy, "source")
+        else:
+            stream = env.from_collection([1]).assign_timestamps_and_watermarks(strategy)
+        stream.print()
+    nodes = env._stream_graph().nodes.values()
+    strategies = [node.operator.strategy for node in nodes if hasattr(node.operator, "strategy")]
+    assert [strategy.timestamp_assigner for strategy in strategies if strategy.timestamp_assigner] == [_first, _second]
+
+
+def _first(value, timestamp):
+    return 1
+
+
+def _second(value, timestamp):
+    return 2
+
+
+def test_a_collection_that_does_not_have_its_declared_rows_is_refused() -> None:
+    """Fields would be missing in a worker, at the record that has too few."""
+    type_info = Types.ROW_NAMED(["id", "info"], [Types.INT(), Types.STRING()])
+    with pytest.raises(ValueError, match="has 1 values"):
+        StreamExecutionEnvironment().from_collection([(1,)], type_info)
+
+
+def test_project_needs_fields() -> None:
+    """A stream of texts would give their characters; a wrong position would fail in a worker."""
+    env = StreamExecutionEnvironment()
+    tuples = env.from_collection([(1, "a")], Types.TUPLE([Types.INT(), Types.STRING()]))
+    assert tuples.project(1).get_type() == Types.TUPLE([Types.STRING()])
+    assert env.from_collection([(1, "a")]).project(1).get_type() == Types.PICKLED_BYTE_ARRAY()
+    with pytest.raises(TypeError, match="project is for streams of tuples or rows"):
+        env.from_collection(["ab"], Types.STRING()).project(0)
+    with pytest.raises(ValueError, match="none at position 2"):
+        tuples.project(0, 2)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.unit.jobmaster.played_job import SETTINGS, Job, sent
+from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, sent
 
-from penstock.checkpoint.effects import DeleteJob, DeleteSavepoint, StoreManifest
+from penstock.checkpoint.effects import Commit, DeleteJob, DeleteSavepoint, StoreManifest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import CheckpointError, JobError, TaskLostError
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.jobmaster.effects import CloseResults, Finish, JobEffect, Reply
 from penstock.jobmaster.events import (
     CancelRequested,
@@ -24,6 +25,7 @@ from penstock.jobmaster.settings import JobSettings
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.task.events import (
     AbortCheckpoint,
+    Acknowledge,
     CheckpointComplete,
     Close,
     DataEnded,
@@ -32,6 +34,7 @@ from penstock.runtime.task.events import (
     Finished,
     TriggerCheckpoint,
 )
+from penstock.runtime.task.opaque import Opaque
 
 STOP = SavepointRequested(5, "/sp", stop=True)
 DRAIN = SavepointRequested(5, "/sp", stop=True, drain=True)
@@ -145,6 +148,31 @@ def test_after_the_end_of_the_data_there_is_nothing_to_save() -> None:
     job.of_tasks(lambda v: DataEnded(v, 0))
     (refused,) = replies(job.handle(SavepointRequested(6, "/sp")))
     assert isinstance(refused.error, JobError)
+
+
+def test_a_job_without_an_interval_does_not_end_over_a_savepoint() -> None:
+    """Its tasks would be closed before it is stored, and what sinks had prepared for it would be discarded."""
+    job = Job(JobSettings()).runs()
+    job.handle(SavepointRequested(5, "/sp"))
+    job.of_tasks(lambda v: DataEnded(v, 0))
+    assert Close not in sent(job.effects)
+    effects = job.acknowledges(1, "prepared")
+    assert [effect.committables for effect in effects if isinstance(effect, Commit)] == [["prepared"]]
+    assert Reply(5, "/sp") in effects and Close in sent(effects) and not delivered(effects)
+
+
+def test_what_was_prepared_for_a_savepoint_that_failed_is_a_result_of_the_job() -> None:
+    """Without an interval no later checkpoint commits it: it would be missing."""
+    job = Job(JobSettings()).runs()
+    job.handle(SavepointRequested(5, "/sp"))
+    sink_vertex = vertex_of_sinks(job.graph)[job.sink]
+    level = job.graph.vertices[sink_vertex].level
+    job.report(level, Acknowledge(sink_vertex, 0, 1, commits=Opaque([(job.sink, ["prepared"])])))
+    source = job.graph.vertices[0]
+    job.report(source.level, Decline(source.id, 0, 1, DeclineReason.STATE, "the disk is full"))
+    assert not delivered(job.effects)
+    effects = job.of_tasks(lambda v: DataEnded(v, 0))
+    assert delivered(effects) == ["prepared"] and Close in sent(effects)
 
 
 def test_a_last_checkpoint_of_an_attempt_that_failed_is_not_tried_again() -> None:

@@ -239,6 +239,31 @@ def test_a_run_that_was_taken_over_ends(runs: bool) -> None:
     assert not any(isinstance(effect, StorageEffect | Commit | AbortCommittables | Deploy) for effect in after)
 
 
+def test_a_run_that_was_taken_over_ends_though_an_acknowledgement_comes_late() -> None:
+    """It would wait for ever for the answer of a storage that was not asked any more."""
+    job = Job().runs()
+    job.takes_checkpoint("a")
+    number = job.begins_checkpoint()
+    job.handle(HostFailed(FencedError("another run has taken over the job")))
+    job.acknowledges(number, "b")
+    job.of_tasks(lambda v: Finished(v, 0))
+    assert job.finish is not None and isinstance(job.finish.error, FencedError)
+
+
+def test_a_run_that_was_taken_over_ends_though_another_checkpoint_waits_to_be_stored() -> None:
+    """The same: with several checkpoints under way the next one is acknowledged when the storage says no."""
+    checkpoints = dataclasses.replace(SETTINGS.checkpoints, concurrent_max=2)
+    job = Job(dataclasses.replace(SETTINGS, checkpoints=checkpoints)).runs()
+    job.takes_checkpoint("a")
+    job.stores = False
+    first, second = job.begins_checkpoint(), job.begins_checkpoint()
+    job.acknowledges(first, "b")
+    job.acknowledges(second, "c")
+    job.handle(StorageEnded(job.operations.pop(0).operation, "another run has taken the job over", fenced=True))
+    job.of_tasks(lambda v: Finished(v, 0))
+    assert job.finish is not None and isinstance(job.finish.error, FencedError)
+
+
 def test_a_run_that_is_told_of_its_successor_while_it_waits() -> None:
     """The restart would deploy tasks beside those of the run that has the job."""
     job = Job().runs()
@@ -340,3 +365,18 @@ def test_a_fault_of_the_host_fails_the_attempt() -> None:
     job = Job().runs()
     job.handle(HostFailed(JobError("a fault")))
     assert job.attempt.status is JobStatus.FAILING
+
+
+def test_a_fault_while_the_job_ends_is_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The regions have ended, so nothing would end the job any more: the program would wait for ever."""
+    job = Job().runs()
+
+    def broken(*_: Any) -> None:
+        raise AssertionError("a fault of ours")
+
+    with monkeypatch.context() as broken_once:
+        broken_once.setattr(job.master.coordinator, "tasks_ended", broken)
+        with pytest.raises(AssertionError):
+            job.fails(TaskLostError("a worker"))
+    job.handle(HostFailed(JobError("a fault of ours")))
+    assert job.finish is not None and job.finish.status is JobStatus.FAILED and "of ours" in str(job.finish.error)

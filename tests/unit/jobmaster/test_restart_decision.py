@@ -222,6 +222,7 @@ def test_the_quiet_time_counts_from_the_restart(quiet_ms: int, delay_ms: int) ->
             [3_000, 3_000, None],
         ),
         ({"type": "fixeddelay"}, [0, 1], [1_000, None]),
+        ({"type": "FixedDelay"}, [0, 1], [1_000, None]),
         ({"type": "off"}, [0], [None]),
         ({"type": "disable"}, [0], [None]),
         (

@@ -60,7 +60,7 @@ def test_without_settings_the_defaults_are_those_of_the_options() -> None:
 def test_state_is_on_the_heap_unless_another_backend_is_named() -> None:
     """A program without settings would need RocksDB."""
     assert rocksdb_settings(Configuration()) is None
-    assert rocksdb_settings(Configuration.from_dict({"state.backend.type": "hashmap"})) is None
+    assert rocksdb_settings(Configuration.from_dict({"state.backend.type": "HashMap"})) is None
 
 
 def test_settings_of_rocksdb(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,15 +109,15 @@ def test_parallelism_above_the_maximum_is_refused(env) -> None:
     with pytest.raises(ProgramError, match="'m' has parallelism 9 and maximum parallelism 8"):
         graph(env)
     with pytest.raises(ProgramError, match="<= maximum parallelism <= 32768"):
-        graph(StreamExecutionEnvironmentWith(max_parallelism=40_000))
+        graph(StreamExecutionEnvironmentWithMap(), max_parallelism=40_000)
 
 
-class StreamExecutionEnvironmentWith(StreamExecutionEnvironment):
-    """One map with this maximum parallelism."""
+class StreamExecutionEnvironmentWithMap(StreamExecutionEnvironment):
+    """One map."""
 
-    def __init__(self, max_parallelism: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        numbers(self).map(str).set_max_parallelism(max_parallelism).print()
+        numbers(self).map(str).print()
 
 
 def test_whether_the_job_ends_by_itself(env) -> None:

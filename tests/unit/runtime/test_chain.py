@@ -6,6 +6,7 @@ import pytest
 
 from penstock.api.output_tag import OutputTag
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
+from penstock.runtime.network.partitioners import CustomPartitioner, ForwardPartitioner, HashPartitioner, Partitioner
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.inputs import inputs_of
 from penstock.runtime.operators.operator import Operator
@@ -68,6 +69,7 @@ class Edge:
 
     def __init__(self, name: str, log: list) -> None:
         self.name, self.log = name, log
+        self.partitioner: Partitioner = ForwardPartitioner()
 
     def emit(self, values, timestamps):
         self.log.extend((self.name, value) for value in values)
@@ -290,3 +292,37 @@ def test_a_link_leads_to_one_input_of_an_operator_that_has_several() -> None:
     for ending in chain.endings():
         ending()
     assert log[3:] == [("ends", 0), ("ends", 1)]
+
+
+class Choosing:
+    """A key selector and partitioner with a life cycle."""
+
+    def __init__(self, name: str, log: list) -> None:
+        self.name, self.log = name, log
+
+    def open(self, context):
+        self.log.append(f"open {self.name}")
+
+    def get_key(self, value):
+        return value
+
+    def partition(self, key, count):
+        return 0
+
+    def close(self):
+        self.log.append(f"close {self.name}")
+
+
+def test_what_chooses_subtasks_is_opened_before_the_first_record_and_closed() -> None:
+    """In PyFlink both are called: a partitioner that loads its table in `open` would fail with the first record."""
+    log: list = []
+    edges = {1: Edge("hash", log), 2: Edge("custom", log)}
+    edges[1].partitioner = HashPartitioner(Choosing("key", log).get_key)
+    both = Choosing("both", log)
+    edges[2].partitioner = CustomPartitioner(both.partition, both.get_key)
+    chain = chained((End("operator", log), ChainLink(edge=1), ChainLink(edge=2)), edges=edges)
+    chain.open()
+    assert log == ["open key", "open both", "open operator"]
+    log.clear()
+    chain.close()
+    assert log == ["close operator", "close key", "close both"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import pytest
 
 from penstock.api.source import END_OF_INPUT, Nothing, Records
@@ -27,7 +29,7 @@ class Announced(WatermarkGenerator):
 
 BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(10))
 PUNCTUATED = WatermarkStrategy.for_generator(Announced)
-BY_VALUE = BOUNDED.with_timestamp_assigner(lambda value, timestamp: value)
+BY_VALUE = copy(BOUNDED).with_timestamp_assigner(lambda value, timestamp: value)
 
 
 class Splits:
@@ -230,10 +232,10 @@ def test_records_keep_the_timestamps_of_the_source(rig) -> None:
     one = Reading(rig, BOUNDED, "a")
     assert one.reads(records("a", "x", "y", at=[5, 6])) == [("x", 5), ("y", 6)]
     assert one.reads(records("a", "z")) == [("z", None)]
-    later = BOUNDED.with_timestamp_assigner(lambda value, timestamp: timestamp + 1000)
+    later = copy(BOUNDED).with_timestamp_assigner(lambda value, timestamp: timestamp + 1000)
     assert Reading(rig, later, "a").reads(records("a", "x", at=[5])) == [("x", 1005)]
     seen = []
-    none_yet = BOUNDED.with_timestamp_assigner(lambda value, timestamp: seen.append(timestamp) or 1)
+    none_yet = copy(BOUNDED).with_timestamp_assigner(lambda value, timestamp: seen.append(timestamp) or 1)
     Reading(rig, none_yet, "a").reads(records("a", "x"))
     assert seen == [MIN_TIMESTAMP]
 
@@ -241,7 +243,7 @@ def test_records_keep_the_timestamps_of_the_source(rig) -> None:
 @pytest.mark.parametrize("source", [True, False])
 def test_an_assigner_that_fails_is_told_with_its_value(rig, source: bool) -> None:
     """A record without the time field would be reported by a bare KeyError."""
-    strategy = BOUNDED.with_timestamp_assigner(lambda value, timestamp: value["at"])
+    strategy = copy(BOUNDED).with_timestamp_assigner(lambda value, timestamp: value["at"])
     with pytest.raises(UserFunctionError, match=r"in timestamp assigner\n  value \{'b': 1\}"):
         if source:
             Reading(rig, strategy, "a").reads(records("a", {"at": 1}, {"b": 1}))
@@ -341,7 +343,7 @@ def test_chunks_are_handed_to_periodic_generators_whole() -> None:
 @pytest.mark.parametrize("mid_stream", [False, True])
 def test_what_is_no_timestamp_is_refused_with_its_record(rig, kind, mid_stream: bool) -> None:
     """A record would vanish in a window that never ends, or another record would be blamed."""
-    strategy = BOUNDED.with_timestamp_assigner(lambda value, timestamp: kind if value == "bad" else 7)
+    strategy = copy(BOUNDED).with_timestamp_assigner(lambda value, timestamp: kind if value == "bad" else 7)
     with pytest.raises(UserFunctionError, match=r"timestamp assigner\n  value 'bad'"):
         if mid_stream:
             rig(TimestampsAndWatermarksOperator("T", strategy, 0)).process("good", "bad", "other")

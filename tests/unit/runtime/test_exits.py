@@ -1,4 +1,4 @@
-"""`sys.exit` in users' functions, and values that can't be pickled: errors that say whose they are, like all others."""
+"""What is no Exception in users' functions, and values that can't be pickled: errors that say whose they are."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.unit.runtime.hosted_task import Host
 from penstock.api.functions.basic import MapFunction
 from penstock.api.sink import Sink, SinkWriter
 from penstock.common.errors import UserFunctionError
+from penstock.common.user_calls import Interrupted
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.network.elements import CheckpointBarrier
 from penstock.runtime.operators.function import UserFunction
@@ -34,6 +35,39 @@ def test_a_function_that_leaves_is_named(kind: type) -> None:
     """The worker would end without a word, and the job would restart without end: nobody would look for a sys.exit."""
     with pytest.raises(UserFunctionError, match=NAMED):
         Rig(kind("one", UserFunction(leave, "map"))).process(1, 2, 3)
+
+
+class PanicException(BaseException):
+    """As libraries in Rust raise it."""
+
+
+def panic(value: int) -> Any:
+    if value == 2:
+        raise PanicException("no more of these")
+    return [value]
+
+
+@pytest.mark.parametrize("kind", [MapOperator, FilterOperator, FlatMapOperator])
+def test_a_function_whose_library_panics_is_named(kind: type) -> None:
+    """The worker would end, and be reported as lost: nobody would look for the fault in the function."""
+    with pytest.raises(UserFunctionError, match=NAMED.replace("SystemExit", "PanicException")):
+        Rig(kind("one", UserFunction(panic, "map"))).process(1, 2, 3)
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt, Interrupted, GeneratorExit])
+def test_what_wants_a_function_to_end_passes_and_says_where_it_was(what: type[BaseException]) -> None:
+    """A cancelled job would fail, a Ctrl-C in a test of a function would be its error, a generator could not be closed.
+
+    If it was the function that raised it, the host reports it, and must know where it was.
+    """
+
+    def ended(value: int) -> Any:
+        raise what
+
+    with pytest.raises(what) as raised:
+        Rig(MapOperator("one", UserFunction(ended, "map"))).process(1)
+    (note,) = raised.value.__notes__
+    assert note.startswith("operator 'one', subtask 2 of 4, in ") and note.endswith("ended")
 
 
 class LeavesInOpen(MapFunction[int, int]):

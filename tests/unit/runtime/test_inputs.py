@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from operator import itemgetter
 from random import Random
 
 import pytest
@@ -82,6 +83,9 @@ class Orders(KeyedOperator):
         self.names = self.backend.layered("names")
         self.both = inputs_of(self, self.customers, self.orders)
 
+    def key_selectors(self):
+        return self.key_selector, itemgetter("customer")
+
     def inputs(self):
         return self.both
 
@@ -91,7 +95,7 @@ class Orders(KeyedOperator):
         return True
 
     def orders(self, values, timestamps):
-        keys = self.keys_of(values, lambda order: order["customer"])
+        keys = self.keys_of(values, self.key_selectors()[1])
         for index, key in enumerate(keys):
             self.backend.key = key
             if timestamps is not None:
@@ -358,10 +362,7 @@ def test_what_a_keyed_operator_emits_at_its_end_is_sent_in_a_batch() -> None:
     assert out == [("x", 1, {}), "end of the key", ("ends", 0), ("ends", 1), "finished"]
 
 
-JOIN = {
-    "first": HashPartitioner(lambda customer: customer[0]),
-    "second": HashPartitioner(lambda order: order["customer"]),
-}
+JOIN = {"first": HashPartitioner(itemgetter(0)), "second": HashPartitioner(itemgetter("customer"))}
 
 
 def test_a_batched_task_merges_its_keyed_inputs_key_by_key() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import NamedTuple
-
 import pytest
 
 from penstock.api.output_tag import OutputTag
@@ -13,11 +10,11 @@ from penstock.api.timers import TimeDomain
 from penstock.common import Types
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import UserFunctionError
-from penstock.common.types import Row
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
 from penstock.runtime.operators.reduce import CombineOperator, ReduceOperator
-from penstock.runtime.operators.rolling import BestReduce, SumReduce
+from penstock.runtime.operators.two_inputs import KeyedCoProcessOperator
+from penstock.runtime.windows.two_streams import TaggedKey
 
 SIDE = OutputTag("side")
 COUNT = ValueStateDescriptor("count", Types.LONG())
@@ -293,130 +290,40 @@ def test_the_end_of_a_key_fires_everything_and_forgets(rig) -> None:
     assert one.operator.timers.watermark == MIN_TIMESTAMP
 
 
-# Reduce.
+class OpenedSelector:
+    """A key selector with a life cycle."""
+
+    def __init__(self, calls):
+        self.calls = calls
+
+    def open(self, context):
+        self.calls.append(("open", context.get_index_of_this_subtask()))
+        self.first = 0
+
+    def get_key(self, value):
+        return value[self.first]
+
+    def close(self):
+        self.calls.append("close")
 
 
-def reducing(function):
-    return ReduceOperator("Reduce", first, UserFunction(function, "reduce"))
+def test_key_selectors_are_opened_and_closed(rig) -> None:
+    """A selector that loads a table in `open` would fail with the first record."""
+    calls = []
+    select = OpenedSelector(calls).get_key
+    operators = [
+        keyed(counting, key=select),
+        ReduceOperator("Reduce", select, UserFunction(max, "reduce")),
+        CombineOperator("Combine", select, UserFunction(max, "reduce")),
+        KeyedCoProcessOperator("Co", len, select, UserFunction(max, "reduce"), UserFunction(max, "reduce")),
+        keyed(counting, key=TaggedKey(len, select)),
+    ]
+    for operator in operators:
+        calls.clear()
+        rig(operator).operator.close()
+        assert calls == [("open", 1), "close"], operator.name
 
 
-def add(a, b):
-    return a[0], a[1] + b[1]
-
-
-def test_reduce_gives_every_value_so_far(rig) -> None:
-    """A running total would skip values, or mix up its keys."""
-    one = rig(reducing(add))
-    assert one.process(("a", 1), ("b", 5), ("a", 2), at=[1, 2, 3]) == [(("a", 1), 1), (("b", 5), 2), (("a", 3), 3)]
-    assert one.process(("b", 1)) == [(("b", 6), None)]
-
-
-def test_reduce_in_batched_mode_gives_the_last_value_once(rig) -> None:
-    """A batch would end with all the values on the way."""
-    one = rig(reducing(add), batched=True)
-    assert one.process(("a", 1), ("a", 2), at=[1, 3]) == []
-    assert one.process(("a", 4), at=[9]) == []
-    assert one.do(one.operator.end_key) == [(("a", 7), 9)]
-    assert one.process(("b", 7)) == []
-    assert one.do(one.operator.end_key) == [(("b", 7), None)]
-
-
-def test_the_combiner_changes_nothing_but_the_number_of_records(rig) -> None:
-    """Batched jobs would give other sums than pipelined ones."""
-    combining = rig(CombineOperator("Combine", first, UserFunction(add, "reduce"), keys_max=3), batched=True)
-    values = [(key, n) for n, key in enumerate("abacbadcebfa")]
-    combining.process(*values)
-    combining.do(combining.operator.finish)
-    sent = [value for value, _ in combining.log]
-    assert len(sent) < len(values)
-
-    def total(records):
-        one = rig(reducing(add), batched=True)
-        for key in "abcdef":
-            one.process(*(record for record in records if record[0] == key))
-            one.do(one.operator.end_key)
-        return [value for value, _ in one.log]
-
-    assert total(sent) == total(values)
-    assert combining.do(combining.operator.finish) == [], "what was sent once must not come again"
-
-
-def test_records_with_timestamps_are_not_combined(rig) -> None:
-    """The latest value of a key would be the last one read, not the last one by time."""
-    combining = rig(CombineOperator("Combine", first, UserFunction(lambda a, b: b, "reduce")), batched=True)
-    assert combining.process(("a", 1)) == []
-    assert combining.process(("a", 2), ("a", 3), at=[9, 5]) == [(("a", 1), None), (("a", 2), 9), (("a", 3), 5)]
-
-
-def test_errors_of_reduce_name_the_value(rig) -> None:
-    """One string among a billion numbers could not be found."""
-    for operator in (reducing(add), reducing(add).combiner()):
-        with pytest.raises(UserFunctionError, match=r"in add\n  value \('a', 'x'\)"):
-            rig(operator).process(("a", 1), ("b", 2), ("a", "x"))
-
-
-def test_reduce_functions_have_no_state_of_their_own(rig) -> None:
-    """All keys would share one state, as no key is set while values are reduced."""
-
-    class Rich:
-        def open(self, context):
-            context.get_state(COUNT)
-
-        def reduce(self, a, b):
-            return add(a, b)
-
-    for operator in (reducing(Rich()), reducing(Rich()).combiner()):
-        with pytest.raises(UserFunctionError, match=r"in Rich.open[\s\S]*asks for keyed state"):
-            rig(operator)
-
-
-class Sale(NamedTuple):
-    shop: str
-    amount: int
-
-
-@dataclasses.dataclass(frozen=True)
-class FrozenSale:
-    shop: str
-    amount: int
-
-
-class PlainSale:
-    def __init__(self, shop, amount) -> None:
-        self.shop, self.amount = shop, amount
-
-    def __eq__(self, other):
-        return isinstance(other, PlainSale) and vars(self) == vars(other)
-
-    __hash__ = None
-
-
-MAKERS = [
-    (lambda shop, amount: (shop, amount), 1),
-    (lambda shop, amount: [shop, amount], 1),
-    (lambda shop, amount: {"shop": shop, "amount": amount}, "amount"),
-    (lambda shop, amount: Row(shop=shop, amount=amount), "amount"),
-    (lambda shop, amount: Row(shop, amount), 1),
-    (Sale, 1),
-    (Sale, "amount"),
-    (FrozenSale, "amount"),
-    (PlainSale, "amount"),
-    (lambda shop, amount: amount, 0),
-]
-
-
-@pytest.mark.parametrize(("make", "field"), MAKERS)
-def test_rolling_aggregates_on_every_kind_of_record(make, field) -> None:
-    """`sum("amount")` would work on tuples and fail, or lose fields, on the records that people have."""
-    a, b = make("a", 3), make("b", 2)
-    assert SumReduce(field).reduce(a, b) == make("a", 5)
-    assert BestReduce(field, lambda x, y: x < y, whole=False).reduce(a, b) == make("a", 2)
-    assert BestReduce(field, lambda x, y: x < y, whole=True).reduce(a, b) == make("b", 2)
-    assert BestReduce(field, lambda x, y: x > y, whole=True).reduce(a, b) == make("a", 3)
-    assert (a, b) == (make("a", 3), make("b", 2)), "records are shared: they must not be changed in place"
-
-
-def test_the_first_of_equals_stays() -> None:
-    """min_by would name another record than Flink's."""
-    best = BestReduce(1, lambda x, y: x < y, whole=True)
-    assert best.reduce(("first", 1), ("second", 1)) == ("first", 1)
+def test_callables_that_select_keys_have_no_life_cycle(rig) -> None:
+    """`len` is a function of a module, which has an `open`, for files."""
+    rig(keyed(counting, key=len)).operator.close()

@@ -63,6 +63,8 @@ def test_a_sink_from_its_first_record_to_its_last(rig) -> None:
     assert one.operator.wake_at_ms() == 500
     one.clock(500)
     one.operator.finish()
+    assert not one.results, "a savepoint may still come, with which they are committed"
+    one.operator.job_ended()
     one.operator.close()
     assert sink.calls == [
         ("create_writer", 1, 4, 0),
@@ -75,6 +77,17 @@ def test_a_sink_from_its_first_record_to_its_last(rig) -> None:
     ]
     assert one.results == [(9, ["part-1"])]
     assert "job" in sink.context.attempt
+
+
+def test_what_a_savepoint_took_after_the_end_is_not_sent_once_more(rig) -> None:
+    """A subtask that has ended is restored as ended: what it wrote would be lost, or be committed twice."""
+    one = rig(SinkOperator("Sink: out", Recording(), 9))
+    one.process("a")
+    one.operator.finish()
+    assert one.operator.prepare_snapshot(1) == ["part-1"]
+    assert one.operator.prepare_snapshot(2) == []
+    one.operator.job_ended()
+    assert not one.results
 
 
 @pytest.mark.parametrize("method", ["create_writer", "write", "on_wake", "flush", "close"])

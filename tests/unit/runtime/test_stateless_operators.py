@@ -173,6 +173,26 @@ def test_side_outputs_are_told_apart(rig) -> None:
     ]
 
 
+def test_map_and_flat_map_have_side_outputs(rig) -> None:
+    """In PyFlink both are process functions: tags would be records of the main stream."""
+
+    def tagged(value):
+        return (ODD, value) if value % 2 else value
+
+    both = [("side", "odd", 1, 1), (2, 2)]
+    assert rig(mapping(tagged)).process(1, 2, at=[1, 2]) == both
+    assert rig(flat_mapping(lambda value: [tagged(value)])).process(1, 2, at=[1, 2]) == both
+    assert rig(flat_mapping(lambda value: (one for one in [tagged(value)]))).process(1, 2, at=[1, 2]) == both
+
+
+@pytest.mark.parametrize("value", [(), (1,), (1, 2, 3), ((), 1), [], "text", None])
+def test_tuples_that_have_no_tag_are_left_alone(rig, value) -> None:
+    """Values that happen to be tuples would be taken apart, or fail."""
+    assert rig(mapping(lambda _: value)).process(1) == [(value, None)]
+    mixed = rig(mapping(lambda number: value if number else (ODD, number)))
+    assert mixed.process(0, 1) == [("side", "odd", 0, None), (value, None)]
+
+
 def test_functions_are_opened_and_closed(rig) -> None:
     """Connections would be used before they are opened, or never be closed."""
     calls = []

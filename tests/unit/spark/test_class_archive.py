@@ -1,184 +1,197 @@
-"""The archive of Spark's classes: used if it exists, built later if it does not, and not built if so configured."""
+"""The archive of Spark's classes: used if it exists, made by the first program that has none, bounded, switched off."""
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from penstock.spark.driver import class_archive
+from penstock.spark.driver.class_archive import ClassArchive, prune
 from penstock.spark.driver.java import JavaHome
 
-JAVA = JavaHome(Path("/java"), "17.0.9", "PATH")
-
 
 @pytest.fixture
-def at_exit(monkeypatch: pytest.MonkeyPatch) -> list:
-    registered: list = []
-    monkeypatch.setattr(atexit, "register", lambda *call: registered.append(call))
-    return registered
+def java(tmp_path: Path) -> JavaHome:
+    (tmp_path / "java").mkdir()
+    return JavaHome(tmp_path / "java", "17.0.9", "PATH")
 
 
-def test_it_is_made_after_the_first_program(tmp_path: Path, at_exit: list) -> None:
-    """Every start would take three seconds longer than it has to."""
-    environ = {"XDG_CACHE_HOME": str(tmp_path)}
-    assert class_archive.java_options(JAVA, environ) == ""
-    ((_, archive),) = at_exit
-    archive.parent.mkdir(parents=True)
-    archive.touch()
-    options = class_archive.java_options(JAVA, environ)
-    assert f"-XX:SharedArchiveFile={archive}" in options
-    assert "-Xlog:disable" in options, "an archive that does not fit any more is no news for the user"
-    assert len(at_exit) == 1
+def archive_of(java: JavaHome, tmp_path: Path, **environ: str) -> ClassArchive:
+    return ClassArchive(java, {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "on", **environ})
 
 
-def test_another_java_has_another_archive(tmp_path: Path, at_exit: list) -> None:
-    """The JVM would refuse the archive at each start, and it would never be rebuilt."""
-    environ = {"XDG_CACHE_HOME": str(tmp_path)}
-    for java in (JAVA, JavaHome(Path("/java"), "21.0.1", "PATH"), JavaHome(Path("/other"), "17.0.9", "PATH")):
-        class_archive.java_options(java, environ)
-    assert len({archive for _, archive in at_exit}) == 3
+def jvm(archive: ClassArchive) -> Callable[[], None]:
+    """What ends a JVM: it writes the file that its options name."""
+    new = archive.options.partition("-XX:ArchiveClassesAtExit=")[2].split()[0]
+    return lambda: Path(new).write_bytes(b"classes") and None
 
 
-def test_it_can_be_turned_off(tmp_path: Path, at_exit: list) -> None:
-    """170 MB would appear in a home directory whose owner wants no such thing."""
-    environ = {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "off"}
-    assert class_archive.java_options(JAVA, environ) == ""
-    assert not at_exit
-
-
-def test_one_that_is_there_can_be_used_and_none_be_built(tmp_path: Path, at_exit: list) -> None:
-    """A program in an image that holds an archive would build another one when its Java is not the image's."""
-    environ = {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "use"}
-    assert class_archive.java_options(JAVA, environ) == ""
-    assert not at_exit
-    archive = class_archive.archive_of(JAVA, environ)
-    archive.parent.mkdir(parents=True)
-    archive.touch()
-    assert f"-XX:SharedArchiveFile={archive}" in class_archive.java_options(JAVA, environ)
-
-
-def test_the_one_who_makes_it_asks_the_jvm_for_it(tmp_path: Path, at_exit: list) -> None:
-    """The background program would use the archive that it is to make, and so make none."""
-    environ = {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "/tmp/new.jsa"}
-    assert "-XX:ArchiveClassesAtExit=/tmp/new.jsa" in class_archive.java_options(JAVA, environ)
-    assert not at_exit
-
-
-@pytest.fixture
-def builders(tmp_path: Path, at_exit: list, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
-    """The programs that were started to build an archive."""
-    started: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
-    yield started
-
-
-def end_of_a_program(tmp_path: Path, at_exit: list) -> Path:
-    """Ask for the options, then exit; the path of the archive."""
-    class_archive.java_options(JAVA, {"XDG_CACHE_HOME": str(tmp_path)})
-    end, archive = at_exit[-1]
-    end(archive)
+def made(java: JavaHome, tmp_path: Path) -> ClassArchive:
+    archive = archive_of(java, tmp_path)
+    archive.finish(jvm(archive))
     return archive
 
 
-def test_it_is_built_in_a_process_of_its_own(tmp_path: Path, at_exit: list, builders: list) -> None:
-    """The first program would end a minute late."""
-    archive = end_of_a_program(tmp_path, at_exit)
-    ((*_, module, argument),) = builders
-    assert (module, argument) == ("penstock.spark.driver.class_archive_builder", str(archive))
+def test_the_first_program_makes_it_and_the_next_ones_use_it(java: JavaHome, tmp_path: Path) -> None:
+    """Every start would take three seconds longer than it has to."""
+    first = archive_of(java, tmp_path)
+    assert first.is_made and not first.path.exists()
+    first.finish(jvm(first))
+    second = archive_of(java, tmp_path)
+
+    assert f"-XX:SharedArchiveFile={first.path}" in second.options
+    assert "-Xlog:disable" in second.options, "an archive that does not fit any more is no news for the user"
+    assert not second.is_made
+    assert sorted(path.suffix for path in first.path.parent.iterdir()) == [".jsa", ".owner"]
 
 
-HOLDS_THE_LOCK = """
-import sys, time
-from pathlib import Path
-from penstock.spark.driver.class_archive import half_made, locked
-archive = Path(sys.argv[1])
-with locked(archive):
-    half_made(archive).write_bytes(b"half")
-    print("locked", flush=True)
-    time.sleep(600)
-"""
+def test_it_can_be_turned_off(java: JavaHome, tmp_path: Path) -> None:
+    """170 MB would appear in a home directory whose owner wants no such thing."""
+    archive = archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="off")
+
+    assert (archive.options, archive.is_made) == ("", False)
 
 
-@pytest.fixture
-def builder(tmp_path: Path, at_exit: list) -> Iterator[tuple[Path, subprocess.Popen]]:
-    """The archive that is being built, and the process that builds it."""
-    class_archive.java_options(JAVA, {"XDG_CACHE_HOME": str(tmp_path)})
-    archive = at_exit[-1][1]
-    process = subprocess.Popen([sys.executable, "-c", HOLDS_THE_LOCK, str(archive)], stdout=subprocess.PIPE)
-    assert process.stdout is not None and process.stdout.readline() == b"locked\n"
-    yield archive, process
-    process.kill()
-    process.communicate()
+def test_one_that_is_there_can_be_used_and_none_be_made(java: JavaHome, tmp_path: Path) -> None:
+    """A program in an image that holds an archive would make another one when its Java is not the image's."""
+    assert archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="use").options == ""
+    made(java, tmp_path)
+    assert archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="use").is_used
 
 
-def test_only_one_program_builds_it(
-    tmp_path: Path, at_exit: list, builder: tuple[Path, subprocess.Popen], monkeypatch: pytest.MonkeyPatch
+def test_one_that_is_forgotten_is_made_anew(java: JavaHome, tmp_path: Path) -> None:
+    """The command that makes it would do nothing, since another environment has one, or a JVM could not once."""
+    other = made(java, tmp_path)
+    (tmp_path / "other").mkdir()
+    here = JavaHome(tmp_path / "other", "17.0.9", "PATH")
+    assert not archive_of(here, tmp_path).is_made
+    other.forget()
+    refused = archive_of(here, tmp_path)
+    refused.finish(lambda: None)
+    assert not archive_of(here, tmp_path).is_made
+    refused.forget()
+
+    assert archive_of(here, tmp_path).is_made
+
+
+def test_without_a_terminal_it_is_used_and_not_made(
+    java: JavaHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten programs that end at once would start ten JVMs; and a long build would be started again after ten minutes."""
-    archive, _ = builder
-    # Started at the same moment as the first, before it had the lock.
-    second = [sys.executable, "-m", "penstock.spark.driver.class_archive_builder", str(archive)]
-    assert subprocess.run(second, timeout=60, check=True).returncode == 0
-    assert not archive.exists()
-    started: list = []
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
-    assert end_of_a_program(tmp_path, at_exit) == archive
-    assert started == []
+    """Each run in a new container would end ten seconds late, for nothing; so would a notebook's kernel."""
+    assert not archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="").is_made
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    archive = archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="")
+    archive.finish(jvm(archive))
+    monkeypatch.undo()
+
+    assert "SharedArchiveFile" in archive_of(java, tmp_path, PENSTOCK_CLASS_ARCHIVE="").options
 
 
-def test_a_build_that_has_died_is_done_again_and_leaves_nothing(
-    tmp_path: Path,
-    at_exit: list,
-    builder: tuple[Path, subprocess.Popen],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_one_for_each_version_whatever_number_of_environments(java: JavaHome, tmp_path: Path) -> None:
+    """Each virtual environment would leave 170 MB in the home directory."""
+    first = made(java, tmp_path)
+    (tmp_path / "other").mkdir()
+    other = JavaHome(tmp_path / "other", "17.0.9", "PATH")
+
+    assert archive_of(other, tmp_path).options == ""
+    week_ago = time.time() - 8 * 24 * 3600
+    os.utime(first.path, (week_ago, week_ago))
+    second = made(other, tmp_path)
+    assert second.path == first.path
+    assert archive_of(java, tmp_path).options == ""
+    assert "SharedArchiveFile" in archive_of(other, tmp_path).options
+
+
+def test_of_an_environment_that_is_gone_it_is_made_anew(java: JavaHome, tmp_path: Path) -> None:
+    """Who makes an environment anew would start slowly for a week."""
+    made(java, tmp_path)
+    java.path.rename(tmp_path / "moved")
+
+    assert archive_of(JavaHome(tmp_path / "moved", "17.0.9", "PATH"), tmp_path).is_made
+
+
+def test_only_those_used_last_stay(tmp_path: Path) -> None:
+    """Each new version would add 170 MB, for good."""
+    for age_s, name in enumerate(("classes-c.jsa", "classes-b.jsa", "classes-a.jsa")):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1000 - age_s, 1000 - age_s))
+    (tmp_path / "classes-a.owner").touch()
+    (tmp_path / "jobs").mkdir()
+    prune(tmp_path)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["classes-b.jsa", "classes-c.jsa", "jobs"]
+
+
+def test_the_user_is_told_of_it(
+    java: JavaHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After one interrupted build each start would be slow, for good, and 170 MB of it would stay."""
-    archive, process = builder
-    half = archive.with_suffix(f".{process.pid}")
-    other = archive.with_name("classes-21.0.1-4.1.0-0123456789ab.jsa").with_suffix(".7")
-    other.write_bytes(b"of another Java")
-    class_archive.java_options(JAVA, {"XDG_CACHE_HOME": str(tmp_path)})
-    assert half.exists(), "while it is built"
-    process.kill()
-    process.wait()
-    started: list = []
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    """A program that has printed its last result and does not end looks stuck."""
+    archive = archive_of(java, tmp_path)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    archive.finish(jvm(archive))
+
+    error = capsys.readouterr().err
+    assert error == (
+        "penstock: Spark's classes are archived, once, so that it starts faster from now on: "
+        f"{archive.path} (170 MB). Ctrl-C goes without, PENSTOCK_CLASS_ARCHIVE=off always\n"
+    )
+
+
+def test_ctrl_c_goes_without_and_leaves_nothing(java: JavaHome, tmp_path: Path) -> None:
+    """Who is in a hurry would get a traceback, and half an archive on disk."""
+
+    def interrupted() -> None:
+        jvm(archive)()
+        raise KeyboardInterrupt
+
+    archive = archive_of(java, tmp_path)
+    archive.finish(interrupted)
+
+    assert list(archive.path.parent.iterdir()) == []
+    assert archive_of(java, tmp_path).is_made
+
+
+def test_a_jvm_that_can_not_is_asked_once(java: JavaHome, tmp_path: Path) -> None:
+    """Each program would end seconds late, with the same promise."""
+    archive = archive_of(java, tmp_path)
+    archive.finish(lambda: None)
+
+    assert archive_of(java, tmp_path).options == ""
+    (tmp_path / "other").mkdir()
+    assert archive_of(JavaHome(tmp_path / "other", "17.0.9", "PATH"), tmp_path).is_made
+
+
+def test_what_killed_processes_have_left_is_removed(
+    java: JavaHome, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each would leave 170 MB, for good."""
+    archive = archive_of(java, tmp_path)
+    left, written_now = archive.path.with_suffix(".7"), archive.path.with_suffix(".8")
+    left.touch()
+    written_now.touch()
+    os.utime(left, (1000, 1000))
     with caplog.at_level(logging.DEBUG):
-        end_of_a_program(tmp_path, at_exit)
-    assert not half.exists() and other.exists()
-    assert f"removed {half}" in caplog.text
-    assert len(started) == 1
+        archive_of(java, tmp_path)
+
+    assert not left.exists() and written_now.exists()
+    assert f"removed {left}" in caplog.text
 
 
-def test_a_cache_that_can_not_be_written_is_no_failure(tmp_path: Path, at_exit: list, builders: list) -> None:
+def test_a_cache_that_can_not_be_written_is_no_failure(java: JavaHome, tmp_path: Path) -> None:
     """A program that has done its work would end with a traceback."""
     (tmp_path / "penstock").write_text("a file in the place of the directory")
-    end_of_a_program(tmp_path, at_exit)
-    assert builders == []
+
+    assert archive_of(java, tmp_path).options == ""
 
 
-def test_only_those_used_last_stay(tmp_path: Path, at_exit: list) -> None:
-    """Each virtual environment would leave 170 MB in the home directory."""
-    environ = {"XDG_CACHE_HOME": str(tmp_path)}
-    directory = tmp_path / "penstock"
-    directory.mkdir()
-    class_archive.java_options(JAVA, environ)
-    used = at_exit[0][1]
-    for age_s, path in enumerate((directory / "classes-b.jsa", directory / "classes-c.jsa", used), 1000):
-        path.touch()
-        os.utime(path, (time.time() - age_s, time.time() - age_s))
-    (directory / "jobs").mkdir()
+def test_a_program_with_classes_of_its_own_makes_none(java: JavaHome, tmp_path: Path) -> None:
+    """The archive would fit no other program, and stay."""
+    environ = {"XDG_CACHE_HOME": str(tmp_path), "PENSTOCK_CLASS_ARCHIVE": "on"}
 
-    class_archive.java_options(JAVA, environ)
-    class_archive.prune(directory)
-
-    assert sorted(directory.iterdir()) == sorted([used, directory / "classes-b.jsa", directory / "jobs"])
+    assert not ClassArchive(java, environ, may_make=False).is_made
+    made(java, tmp_path)
+    assert "SharedArchiveFile" in ClassArchive(java, environ, may_make=False).options

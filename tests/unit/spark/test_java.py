@@ -53,6 +53,20 @@ def test_java_home_of_the_user_comes_first(tmp_path: Path, environ: dict[str, st
     assert (java.path, java.version, java.origin) == (tmp_path / "chosen", "21.0.2", "JAVA_HOME")
 
 
+def test_what_is_known_of_a_java_is_not_asked(tmp_path: Path, environ: dict[str, str]) -> None:
+    """Each start would start a JVM more, only to learn its version."""
+    java = fake_java(tmp_path / "jvm", "9.9.9")
+    (tmp_path / "jvm" / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="17.0.15"\n')
+    (tmp_path / "jvm" / "lib").mkdir()
+    (tmp_path / "jvm" / "lib" / "jvm.cfg").touch()
+    (tmp_path / "shims").mkdir()
+    (tmp_path / "shims" / "java").symlink_to(java)
+
+    found = find_java(environ, which=lambda name: str(tmp_path / "shims" / "java"))
+
+    assert (found.path, found.version) == (tmp_path / "jvm", "17.0.15")
+
+
 @pytest.mark.parametrize("version", ["17", "17.0.9", "21-ea", "25.0.1"])
 def test_java_on_the_path_is_taken_from_where_it_lives(tmp_path: Path, environ: dict[str, str], version: str) -> None:
     """A version switcher's script on the PATH would be taken for a JAVA_HOME that has nothing in it."""

@@ -21,7 +21,7 @@ from penstock.jobmaster.settings import JobSettings
 from penstock.rpc.client import ControlClient
 from penstock.rpc.messages import FromSlot, Heartbeat, Register, SlotReport, TaskReport, ToTask
 from penstock.rpc.server import ControlServer
-from penstock.runtime.task.events import Acknowledge, Cancel, DataEnded, Finished, TriggerCheckpoint
+from penstock.runtime.task.events import Acknowledge, Cancel, Close, DataEnded, Finished, TriggerCheckpoint
 from penstock.spark.driver.job_master_host import JobMasterHost
 
 
@@ -68,6 +68,15 @@ class Storage:
     def savepoint(self, directory: str) -> Storage:
         return self
 
+    def saved(self, savepoint: str, checkpoint: int) -> None:
+        """Nothing is kept."""
+
+    def announce_results(self) -> None:
+        """Nothing is kept."""
+
+    def delete(self) -> None:
+        """Nothing is kept."""
+
     def end(self, how: str, savepoint: str = "") -> None:
         """Nothing is kept."""
 
@@ -82,7 +91,8 @@ class Job:
         settings = JobSettings(CheckpointSettings(interval_ms), heartbeat_timeout_ms=2_000)
         self.queries: list[Query] = []
         self.deployed: list[tuple[AttemptId, range]] = []
-        self.start_error: Exception | None = None
+        self.start_error: BaseException | None = None
+        self.savepoint_error: BaseException | None = None
         self.storage = Storage()
         server = ControlServer("127.0.0.1")
         now_ms = time.time_ns() // 1_000_000
@@ -104,6 +114,8 @@ class Job:
         return self.queries[-1]
 
     def new_savepoint(self, base: str | None) -> str:
+        if self.savepoint_error is not None:
+            raise self.savepoint_error
         if base is None:
             raise ConfigurationError("no savepoint directory")
         return f"{base}/new"
@@ -239,4 +251,87 @@ def test_savepoints_are_answered_whatever_happens(started: Callable[..., Job]) -
         open_request.result(20)
     assert job.host.over.wait(20)
     with pytest.raises(JobError, match="has ended"):
+        job.host.savepoint("/base").result(20)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_savepoint_that_nobody_waits_for_is_taken(started: Callable[..., Job], stops: bool) -> None:
+    """A user who gives up waiting for a savepoint would have the whole job restarted, or its end reported as failed."""
+    job = started()
+    given_up = job.host.savepoint("/base", stop=stops)
+    assert given_up.cancel()
+    until(lambda: job.told(TriggerCheckpoint))
+    job.say(lambda vertex: Acknowledge(vertex, 0, 1))
+    if stops:
+        until(lambda: job.told(Close))
+        job.say(lambda vertex: Finished(vertex, 0))
+        assert job.host.over.wait(20)
+        assert job.host.status is JobStatus.FINISHED and job.host.error is None
+    else:
+        taken = job.host.savepoint("/base")
+        until(lambda: sum(isinstance(message.event, TriggerCheckpoint) for message in job.got[0]) == 2)
+        job.say(lambda vertex: Acknowledge(vertex, 0, 2))
+        assert taken.result(20) == "/base/new"
+        assert job.host.status is JobStatus.RUNNING and job.host.restarts == 0
+
+
+def test_a_savepoint_that_nobody_waits_for_does_not_hold_up_the_end(started: Callable[..., Job]) -> None:
+    """The program would wait for its job for ever."""
+    job = started()
+    given_up = job.host.savepoint("/base")
+    until(lambda: job.told(TriggerCheckpoint))
+    assert given_up.cancel()
+    job.queries[0].error = RuntimeError("gone")
+    assert job.host.over.wait(20)
+    assert "gone" in str(job.host.error)
+
+
+def test_what_comes_after_the_end_may_fail(started: Callable[..., Job]) -> None:
+    """A lease that can't be given back would keep the program waiting for a job that has ended."""
+    job = started()
+
+    def after_storage() -> None:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    job.host.after_storage = after_storage
+    job.say(lambda vertex: DataEnded(vertex, 0))
+    job.say(lambda vertex: Finished(vertex, 0))
+    assert job.host.over.wait(20)
+    assert job.host.status is JobStatus.FINISHED and job.host.error is None
+
+
+class Panic(BaseException):
+    """As libraries in Rust raise it."""
+
+
+def test_a_query_whose_start_panics_fails_the_job() -> None:
+    """The thread of the queries would end, and the program wait for ever."""
+    job = Job()
+    job.start_error = Panic("a library")
+    job.host.start()
+    assert job.host.over.wait(20)
+    assert "a library" in str(job.host.error)
+    job.close()
+
+
+def test_a_query_that_can_not_be_stopped_does_not_hold_up_the_end(started: Callable[..., Job]) -> None:
+    """The program would wait for ever."""
+    job = started()
+
+    def stop() -> None:
+        raise Panic("the JVM")
+
+    job.queries[0].stop = stop  # type: ignore[method-assign]
+    job.host.cancel()
+    until(lambda: job.told(Cancel))
+    job.say(lambda vertex: Finished(vertex, 0))
+    assert job.host.over.wait(20)
+    job.queries[0].stopped.set()
+
+
+def test_a_place_for_savepoints_whose_library_panics(started: Callable[..., Job]) -> None:
+    """`penstock savepoint` would wait for ever, and the job would never end."""
+    job = started()
+    job.savepoint_error = Panic("a file system")
+    with pytest.raises(JobError, match="a file system"):
         job.host.savepoint("/base").result(20)

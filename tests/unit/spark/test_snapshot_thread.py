@@ -27,7 +27,7 @@ class Snapshot:
     def write(self, storage: Any) -> Iterator[None]:
         self.storage = storage
         for step in self.steps:
-            if isinstance(step, Exception):
+            if isinstance(step, BaseException):
                 raise step
             step()
             yield
@@ -66,7 +66,7 @@ def storage(tmp_path) -> DirectoryStorage:
 
 @pytest.fixture
 def thread(storage, bell) -> SnapshotThread:
-    return SnapshotThread(storage, bell.ring)
+    return SnapshotThread(storage, bell.ring, lambda error: None)
 
 
 def test_an_outcome_wakes_the_slot(thread, storage, bell) -> None:
@@ -102,6 +102,37 @@ def test_a_failure_is_an_outcome_and_not_the_end(thread, bell) -> None:
     assert "OSError" in failed.reason
     assert "No space left on device" in failed.reason
     assert isinstance(written, SnapshotWritten)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit("rust")])
+def test_state_that_raises_whatever_it_is_while_it_is_pickled(thread, bell, error) -> None:
+    """No checkpoint of the job would ever complete again, and nothing would say why."""
+    thread.write(1, Snapshot(1, error))
+    thread.write(1, Snapshot(2))
+    bell.wait(2)
+    (_, failed), (_, written) = thread.answers
+    assert failed == SnapshotFailed(1, f"{type(error).__name__}: {error}")
+    assert isinstance(written, SnapshotWritten)
+
+
+def test_an_outcome_that_can_not_be_told_is_a_failure(storage) -> None:
+    """The slot would wait for its snapshot for ever."""
+    told: list[BaseException] = []
+    both = threading.Event()
+
+    def failed(error: BaseException) -> None:
+        told.append(error)
+        if len(told) == 2:
+            both.set()
+
+    def ring() -> None:
+        raise OSError("the pipe is gone")
+
+    thread = SnapshotThread(storage, ring, failed)
+    thread.write(1, Snapshot(1))
+    thread.write(1, Snapshot(2))
+    assert both.wait(10), "the thread goes on"
+    assert [str(error) for error in told] == ["the pipe is gone"] * 2
 
 
 def test_a_savepoint_goes_to_its_own_directory(thread, storage, bell, tmp_path) -> None:

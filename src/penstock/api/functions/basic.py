@@ -2,7 +2,8 @@
 
 Where `open`, `close` and `on_timer` are not needed, a plain callable or generator is accepted as well. Functions with
 any number of results return an iterable, usually by `yield`. A result `tag, value` with an OutputTag is sent to that
-side output. Source: Flink docs, "User-Defined Functions" and "Process Function".
+side output, from all functions but filters and those that reduce or aggregate. Source: Flink docs, "User-Defined
+Functions" and "Process Function".
 """
 
 from __future__ import annotations

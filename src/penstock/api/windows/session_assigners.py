@@ -103,7 +103,8 @@ class _StaticGap:
 
 
 class _DynamicGap:
-    def __init__(self, extractor: GapExtractor) -> None:
+    def __init__(self, session_window_time_gap_extractor: GapExtractor) -> None:
+        extractor = session_window_time_gap_extractor
         extract = None if isinstance(extractor, type) else getattr(extractor, "extract", extractor)
         if not callable(extract):
             raise TypeError(

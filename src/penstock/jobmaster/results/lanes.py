@@ -20,6 +20,7 @@ from functools import partial
 from typing import Protocol
 
 from penstock.checkpoint.effects import AbortCommittables, Commit
+from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import CloseResults, Deliver, RestartResults
 from penstock.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
@@ -85,7 +86,8 @@ class ResultLanes:
             return True
         try:
             call()
-        except (Exception, SystemExit) as error:
+        except RAISED as raised:
+            error = as_exception(raised)
             with self._lock:
                 # It concerns the present attempt, also if a former one has sent it.
                 restarts, attempt = self._restarts[sink], self._attempts.get(sink, attempt)
@@ -109,7 +111,8 @@ class ResultLanes:
         def commit() -> bool:
             try:
                 (sink.commit_again if effect.again else sink.commit)(effect.subtask, effect.committables)
-            except (Exception, SystemExit) as error:
+            except RAISED as raised:
+                error = as_exception(raised)
                 self._failed(error, effect.sink, restarts)
                 self._post(CommitEnded(effect.operation, error))
             else:
@@ -125,7 +128,7 @@ class ResultLanes:
             return
 
         def abort() -> bool:
-            with contextlib.suppress(Exception, SystemExit):
+            with contextlib.suppress(*RAISED):
                 sink.abort(effect.subtask, effect.committables)
             return True
 
@@ -162,8 +165,8 @@ class ResultLanes:
             try:
                 for sink in self._sinks.values():
                     sink.succeeded()
-            except (Exception, SystemExit) as failure:
-                own = failure
+            except RAISED as raised:
+                own = as_exception(raised)
         failed_with = error or own
         # All of them, those that have committed included: each keeps what it has published.
         if failed_with is not None:
@@ -214,7 +217,7 @@ class _Lane:
     def _run(self) -> None:
         """Run one call; the next one is queued behind those of other lanes, so that no lane occupies the pool.
 
-        Calls catch what users' code raises, SystemExit included. One that raises nevertheless, because its outcome
+        Calls catch whatever users' code raises. One that raises nevertheless, because its outcome
         can't be posted, does not end its lane.
         """
         with self._lock:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.api.sink import Committer
+from penstock.common.user_calls import RAISED
 from penstock.jobmaster.results.spilling_queue import SpillingQueue
 
 _log = logging.getLogger(__name__)
@@ -135,5 +136,5 @@ class CommittedResults(ResultSink):
 
     def failed(self, error: BaseException) -> None:
         # What is left behind is invisible to readers, and the error of the job must not be hidden by another.
-        with contextlib.suppress(Exception, SystemExit):
+        with contextlib.suppress(*RAISED):
             self._committer.abort(self._committables)

@@ -70,7 +70,7 @@ class OutputEdge:
     ) -> None:
         self.info = info
         # A copy, since it keeps state per edge, and one partitioning of the program may lead to several targets.
-        self._partitioner = partitioner = copy.copy(partitioner)
+        self.partitioner = partitioner = copy.copy(partitioner)
         self._sender = sender
         self._outbox = outbox
         self._budget = budget
@@ -110,7 +110,7 @@ class OutputEdge:
                 self._close_segment(accumulator)
             self._timed = timed
         try:
-            self._partitioner.distribute(values, timestamps)
+            self.partitioner.distribute(values, timestamps)
         except RAISED as error:
             if self.operator is None:
                 raise
@@ -224,11 +224,11 @@ class OutputEdge:
 
     def _partitioning_error(self, error: BaseException, values: list[Any]) -> Exception:
         assert self.operator is not None
-        method = "key selector" if self._partitioner.keyed else "partitioner"
+        method = "key selector" if self.partitioner.keyed else "partitioner"
         for value in values:
             # The loop that failed keeps no position, for speed. Selectors have no side effects: call them again.
             try:
-                self._partitioner.probe(value)
+                self.partitioner.probe(value)
             except RAISED:
                 return self.operator.user_error(error, method, value)
         return self.operator.user_error(error, method)

@@ -34,6 +34,10 @@ class Partitioner:
         """Append each record to the accumulator of its channel."""
         raise NotImplementedError
 
+    def calls(self) -> tuple[Callable[..., Any], ...]:
+        """What it calls of the user's: a key selector, a partitioner."""
+        return ()
+
     def probe(self, value: Any) -> None:
         """Raise what `distribute` would raise for this record."""
 
@@ -131,6 +135,9 @@ class HashPartitioner(Partitioner):
         self.key_selector = key_selector
         self._cached_keys_max = cached_keys_max
 
+    def calls(self) -> tuple[Callable[..., Any], ...]:
+        return (self.key_selector,)
+
     def probe(self, value: Any) -> None:
         encode_key(self.key_selector(value))
 
@@ -165,6 +172,9 @@ class CustomPartitioner(Partitioner):
 
     def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
         _append_each(values, timestamps, iter(results_of(self._channel_of, len(values), values)))
+
+    def calls(self) -> tuple[Callable[..., Any], ...]:
+        return self.partition, self.key_selector
 
     def probe(self, value: Any) -> None:
         self._channel_of(value)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.functions.function import Function
 from penstock.common.user_calls import RAISED
 from penstock.runtime.task.checkpointed import StateInitializationContext, StateSnapshotContext
 from penstock.runtime.task.context import StreamingRuntimeContext
@@ -25,6 +27,12 @@ class UserFunction:
         self.method = _name_of(function) if self.is_plain else f"{type(function).__name__}.{method}"
         self._method = method
         self.metrics: OperatorMetricGroup | None = None
+
+    @property
+    def has_open(self) -> bool:
+        """Whether the user's class has an `open` of its own, where it may ask for keyed state."""
+        opener = getattr(type(self.instance), "open", None)
+        return not self.is_plain and opener is not None and opener is not Function.open
 
     @property
     def call(self) -> Callable[..., Any]:
@@ -88,6 +96,17 @@ class UserFunction:
                 closer()
             except RAISED as error:
                 raise context.user_error(error, self.named("close")) from error
+
+
+def functions_behind(calls: Iterable[Callable[..., Any]]) -> list[UserFunction]:
+    """The key selectors and partitioners whose methods these callables are, each once: they may have a life cycle."""
+    found: dict[int, UserFunction] = {}
+    for call in calls:
+        for method in getattr(call, "selectors", (call,)):
+            # Of a class with that method, not of any object: `len` belongs to a module, which has an `open`.
+            if isinstance(method, MethodType) and method.__name__ in ("get_key", "partition"):
+                found[id(method.__self__)] = UserFunction.of_object(method.__self__, method.__name__)
+    return list(found.values())
 
 
 def _name_of(function: Any) -> str:

@@ -102,14 +102,21 @@ class IntervalJoinOperator(GatheringOperator):
         self._inputs = inputs_of(self, self.process, self.process_right)
         self._ctx = JoinContext()
 
+    def key_selectors(self) -> tuple[Callable[[Any], Any], ...]:
+        return self.left.key_selector, self.right.key_selector
+
     def inputs(self) -> Sequence[OperatorInput]:
         return self._inputs
 
     def open(self) -> None:
+        super().open()
         self.function.open(self.context, self.backend.store())
 
     def close(self) -> None:
-        self.function.close(self.context)
+        try:
+            self.function.close(self.context)
+        finally:
+            super().close()
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         return self._take_side(values, timestamps, self.left, self.right)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.user_calls import RAISED, results_of
+from penstock.runtime.operators.function import functions_behind
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.time.stored_timers import StoredTimerQueue
@@ -18,6 +19,7 @@ from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.key_groups import key_group_range
 
 if TYPE_CHECKING:
+    from penstock.runtime.operators.function import UserFunction
     from penstock.runtime.operators.operator import Output
     from penstock.runtime.task.context import OperatorContext
     from penstock.state.schema import TableSchema
@@ -40,6 +42,7 @@ class KeyedOperator(Operator):
     def __init__(self, name: str, key_selector: Callable[[Any], Any]) -> None:
         super().__init__(name)
         self.key_selector = key_selector
+        self._selecting: Sequence[UserFunction] = ()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -58,6 +61,19 @@ class KeyedOperator(Operator):
         self._rounds: list[tuple[TimeDomain, int]] = []
         self._then: Callable[[], bool] | None = None
         self._fired: tuple[int, Iterator[Any]] | None = None
+
+    def key_selectors(self) -> tuple[Callable[[Any], Any], ...]:
+        """Those of its inputs with a key, in order."""
+        return (self.key_selector,)
+
+    def open(self) -> None:
+        self._selecting = functions_behind(self.key_selectors())
+        for function in self._selecting:
+            function.open(self.context)
+
+    def close(self) -> None:
+        for function in self._selecting:
+            function.close(self.context)
 
     def _timer_queue(self, name: str) -> TimerQueue:
         stores = self.context.stores

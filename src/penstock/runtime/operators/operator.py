@@ -173,6 +173,9 @@ class Operator:
         """Continue with the work that was left when the operator paused."""
         raise AssertionError(f"{self.name} was resumed but never pauses")
 
+    def job_ended(self) -> None:
+        """Called once before `close`, if the job ends as it should: what belongs to no checkpoint leaves now."""
+
     def close(self) -> None:
         """Called once at the very end, also after a failure or a cancellation: calls the user's `close`."""
 

@@ -79,10 +79,14 @@ class KeyedProcessOperator(KeyedOperator):
         self._processing = False
 
     def open(self) -> None:
+        super().open()
         self.function.open(self.context, self.backend.store())
 
     def close(self) -> None:
-        self.function.close(self.context)
+        try:
+            self.function.close(self.context)
+        finally:
+            super().close()
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         return self.take(values, timestamps, self.keys_of(values), self.function, self._ctx)

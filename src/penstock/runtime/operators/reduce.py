@@ -7,12 +7,12 @@ Flink's BATCH. Source: Flink docs, "Operators", Reduce; "Execution Mode (Batch/S
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.copies import ATOMS
 from penstock.common.user_calls import RAISED
-from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.function import UserFunction, functions_behind
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.rolling import SumReduce
@@ -41,31 +41,48 @@ class ReduceOperator(KeyedOperator):
         self._reduced: Any = _ABSENT
         self._latest: int | None = None
 
-    def combiner(self) -> Operator:
+    def combiner(self) -> Operator | None:
+        # With keyed state of its own, the function must see all records of a key in one place.
+        if self.function.has_open:
+            return None
         return CombineOperator(f"{self.name} (combine)", self.key_selector, self.function)
 
     def open(self) -> None:
-        # Without keyed state, as in Flink: a reduce function is not called with a current key.
-        self.function.open(self.context)
+        super().open()
+        self.function.open(self.context, self.backend.store())
+        # Others have no use for the current key, and setting it for each record has its price.
+        self._sets_key = self.function.has_open
 
     def close(self) -> None:
-        self.function.close(self.context)
+        try:
+            self.function.close(self.context)
+        finally:
+            super().close()
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         if self.context.info.batched:
             return self._process_key(values, timestamps)
         keys = self.keys_of(values)
+        current = self._each_current(keys) if self._sets_key else keys
         rest = iter(values)
         reduced: Values = []
         try:
-            _reduce_chunk(keys, rest, self._table, self.function.call, reduced.append, self.own)
+            _reduce_chunk(current, rest, self._table, self.function.call, reduced.append, self.own)
         except RAISED as error:
             position = positions_taken(values, rest)
             raise self.context.user_error(error, self.function.method, values[position], keys[position]) from error
         return self.output.emit(reduced, timestamps)
 
+    def _each_current(self, keys: list[Any]) -> Iterator[Any]:
+        backend = self.backend
+        for key in keys:
+            backend.key = key
+            yield key
+
     def _process_key(self, values: Values, timestamps: Timestamps) -> bool:
         """Batched mode: these are records of one key."""
+        if self._sets_key:
+            self.backend.key = self.keys_of(values[:1])[0]
         rest = iter(values)
         try:
             before = (self._reduced,) if self._reduced is not _ABSENT else ()
@@ -81,10 +98,12 @@ class ReduceOperator(KeyedOperator):
     def end_key(self) -> bool:
         reduced, latest = self._reduced, self._latest
         self._reduced, self._latest = _ABSENT, None
+        if self._sets_key:
+            self.forget_key()
         return self.output.emit([self.own(reduced)], None if latest is None else [latest])
 
 
-def _reduce_chunk(keys: list[Any], values: Any, table: LayeredTable, reduce: Any, append: Any, own: Any) -> None:
+def _reduce_chunk(keys: Iterable[Any], values: Any, table: LayeredTable, reduce: Any, append: Any, own: Any) -> None:
     layer, older, atoms = table.current, table.older, ATOMS
     get = layer.get
     for key, value in zip(keys, values):  # noqa: B905
@@ -118,6 +137,7 @@ class CombineOperator(Operator):
         self.key_selector = key_selector
         self.function = function
         self._keys_max = keys_max
+        self._functions: Sequence[UserFunction] = ()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -125,10 +145,13 @@ class CombineOperator(Operator):
         self._totals: dict[Any, Any] = {}
 
     def open(self) -> None:
-        self.function.open(self.context)
+        self._functions = [*functions_behind((self.key_selector,)), self.function]
+        for function in self._functions:
+            function.open(self.context)
 
     def close(self) -> None:
-        self.function.close(self.context)
+        for function in self._functions:
+            function.close(self.context)
 
     def _settle_totals(self) -> None:
         """Move totals of sums into the table of reduced values."""

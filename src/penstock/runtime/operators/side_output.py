@@ -1,11 +1,17 @@
-"""Side outputs: a process function yields `(tag, value)` beside its plain values; here they are separated."""
+"""Side outputs: a function emits `(tag, value)` beside its plain values; here they are separated.
+
+In PyFlink map, flat_map and the functions of connected streams are process functions, so all of these may do so.
+"""
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from penstock.api.output_tag import OutputTag, tags_exist
 from penstock.runtime.operators.operator import Output, Timestamps, Values
+
+_FIRST = itemgetter(0)
 
 
 def emit_tagged(output: Output, values: Values, timestamps: Timestamps) -> bool:
@@ -13,7 +19,7 @@ def emit_tagged(output: Output, values: Values, timestamps: Timestamps) -> bool:
 
     While no OutputTag has been made in this process, none can be in the chunk, and values are not inspected.
     """
-    if not tags_exist():
+    if not (tags_exist() and _has_tagged(values)):
         return output.emit(values, timestamps)
     main: list[int] = []
     sides: dict[OutputTag[Any], list[int]] = {}
@@ -26,7 +32,17 @@ def emit_tagged(output: Output, values: Values, timestamps: Timestamps) -> bool:
     for tag, indices in sides.items():
         times = None if timestamps is None else [timestamps[i] for i in indices]
         go_on = output.emit_side(tag, [values[i][1] for i in indices], times) and go_on
-    if not sides:
-        return output.emit(values, timestamps)
     times = None if timestamps is None else [timestamps[i] for i in main]
     return output.emit([values[i] for i in main], times) and go_on
+
+
+def _has_tagged(values: Values) -> bool:
+    """Whether there may be pairs of an OutputTag and a value: one look at each type, without a loop in Python."""
+    types = set(map(type, values))
+    if tuple not in types:
+        return False
+    tuples = values if len(types) == 1 else [value for value in values if type(value) is tuple]
+    try:
+        return any(issubclass(first, OutputTag) for first in set(map(type, map(_FIRST, tuples))))
+    except IndexError:
+        return True

@@ -69,14 +69,15 @@ class SinkOperator(Operator):
         assert self.writer is not None
         with self._errors_named("flush"):
             self.writer.flush(end_of_input=True)
-            committables = self.writer.prepare_commit()
-        if self.context.info.checkpointing:
-            # They are committed with the last checkpoint, which follows the end of data.
-            self._committables = committables
-        elif committables:
-            self.context.deliver(self.sink_id, "committable", committables)
+            # They are committed with the checkpoint or the savepoint that comes next, which restores the end of data.
+            self._committables = self.writer.prepare_commit()
         self._finished = True
         return True
+
+    def job_ended(self) -> None:
+        if self._committables:
+            # None has come: in a job without a checkpoint interval they are committed when all of it has ended.
+            self.context.deliver(self.sink_id, "committable", self._committables)
 
     def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
         assert self.writer is not None

@@ -18,6 +18,7 @@ from penstock.common.copies import ATOMS
 from penstock.common.retention import keeps_nothing
 from penstock.common.user_calls import RAISED, results_of
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
+from penstock.runtime.operators.side_output import emit_tagged
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.function import UserFunction
@@ -61,7 +62,7 @@ class MapOperator(FunctionOperator):
             mapped = results_of(call, count, rest) if self._keeps_nothing else self._owned(rest)
         except RAISED as error:
             raise self.failed(error, self.function.method, values, rest, timestamps) from error
-        return self.output.emit(mapped, timestamps)
+        return emit_tagged(self.output, mapped, timestamps)
 
     def _owned(self, values: Iterator[Any]) -> Values:
         call, own, atoms = self.function.call, self.own, ATOMS
@@ -134,7 +135,7 @@ class FlatMapOperator(FunctionOperator):
         output, budget = self.output, self.context.budget
         while True:
             gathered, times, more = self._gather(budget.chunk_records)
-            go_on = output.emit(gathered, times)
+            go_on = emit_tagged(output, gathered, times)
             if not more:
                 return go_on
             if not (go_on and budget.go_on()):

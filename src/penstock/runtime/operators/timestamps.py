@@ -25,12 +25,12 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
 
     def __init__(self, name: str, strategy: WatermarkStrategy, interval_ms: int) -> None:
         super().__init__(name)
-        self._strategy = strategy
+        self.strategy = strategy
         self._interval_ms = interval_ms
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._time = EventTime(self._strategy, context.unblocked_ms)
+        self._time = EventTime(self.strategy, context.unblocked_ms)
         self._next_ms = context.now_ms() + self._interval_ms
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:

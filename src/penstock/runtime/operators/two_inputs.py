@@ -62,6 +62,9 @@ class KeyedCoProcessOperator(KeyedProcessOperator):
         super().setup(context, output)
         self._inputs = inputs_of(self, self.process, self.process_second)
 
+    def key_selectors(self) -> tuple[KeySelector, ...]:
+        return self.key_selector, self.second_key_selector
+
     def inputs(self) -> Sequence[OperatorInput]:
         return self._inputs
 

@@ -8,16 +8,22 @@ Pausing).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.copies import as_it_is, own_copies
 from penstock.common.user_calls import RAISED
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.network.output import OutputEdge
+from penstock.runtime.operators.function import functions_behind
 from penstock.runtime.operators.operator import Input, Operator, Timestamps, Values
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.runtime.task.vertex import ChainNode
+
+if TYPE_CHECKING:
+    from penstock.runtime.operators.function import UserFunction
+    from penstock.runtime.task.context import OperatorContext
 
 Take = Callable[[Values, Timestamps], bool]
 
@@ -129,6 +135,8 @@ class Chain:
         self.counters = [OperatorCounters(operator.name) for operator in self.operators]
         self.outlets = [Outlet(counters) for counters in self.counters]
         self._opened: list[Operator] = []
+        self._choosing: list[tuple[UserFunction, OperatorContext]] = []
+        """Key selectors and partitioners of the edges that leave the chain."""
         self._wakers = [o for o in self.operators if type(o).wake_at_ms is not Operator.wake_at_ms]
 
     def connect(self, edges: dict[int, OutputEdge]) -> None:
@@ -167,10 +175,16 @@ class Chain:
 
     def open(self) -> None:
         """Open from the last to the first: an operator may emit from `open`, so those after it have to be open."""
-        for operator in reversed(self.operators):
+        for operator, outlet in reversed(list(zip(self.operators, self.outlets, strict=True))):
             # Before the call: what fails to open may have opened a part, and is closed, too.
             self._opened.append(operator)
+            self._open_choosing(operator, outlet)
             operator.open()
+
+    def _open_choosing(self, operator: Operator, outlet: Outlet) -> None:
+        for function in functions_behind(call for edge in outlet.edges for call in edge.partitioner.calls()):
+            self._choosing.append((function, operator.context))
+            function.open(operator.context)
 
     def endings(self) -> list[Callable[[], bool]]:
         """The calls that end the chain, once all inputs of its head have ended. Each may pause the chain.
@@ -186,12 +200,15 @@ class Chain:
     def close(self) -> None:
         """Close all that was opened, from the first to the last; the first error is raised when all are closed."""
         first_error: BaseException | None = None
-        for operator in reversed(self._opened):
+        closes = [operator.close for operator in reversed(self._opened)]
+        closes += [partial(function.close, context) for function, context in self._choosing]
+        for close in closes:
             try:
-                operator.close()
+                close()
             except RAISED as error:
                 first_error = first_error or error
         self._opened.clear()
+        self._choosing.clear()
         for operator in self.operators:
             # Also of operators that were not opened: what holds state exists since `setup`.
             operator.dispose()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import traceback
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -20,7 +19,8 @@ from penstock.api.state.descriptors import (
 )
 from penstock.api.state.state import AggregatingState, KeyedStateStore, ListState, MapState, ReducingState, ValueState
 from penstock.common.errors import ProgramError, UserFunctionError
-from penstock.common.user_calls import RAISED
+from penstock.common.user_calls import PASSED_ON, RAISED
+from penstock.common.user_traceback import user_traceback
 from penstock.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.counters import OperatorCounters
@@ -114,13 +114,19 @@ class OperatorContext:
     ) -> UserFunctionError:
         """`error`, raised by the user's `method`, as an error for the user: operator, subtask, value, key, traceback.
 
-        Frames of penstock above the user's own code are left out of the traceback.
+        Frames of penstock above the user's own code are left out of the traceback. Raises again what is no error of
+        the function's: see PASSED_ON.
         """
         # It was explained where it was raised: the operators that it passes on its way up add nothing.
         if isinstance(error, UserFunctionError):
             return error
-        where = f"subtask {self.info.subtask + 1} of {self.info.parallelism}"
-        lines = [f"operator '{self.operator_name}'{self._uid()}, {where}, in {method}"]
+        subtask = f"subtask {self.info.subtask + 1} of {self.info.parallelism}"
+        where = f"operator '{self.operator_name}'{self._uid()}, {subtask}, in {method}"
+        if isinstance(error, PASSED_ON):
+            # If the host finds that it was the function's nevertheless, it is known where it was.
+            error.add_note(where)
+            raise error
+        lines = [where]
         about = []
         if value is not msgspec.UNSET:
             about.append(f"value {shortened(value)}")
@@ -163,24 +169,6 @@ def shortened(value: Any, characters: int = _SHOWN_CHARACTERS) -> str:
     if len(text) <= characters:
         return text
     return f"{text[: characters * 2 // 3]} … {text[-characters // 4 :]}"
-
-
-def user_traceback(error: BaseException) -> str:
-    """The traceback from the first frame of the user's code on, as Python prints it."""
-    summary = traceback.TracebackException.from_exception(error)
-    stack = summary.stack
-    # Only our frames above the user's code are left out. Those below it stay: they show what the user's code called.
-    first = next((index for index, frame in enumerate(stack) if not _is_ours(frame.filename)), 0)
-    if first:
-        summary.stack = traceback.StackSummary.from_list(stack[first:])
-    return "".join(summary.format()).rstrip()
-
-
-_PACKAGE_DIRECTORY = __file__.rsplit("runtime", 1)[0]
-
-
-def _is_ours(filename: str) -> bool:
-    return filename.startswith(_PACKAGE_DIRECTORY)
 
 
 class StreamingRuntimeContext(RuntimeContext):
@@ -233,7 +221,7 @@ class StreamingRuntimeContext(RuntimeContext):
     def _keyed(self) -> KeyedStateStore:
         if self._state is None:
             raise ProgramError(
-                f"'{self._info.task_name}' asks for keyed state. Only process, map, flat_map, filter and window "
-                "functions have it, and only after key_by"
+                f"'{self._info.task_name}' asks for keyed state. Only process, map, flat_map, filter, reduce and "
+                "window functions have it, and only after key_by"
             )
         return self._state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.api.metrics import Counter, Distribution, Meter, MetricGroup
+from penstock.common.user_calls import RAISED
 from penstock.runtime.task.counters import OperatorCounters
 
 
@@ -55,7 +56,7 @@ class OperatorMetricGroup(MetricGroup):
         for name, read in list(self._read.items()):
             try:
                 value = read()
-            except Exception:
+            except RAISED:
                 continue  # a user's gauge that fails has no value now; the other metrics are still reported
             if isinstance(value, (int, float)):
                 self._counters.user[self._scope + name] = value

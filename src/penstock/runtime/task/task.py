@@ -273,7 +273,11 @@ class Task:
     def _close(self, event: Close) -> None:
         # A checkpoint may have been triggered just before. The job has ended, so its snapshot would be discarded.
         self._work.clear()
-        self._finish()
+        try:
+            for operator in self.chain.operators:
+                operator.job_ended()
+        finally:
+            self._finish()
 
     def _cancel(self, event: Cancel) -> None:
         self._work.clear()

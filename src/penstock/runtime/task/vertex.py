@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.api.output_tag import OutputTag
+from penstock.common.basic_types import TypeInformation
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.partitioners import Partitioner
@@ -38,6 +39,8 @@ class ChainNode:
     links: list[ChainLink]
     state_id: str = ""
     """Names the operator's state in snapshots: the uid, or a name derived from its position in the program."""
+    output_type: TypeInformation | None = None
+    """Of what it emits, if there are rows in it: values become Rows with the names of the type."""
 
 
 @dataclasses.dataclass

@@ -18,6 +18,7 @@ from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import TaskCounters
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.inputs import Work
+from penstock.runtime.task.typed_output import typed_output
 from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.state.key_groups import KeyGroups
 
@@ -80,7 +81,8 @@ def wired_chain(
             report_watermark,
             async_calls,
         )
-        node.operator.setup(context, outlet)
+        tags = [link.tag for link in node.links if link.tag is not None]
+        node.operator.setup(context, typed_output(outlet, context, node.output_type, tags))
         contexts.append(context)
     chain.connect({edge.info.id: edge for edge in edges})
     if reuses_objects:
@@ -101,7 +103,8 @@ def sorted_inputs(
     selectors: list[Callable[[Any], Any] | None] = [None] * len(head.inputs())
     for edge, partitioner in vertex.inputs:
         if isinstance(partitioner, HashPartitioner):
-            selectors[edge.input_index] = partitioner.key_selector
+            # The operator's own, which are open here; those of the partitioner are open in the sender.
+            selectors[edge.input_index] = head.key_selectors()[edge.input_index]
     head.output = output = GatheringOutput(head.output, environment.budget)
     sorter = KeySorter(level.sorted_inputs_bytes, environment.open_spill)
     return SortedInputs(head, selectors, output, sorter, work, environment.budget, chain.counters[0])

@@ -30,10 +30,10 @@ class TaggedKey:
     """The key of a tagged record, by the key selector of its stream."""
 
     def __init__(self, first: Callable[[Any], Any], second: Callable[[Any], Any]) -> None:
-        self._selectors = first, second
+        self.selectors = first, second
 
     def __call__(self, tagged: tuple[int, Any]) -> Any:
-        return self._selectors[tagged[0]](tagged[1])
+        return self.selectors[tagged[0]](tagged[1])
 
 
 class CoGroup(UserEvaluation):

@@ -52,6 +52,7 @@ class WindowingOperator(GatheringOperator):
         self._late_times: list[int] = []
 
     def open(self) -> None:
+        super().open()
         self.contents.open(self.context)
         self.evaluation.open(self.context)
 
@@ -59,7 +60,10 @@ class WindowingOperator(GatheringOperator):
         try:
             self.contents.close(self.context)
         finally:
-            self.evaluation.close(self.context)
+            try:
+                self.evaluation.close(self.context)
+            finally:
+                super().close()
 
     def take(self, values: Values, timestamps: Timestamps) -> Iterator[None]:
         """Put the records of a chunk into their windows, and fire those that fire at once."""

@@ -47,7 +47,7 @@ class BatchedResults:
         self._kept: dict[int, list[Kept]] = defaultdict(list)
         self._failed = False
         self._lock = threading.Lock()
-        server.start(self._receive, lambda: None)
+        server.start(self._receive, lambda: None, on_failure)
 
     @property
     def address(self) -> ControlAddress:

@@ -1,116 +1,163 @@
 """A class-data-sharing archive of Spark's classes: with it the first record of a job takes two thirds of the time.
 
-Most of a start goes into loading and verifying ten thousand classes of Spark. The JVM can write them to a file once and
-map that file from then on. The file fits one Java and one PySpark, has some 170 MB and is kept in the user's cache. It
-is built in the background, at low priority, after the first program that has started a session has ended. One process
-builds it at a time: it holds a lock on a file beside the archive, which is free again however that process ends.
+Most of a start goes into loading and verifying ten thousand classes of Spark. The JVM can write them to a file once,
+and map that file from then on. It does so when the first program on a terminal ends, in some ten seconds: the program
+says so and waits, so that no process outlives it. Ctrl-C there goes without. Programs without a terminal don't: in a
+new container each time, it would never pay.
 
-PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both building and using it; PENSTOCK_CLASS_ARCHIVE=use prevents
-building only. `python -m penstock.spark.driver.class_archive_builder` builds it at once, for an image for example.
+The file has some 170 MB and is kept in the user's cache. It fits the Spark and the Java of one environment only, and
+there is one for each version of both, whatever number of environments there is: another environment makes it anew if
+the one that has it is gone, or has not used it for a week, and starts without it till then.
+PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both making and using it; =use prevents making only; =on makes it
+without a terminal, too. `python -m penstock.spark.driver.class_archive_builder` makes it at once, for an image for
+example.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import fcntl
-import hashlib
 import logging
 import os
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.spark.driver.java import JavaHome, cache_directory
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
+SWITCH = "PENSTOCK_CLASS_ARCHIVE"
 KEPT = 2
-"""So many archives stay, whatever number of environments there is: some 340 MB."""
-BUILDING = "PENSTOCK_CLASS_ARCHIVE"
-
+"""So many archives stay, those of the versions used last: some 340 MB."""
+_UNUSED_S = 7 * 24 * 3600.0
+_LEFT_S = 24 * 3600.0
 _log = logging.getLogger(__name__)
 
 
-def java_options(java: JavaHome, environ: Mapping[str, str]) -> str:
-    """Options for the driver's JVM: use the archive, or write one when the JVM exits (only in the building process).
+class ClassArchive:
+    """The archive for a Java and the PySpark of this process. `options`: for the JVM that is about to start."""
 
-    If there is no archive yet, one will be built after this program.
-    """
-    setting = environ.get(BUILDING, "")
-    if setting == "off":
-        return ""
-    if setting not in ("", "use"):
-        return f"-XX:ArchiveClassesAtExit={setting} {_QUIET}"
-    archive = archive_of(java, environ)
-    if archive.exists():
-        # The time of its last use: see `prune`.
+    def __init__(self, java: JavaHome, environ: Mapping[str, str], may_make: bool = True) -> None:
+        import pyspark
+
+        jars = Path(pyspark.__file__).parent / "jars"
+        self.path = cache_directory(environ) / f"classes-{java.version}-{pyspark.__version__}.jsa"
+        self.options = ""
+        self._new: Path | None = None
+        self._owner = f"{java.path}\n{jars}"
+        switch = environ.get(SWITCH, "")
+        if switch == "off":
+            return
+        may_make = may_make and switch != "use" and (switch == "on" or _is_terminal())
+        if self._is_ours():
+            # The time of its last use.
+            with contextlib.suppress(OSError):
+                os.utime(self.path)
+            self.options = f"-XX:SharedArchiveFile={self.path} {_QUIET}"
+        elif may_make and self._may_be_replaced():
+            self._new = self.path.with_suffix(f".{os.getpid()}")
+            self.options = f"-XX:ArchiveClassesAtExit={self._new} {_QUIET}"
+            self._remove_left()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the JVM writes it when it ends: `finish` is to be called then."""
+        return self._new is not None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is one, and it fits."""
+        return "SharedArchiveFile" in self.options
+
+    def forget(self) -> None:
+        """Remove it, and the note that none can be made, so that the next program makes one."""
+        for path in (self.path, self._refusal):
+            path.unlink(missing_ok=True)
+
+    def finish(self, end_jvm: Callable[[], None]) -> None:
+        """Let the JVM end and write the archive. Raises nothing: without it all is as before.
+
+        `end_jvm` ends it and waits for it; interrupted, it raises KeyboardInterrupt.
+        """
+        new = self._new
+        if new is None:
+            return
+        self._new = None
+        self._say(
+            f"Spark's classes are archived, once, so that it starts faster from now on: {self.path} (170 MB). "
+            f"Ctrl-C goes without, {SWITCH}=off always"
+        )
+        try:
+            end_jvm()
+            if new.exists():
+                self._owner_file.write_text(self._owner)
+                # A JVM that starts at this moment sees the old archive, or the whole new one.
+                new.replace(self.path)
+                prune(self.path.parent)
+            elif not self._is_ours():
+                # The JVM could not. It is not asked again at the end of each program.
+                self._refusal.write_text(self._owner)
+        except KeyboardInterrupt:
+            self._say("it is left out this time")
+        except Exception as error:
+            _log.debug("no class archive was made: %s", error)
+        finally:
+            with contextlib.suppress(OSError):
+                new.unlink(missing_ok=True)
+
+    @property
+    def _owner_file(self) -> Path:
+        return self.path.with_suffix(".owner")
+
+    @property
+    def _refusal(self) -> Path:
+        return self.path.with_suffix(".refused")
+
+    def _is_ours(self) -> bool:
+        return self.path.exists() and _text_of(self._owner_file) == self._owner
+
+    def _may_be_replaced(self) -> bool:
+        if _text_of(self._refusal) == self._owner:
+            return False
         with contextlib.suppress(OSError):
-            os.utime(archive)
-        return f"-XX:SharedArchiveFile={archive} {_QUIET}"
-    if setting != "use":
-        remove_half_made(archive)
-        atexit.register(_build_in_background, archive)
-    return ""
+            unused_s = time.time() - self.path.stat().st_mtime
+            owner = _text_of(self._owner_file).splitlines()
+            return unused_s > _UNUSED_S or not owner or not all(Path(path).exists() for path in owner)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return False
+        return os.access(self.path.parent, os.W_OK)
+
+    def _remove_left(self) -> None:
+        """Remove what processes have left that were killed while the JVM wrote. Raises nothing: it may stay."""
+        for left in self.path.parent.glob(f"{self.path.stem}.*"):
+            with contextlib.suppress(OSError):
+                if left.suffix[1:].isdigit() and time.time() - left.stat().st_mtime > _LEFT_S:
+                    left.unlink()
+                    _log.debug("removed %s, which was left by a process that has ended", left)
+
+    def _say(self, text: str) -> None:
+        if _is_terminal():
+            print(f"penstock: {text}", file=sys.stderr)
+        else:
+            _log.debug(text)
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def prune(directory: Path, keep: int = KEPT) -> None:
-    """Delete archives other than those used last."""
+    """Delete archives other than those used last, and what belongs to them."""
     with contextlib.suppress(OSError):
         archives = sorted(directory.glob("classes-*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in archives[keep:]:
             path.unlink(missing_ok=True)
+            path.with_suffix(".owner").unlink(missing_ok=True)
 
 
-def archive_of(java: JavaHome, environ: Mapping[str, str]) -> Path:
-    """Where the archive for this Java and the installed PySpark is, or is to be."""
-    import pyspark
-
-    # The JVM refuses an archive that was made by another version of it or with another class path, and starts without.
-    # So each combination has a file of its own.
-    jars = Path(pyspark.__file__).parent / "jars"
-    digest = hashlib.sha256(os.fsencode(java.path) + os.fsencode(jars)).hexdigest()[:12]
-    return cache_directory(environ) / f"classes-{java.version}-{pyspark.__version__}-{digest}.jsa"
-
-
-@contextlib.contextmanager
-def locked(archive: Path) -> Iterator[None]:
-    """The one process that may write files of this archive. Raises BlockingIOError if there is one, or OSError."""
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    # The lock's file stays: another process might lock a file of that name that has just been deleted.
-    descriptor = os.open(archive.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def half_made(archive: Path) -> Path:
-    """The file in which this process builds the archive."""
-    return archive.with_suffix(f".{os.getpid()}")
-
-
-def remove_half_made(archive: Path) -> None:
-    """Remove what builders have left that were killed, unless one builds now. Raises nothing: it may stay."""
-    left = [path for path in archive.parent.glob(f"{archive.stem}.*") if path.suffix[1:].isdigit()]
-    if left:
-        with contextlib.suppress(OSError), locked(archive):
-            for path in left:
-                path.unlink(missing_ok=True)
-                _log.debug("removed %s, which was left by a process that has ended", path)
-
-
-def _build_in_background(archive: Path) -> None:
-    # Several programs may end at once. The builder that gets the lock first builds, the others end at once.
+def _text_of(path: Path) -> str:
     with contextlib.suppress(OSError):
-        with locked(archive):
-            if archive.exists():
-                return
-        subprocess.Popen(
-            [sys.executable, "-m", "penstock.spark.driver.class_archive_builder", str(archive)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        return path.read_text()
+    return ""

@@ -20,6 +20,8 @@ from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.storage_operations import CheckpointStorage
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_status import JobStatus
+from penstock.common.job_threads import start_thread
+from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.effects import (
     CallAsync,
@@ -42,6 +44,7 @@ from penstock.rpc.messages import Command, FromSlot, Heartbeat, ToJobMaster, ToT
 from penstock.rpc.server import ControlServer
 from penstock.runtime.ids import SlotId
 from penstock.spark.driver.commands import answer_command
+from penstock.spark.driver.job_events import JobEvents
 from penstock.spark.driver.query_thread import QueryThread, Start
 from penstock.spark.driver.storage_thread import StorageThread
 
@@ -65,6 +68,7 @@ class JobMasterHost:
         start_queries: Start,
         new_savepoint: NewSavepoint,
         show_spark_stack: bool = False,
+        log: logging.Logger = _log,
     ) -> None:
         self.metrics = JobMetrics(master.graph)
         self.over = threading.Event()
@@ -75,8 +79,8 @@ class JobMasterHost:
         self._master = master
         self._server = server
         self._new_savepoint = new_savepoint
-        self._storage = StorageThread(storage, self.post)
-        self._queries = QueryThread(start_queries, self.post, show_spark_stack)
+        self._storage = StorageThread(storage, self.post, self._thread_failed)
+        self._queries = QueryThread(start_queries, self.post, self._thread_failed, show_spark_stack)
         pool = ThreadPoolExecutor(_RESULT_THREADS_MAX, thread_name_prefix="penstock-results")
         self._lanes = ResultLanes(sinks, self.post, pool)
         self._identities: dict[tuple[int, SlotId], bytes] = {}
@@ -85,6 +89,7 @@ class JobMasterHost:
         self._requests: dict[int, Future[str]] = {}
         self._request_numbers = itertools.count()
         self._fault: BaseException | None = None
+        self._events = JobEvents(log, master.coordinator.history)
 
     # Any thread.
 
@@ -97,7 +102,7 @@ class JobMasterHost:
                 region.attempt.enumerators.close()
             self._finish(Finish(JobStatus.FAILED, None))
             raise
-        self._server.start(self._on_message, lambda: self._handle(Tick()))
+        self._server.start(self._on_message, lambda: self._handle(Tick()), self._end_here)
         # On the server's thread, the only one that may send.
         self._server.call_soon(lambda: self._carry_out(effects))
 
@@ -139,9 +144,9 @@ class JobMasterHost:
         def request() -> None:
             try:
                 path = self._new_savepoint(directory)
-            except Exception as error:
-                # Also what a file system's own library raises: it must not end the storage's thread.
-                answer.set_exception(error)
+            except RAISED as error:
+                # Also what a file system's own library raises: the user waits for an answer.
+                _answer(answer, error=as_exception(error))
                 return
             number = next(self._request_numbers)
             self._requests[number] = answer
@@ -150,7 +155,7 @@ class JobMasterHost:
 
         # A place that nothing opens is reported before any task writes; to look may take as long as the store does.
         if not self._storage.call(request):
-            answer.set_exception(JobError("the job has ended"))
+            _answer(answer, error=JobError("the job has ended"))
         return answer
 
     # The control server's thread.
@@ -174,30 +179,43 @@ class JobMasterHost:
         self._handle(Reported(message))
 
     def _handle(self, event: JobEvent) -> None:
+        self._events.happened(event)
         try:
             self._carry_out(self._master.handle(event, _now_ms()))
-        except Exception as error:
-            self._carry_out(self._after_fault(_with_journal(error, self._master)))
+        except RAISED as error:
+            self._fail(error)
 
-    def _after_fault(self, error: Exception) -> list[JobEffect]:
-        """A fault of the job master's own fails all regions. If it can't handle that either, the job ends here."""
+    def _fail(self, error: BaseException) -> None:
+        """A fault of our own fails all regions. If the job master can't handle that either, the job ends here."""
+        fault = _with_journal(error, self._master)
         try:
-            return self._master.handle(HostFailed(error), _now_ms())
-        except Exception:
+            effects = self._master.handle(HostFailed(fault), _now_ms())
+        except RAISED:
             _log.exception("the job master can't go on")
-            self._fault = error
-            stops = [StopAttempt(region.attempt.id) for region in self._master.regions]
-            return [*stops, CloseResults(error), Finish(JobStatus.FAILED, error)]
+            self._end_here(fault)
+        else:
+            self._carry_out(effects)
+
+    def _end_here(self, error: BaseException) -> None:
+        """End the job without its master."""
+        self._fault = as_exception(error)
+        stops = [StopAttempt(region.attempt.id) for region in self._master.regions]
+        self._carry_out([*stops, CloseResults(self._fault), Finish(JobStatus.FAILED, self._fault)])
+
+    def _thread_failed(self, error: BaseException) -> None:
+        """Another thread's: it could not do what the job master waits for."""
+        self._server.call_soon(lambda: self._fail(error))
 
     def _carry_out(self, effects: list[JobEffect]) -> None:
-        first_error: Exception | None = None
+        self._events.followed(effects)
+        first_error: BaseException | None = None
         for effect in effects:
             try:
                 if isinstance(effect, StorageEffect):
                     self._storage.carry_out(effect)
                 else:
                     _CARRY_OUT[type(effect)](self, effect)
-            except Exception as error:
+            except RAISED as error:
                 # The others are executed nevertheless: the job master waits for the answers to them.
                 first_error = first_error or error
         if first_error is not None:
@@ -205,7 +223,7 @@ class JobMasterHost:
 
     def _call(self, effect: CallAsync) -> None:
         # A daemon thread for each: a listing that hangs forever holds up neither another one nor the program's end.
-        threading.Thread(target=lambda: self.post(make_call(effect)), name="penstock-enumerator", daemon=True).start()
+        start_thread("penstock-enumerator", lambda: self.post(make_call(effect)), self._thread_failed)
 
     def _send(self, effect: SendToSlot) -> None:
         key = (effect.message.attempt, effect.slot)
@@ -224,12 +242,8 @@ class JobMasterHost:
 
     def _answer(self, effect: Reply) -> None:
         answer = self._requests.pop(effect.request, None)
-        if answer is None:
-            return
-        if effect.error is None:
-            answer.set_result(effect.path)
-        else:
-            answer.set_exception(effect.error)
+        if answer is not None:
+            _answer(answer, effect.path, effect.error)
 
     def _finish(self, effect: Finish) -> None:
         self.on_end()
@@ -238,11 +252,14 @@ class JobMasterHost:
         self._queries.end()
 
         def released() -> None:
-            # Requests are made on this thread, and no further one comes.
-            for number in list(self._requests):
-                self._answer(Reply(number, error=JobError("the job has ended")))
-            self.after_storage()
-            self.over.set()
+            try:
+                # Requests are made on this thread, and no further one comes.
+                for number in list(self._requests):
+                    self._answer(Reply(number, error=JobError("the job has ended")))
+                self.after_storage()
+            finally:
+                # How the job has ended is decided, and its program waits for it.
+                self.over.set()
 
         self._storage.end(released)
 
@@ -262,7 +279,17 @@ _CARRY_OUT: dict[type, Callable[[JobMasterHost, Any], None]] = {
 }
 
 
-def _with_journal(error: Exception, master: JobMaster) -> Exception:
+def _answer(future: Future[str], path: str = "", error: BaseException | None = None) -> None:
+    """Complete a future, unless its user has cancelled it and waits no more."""
+    if not future.set_running_or_notify_cancel():
+        return
+    if error is None:
+        future.set_result(path)
+    else:
+        future.set_exception(error)
+
+
+def _with_journal(error: BaseException, master: JobMaster) -> Exception:
     if isinstance(error, PenstockError):
         return error
     failure = JobError(f"{type(error).__name__}: {error}\nThe job master's last events:\n{master.journal}")

@@ -6,10 +6,11 @@ Each region of a job is a query of its own, which fails and is stopped without t
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable
 
 from penstock.common.errors import JobError, TaskLostError
+from penstock.common.job_threads import Failed, serve
+from penstock.common.user_calls import RAISED
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import Deploy, StopAttempt
 from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed
@@ -24,15 +25,17 @@ Start = Callable[[Deploy], PipelinedQuery]
 
 
 class QueryThread:
-    """Of one job. `post` takes the outcomes; it is called by this thread."""
+    """Of one job. `post` takes the outcomes, `failed` what keeps it from giving one; they are called by this thread."""
 
-    def __init__(self, start: Start, post: Callable[[JobEvent], object], show_spark_stack: bool) -> None:
+    def __init__(
+        self, start: Start, post: Callable[[JobEvent], object], failed: Failed, show_spark_stack: bool
+    ) -> None:
         self._start = start
         self._post = post
         self._show_spark_stack = show_spark_stack
         self._running: dict[AttemptId, PipelinedQuery] = {}
         self._waiting: queue.SimpleQueue[Deploy | StopAttempt | None] = queue.SimpleQueue()
-        threading.Thread(target=self._serve, name="penstock-queries", daemon=True).start()
+        serve("penstock-queries", self._carry_out_next, failed)
 
     def put(self, effect: Deploy | StopAttempt) -> None:
         """Carry this out after what came before it: an attempt is stopped after it was started."""
@@ -42,25 +45,26 @@ class QueryThread:
         """Nothing more comes."""
         self._waiting.put(None)
 
-    def _serve(self) -> None:
-        while True:
+    def _carry_out_next(self) -> bool:
+        try:
+            effect = self._waiting.get(timeout=_CHECK_S)
+        except queue.Empty:
+            self._check()
+            return True
+        if isinstance(effect, Deploy):
+            self._deploy(effect)
+        elif effect is not None:
             try:
-                effect = self._waiting.get(timeout=_CHECK_S)
-            except queue.Empty:
-                self._check()
-                continue
-            if effect is None:
-                return
-            if isinstance(effect, Deploy):
-                self._deploy(effect)
-            else:
                 self._stop(effect.attempt)
+            finally:
+                # Also of a query that can't be stopped: the job would wait for that for ever.
                 self._post(AttemptStopped(effect.attempt))
+        return effect is not None
 
     def _deploy(self, effect: Deploy) -> None:
         try:
             self._running[effect.attempt] = self._start(effect)
-        except Exception as error:
+        except RAISED as error:
             self._failed(effect.attempt, from_spark(error, self._show_spark_stack))
 
     def _stop(self, attempt: AttemptId) -> None:
@@ -75,7 +79,7 @@ class QueryThread:
                 if query.is_active:
                     continue
                 failure = query.failure()
-            except Exception:
+            except RAISED:
                 text = "Spark's JVM has ended: killed, or out of memory"
                 error = TaskLostError(text if jvm_has_ended() else "the connection to Spark's JVM was lost")
                 self._failed(attempt, error)

@@ -6,26 +6,38 @@ already; if it lacks any, it is refused with a list of them, since with Spark's 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import importlib
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError
-from penstock.spark.driver import class_archive
+from penstock.logs.settings import LogSettings
+from penstock.spark.driver.class_archive import ClassArchive
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import find_java, quiet_home
+from penstock.spark.driver.jvm_log import JvmLog
 from penstock.spark.driver.shipping import ship
 from penstock.spark.driver.slots import check_slots, fits
 from penstock.spark.driver.standalone_master import PREFIX, reach
-from penstock.spark.internals.jvm import forget_jvm, is_alive, jvm_has_ended, was_stopped_by_spark
+from penstock.spark.internals.jvm import (
+    forget_jvm,
+    is_alive,
+    jvm_has_ended,
+    jvm_runs,
+    stop_and_end_jvm,
+    was_stopped_by_spark,
+)
 from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
 from penstock.spark.internals.version import SUPPORTED, check_version
 from penstock.spark.job_files import JobFiles
@@ -49,6 +61,8 @@ _OWN = {
 # Slots of a local master are threads that mostly wait: with this many, the next larger job finds the session suitable.
 _LOCAL_SLOTS_LEAST = 64
 _TASK_TRIES = 4
+_FOR_PLANNING = ("pandas", "pyspark.sql.pandas.functions", "pyspark.sql.functions")
+_OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.submit.")
 _ENDS_SECONDS = 10.0
 _NO_FILES = JobFiles()
 _log = logging.getLogger(__name__)
@@ -56,12 +70,19 @@ own_session: SparkSession | None = None
 """The session that penstock has started, if any."""
 
 
-def session_for(slots: int, pipelined: bool, configuration: Configuration, given: SparkSession | None) -> SparkSession:
+def session_for(
+    slots: int,
+    pipelined: bool,
+    configuration: Configuration,
+    given: SparkSession | None,
+    logs: LogSettings | None = None,
+) -> SparkSession:
     """A session with at least `slots` slots: `given`, else the active one, else one that is started here.
 
     A session that was started here is stopped and replaced if it is too small, or if `configuration` has settings of
     Spark (`spark.*`) that it was not started with, unless another job uses it. One of the user's is never stopped or
-    changed. Call it with the lock of `HELD`, and hold the job's slots before it is released.
+    changed. Call it with the lock of `HELD`, and hold the job's slots before it is released. The JVM of one that is
+    started writes its log where `logs` says.
 
     Raises ConfigurationError if PySpark has an unsupported version, if a `pipelined` job needs settings that the
     user's session lacks, or if another job uses a session without the settings that this one needs;
@@ -89,7 +110,7 @@ def session_for(slots: int, pipelined: bool, configuration: Configuration, given
         running.stop()
         running = None
     if running is None or not is_alive(running):
-        running = start_session(slots + HELD.total, settings)
+        running = start_session(slots + HELD.total, settings, logs)
     elif pipelined:
         _check_settings(running)
     check_slots(running, slots)
@@ -114,7 +135,7 @@ def _jvm_answers() -> bool:
 class JobSession:
     """The session of one job, for all of its attempts: one of penstock's own is replaced when its JVM has died.
 
-    `files`: what travels with the job; `bundle`: the file with it, if there is one.
+    `files`: what travels with the job; `bundle`: the file with it, if there is one; `logs`: of the job.
     """
 
     def __init__(
@@ -123,11 +144,13 @@ class JobSession:
         configuration: Configuration,
         files: JobFiles = _NO_FILES,
         bundle: Path | None = None,
+        logs: LogSettings | None = None,
     ) -> None:
         self.files = files
         self._is_own = session is own_session
         self._settings = _spark_settings(configuration)
         self._bundle = bundle
+        self._logs = logs
         self._use(session)
 
     def now(self) -> SparkSession:
@@ -148,7 +171,7 @@ class JobSession:
                     raise _lost(_ENDED)
                 _log.warning("Spark's JVM has ended (killed, or out of memory): a new session is started")
                 forget_jvm()
-                self._use(start_session(HELD.total, self._settings))
+                self._use(start_session(HELD.total, self._settings, self._logs))
             return self._session
 
     def _follow(self) -> None:
@@ -184,11 +207,11 @@ def stop_own_session() -> None:
         own_session = None
 
 
-def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
+def start_session(slots: int, settings: dict[str, str], logs: LogSettings | None = None) -> SparkSession:
     """Start a session with at least `slots` slots, and remember it as penstock's own.
 
-    On a cluster it asks for so many; they come later, see `wait_for_slots`. Raises MasterUnreachableError if the master
-    of a standalone cluster does not answer.
+    On a cluster it asks for so many; they come later, see `wait_for_slots`. Its JVM writes its log where `logs` says.
+    Raises MasterUnreachableError if the master of a standalone cluster does not answer.
     """
     global own_session
     from pyspark.sql import SparkSession
@@ -204,12 +227,16 @@ def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
     python = os.environ.get("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python", python)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    logging = Path(__file__).with_name("log4j2.properties")
-    java_options = f"-Dlog4j2.configurationFile=file:{logging} {class_archive.java_options(found, os.environ)}"
+    one_more = jvm_runs()
+    log = JvmLog(logs, one_more)
+    # With classes or options of the user's, the archive would fit no other program.
+    archive = ClassArchive(found, os.environ, not one_more and not any(k.startswith(_OF_THE_JVM) for k in settings))
+    java_options = f"{log.java_options} {archive.options}"
     settings = {"spark.driver.extraJavaOptions": java_options, **settings}
     # The second number is how often a task is tried: as on a cluster, Spark reruns a lost task in batched mode.
     local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)},{_TASK_TRIES}]"
-    merged = {"spark.master": local, "spark.app.name": "penstock", **_OWN, **FIXED_AT_START, **PER_QUERY, **settings}
+    merged = {"spark.master": local, "spark.app.name": "penstock", **_OWN, **FIXED_AT_START, **PER_QUERY}
+    merged.update({**log.settings, **settings})
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     else:
@@ -219,7 +246,9 @@ def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in merged.items():
         builder = builder.config(key, value)
-    with _environment("JAVA_HOME", str(java)), _interrupts_wait():
+    # Planning needs these next. While the JVM starts this process only waits, and they take a third of a second.
+    threading.Thread(target=_import, args=(_FOR_PLANNING,), name="penstock-imports", daemon=True).start()
+    with _environment({"JAVA_HOME": str(java), **log.environment}), _interrupts_wait():
         try:
             own_session = builder.getOrCreate()
         except Exception as error:
@@ -229,7 +258,16 @@ def start_session(slots: int, settings: dict[str, str]) -> SparkSession:
                 f"the master at {master} accepts connections, but has not taken this application. Is it Spark "
                 f"{SUPPORTED}, as PySpark is here? Spark says: {_of_java(error)}"
             ) from None
+    if archive.is_made:
+        atexit.register(archive.finish, partial(stop_and_end_jvm, own_session))
     return own_session
+
+
+def _import(names: Iterable[str]) -> None:
+    # What fails is told where it is needed.
+    with contextlib.suppress(Exception):
+        for name in names:
+            importlib.import_module(name)
 
 
 def _of_java(error: Exception) -> str:
@@ -284,16 +322,17 @@ def _interrupts_wait() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _has(session: SparkSession, settings: dict[str, str]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -10,21 +9,21 @@ from collections.abc import Callable
 from penstock.checkpoint.effects import StorageEffect
 from penstock.checkpoint.storage_operations import CheckpointStorage, carry_out
 from penstock.common.errors import FencedError
+from penstock.common.job_threads import Failed, serve
+from penstock.common.user_calls import RAISED
 from penstock.jobmaster.events import StorageEnded
-
-_log = logging.getLogger(__name__)
 
 
 class StorageThread:
-    """`post` takes the outcomes; it is called by this thread."""
+    """`post` takes the outcomes, `failed` what keeps it from giving one; they are called by this thread."""
 
-    def __init__(self, storage: CheckpointStorage, post: Callable[[StorageEnded], object]) -> None:
+    def __init__(self, storage: CheckpointStorage, post: Callable[[StorageEnded], object], failed: Failed) -> None:
         self._storage = storage
         self._post = post
         self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._ended = False
-        threading.Thread(target=self._serve, name="penstock-storage", daemon=True).start()
+        serve("penstock-storage", self._make_next_call, failed)
 
     def carry_out(self, effect: StorageEffect) -> None:
         """Carry an operation out after those before it."""
@@ -48,17 +47,15 @@ class StorageThread:
     def _carry_out(self, effect: StorageEffect) -> None:
         try:
             carry_out(effect, self._storage)
-        except Exception as error:
+        except RAISED as error:
             # Not only OSError: whatever a file system's own library raises must not end this thread.
             fenced = isinstance(error, FencedError)
             self._post(StorageEnded(effect.operation, str(error) or type(error).__name__, fenced))
         else:
             self._post(StorageEnded(effect.operation))
 
-    def _serve(self) -> None:
-        while (call := self._waiting.get()) is not None:
-            try:
-                call()
-            except Exception:
-                # The thread goes on: without its last call the job would never be over.
-                _log.exception("the outcome of a storage operation could not be reported")
+    def _make_next_call(self) -> bool:
+        call = self._waiting.get()
+        if call is not None:
+            call()
+        return call is not None

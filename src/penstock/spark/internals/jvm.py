@@ -55,6 +55,13 @@ def jvm_has_ended(within_s: float = 0) -> bool:
     return True
 
 
+def jvm_runs() -> bool:
+    """Whether this process has a JVM, which the next session would use."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None and not jvm_has_ended()
+
+
 def forget_jvm() -> None:
     """Let the next session have a new JVM; the old one has ended. PySpark's own `stop` would ask it, and fail."""
     from pyspark import SparkContext
@@ -70,14 +77,22 @@ def forget_jvm() -> None:
 
 
 def stop_and_end_jvm(session: SparkSession) -> None:
-    """Stop the session, end its JVM and wait for that: the JVM writes its class archive when it exits."""
+    """Stop the session, end its JVM and wait for that: the JVM writes its class archive when it exits.
+
+    A KeyboardInterrupt kills it, and is raised.
+    """
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
-    session.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
+    try:
+        session.stop()
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+    except KeyboardInterrupt:
+        gateway.proc.kill()
+        gateway.proc.wait()
+        raise
 
 
 def java_stack_of(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pyarrow as pa
 
-from penstock.common.user_calls import RAISED
+from penstock.common.user_calls import RAISED, as_exception
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Result
@@ -33,6 +33,7 @@ from penstock.spark.worker.last_words import leave_note, take_note_away
 from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.result_sender import ConnectedResultSender, ResultSender
 from penstock.spark.worker.spill_file import TemporarySpill
+from penstock.spark.worker.task_log import TaskLog
 
 
 def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -44,6 +45,8 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
         context = TaskContext.get()
         assert context is not None
         run, index = context.taskAttemptId(), context.partitionId()
+        log = TaskLog(payload.logs, payload.number, index)
+        log.open()
         try:
             level = unpack(payload)
             assert payload.control is not None
@@ -52,11 +55,15 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
             yield from run_slot(
                 level, index, run, batches, results, lambda: garbage.waited(time.monotonic_ns(), idle_ns=0)
             )
+        except GeneratorExit:
+            # PySpark reads no more.
+            raise
         except RAISED as error:
             # Without the chain of exceptions: Spark would add a long text of it, and the failure is complete without.
             raise to_stage_failure(error) from None
         finally:
             take_note_away()
+            log.close()
 
     return stage
 
@@ -153,12 +160,20 @@ def _until_idle(
                 calls.wait(slot.wake_at_ms())
             for vertex, ended in calls.loops.take():
                 slot.handle(vertex, ended)
-            busy = slot.step() or slot.waiting
+            busy = _step(slot) or slot.waiting
         _send_results(slot, results)
         stepped()
         rows = slot.outbox.take()
         if rows:
             yield to_batch(rows)
+
+
+def _step(slot: Slot) -> bool:
+    try:
+        return slot.step()
+    except GeneratorExit as error:
+        # A function's. Raised out of this generator, it would say that PySpark reads no more.
+        raise as_exception(error) from None
 
 
 def _send_results(slot: Slot, results: ResultSender) -> None:

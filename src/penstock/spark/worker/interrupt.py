@@ -13,12 +13,10 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
+from penstock.common.user_calls import Interrupted
+
 _GRACE_SECONDS = 0.3
 _AGAIN_SECONDS = 1.0
-
-
-class Interrupted(BaseException):
-    """Raised inside a user's function. No Exception, so that a function that catches all of these does not catch it."""
 
 
 class Interrupt:

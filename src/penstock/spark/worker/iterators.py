@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.common.user_calls import RAISED
 from penstock.spark.rows import to_batch
 
 QUEUED_BATCHES = 2
@@ -81,7 +82,7 @@ class IteratorTransport:
     def _take_all(self, batches: Iterator[pa.RecordBatch]) -> None:
         # PySpark's reader fails when Spark closes the pipe, possibly in the middle of a row. If input is lost for
         # another reason, Spark fails the query and says why.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*RAISED):
             for batch in batches:
                 self._room.acquire()
                 self._arrived.put(batch)

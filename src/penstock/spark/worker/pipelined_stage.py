@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.spark_transport import SparkTransport
-from penstock.common.user_calls import RAISED
+from penstock.common.user_calls import RAISED, Interrupted
 from penstock.rpc.client import ControlClient
 from penstock.rpc.failures import describe
 from penstock.rpc.messages import (
@@ -40,7 +40,7 @@ from penstock.spark.rows import buffers_of
 from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
-from penstock.spark.worker.interrupt import Interrupt, Interrupted
+from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.iterators import IteratorTransport
 from penstock.spark.worker.last_words import leave_note, take_note_away
 from penstock.spark.worker.pipes import PipeTransport
@@ -48,6 +48,7 @@ from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
+from penstock.spark.worker.task_log import TaskLog
 from penstock.spark.worker.transport import Transport
 
 _SWITCH_SECONDS = 0.0005
@@ -82,6 +83,9 @@ class SlotHost:
     def __init__(self, payload: Payload, index: int, transport: Transport) -> None:
         # A thread that computes gives way after this time. With Python's 5 ms, control messages would wait that long.
         sys.setswitchinterval(_SWITCH_SECONDS)
+        # Before modules of the job are imported: they may keep standard error, or configure logging.
+        self._log = TaskLog(payload.logs, payload.number, index)
+        self._log.open()
         self._level = unpack(payload)
         self._index = index
         leave_note(self._level, index)
@@ -93,11 +97,12 @@ class SlotHost:
         self._discarding = False
         self._interrupt = Interrupt()
         self._waiting: tuple[str, int] | None = None
+        self._fault: BaseException | None = None
         # Before the control client and users' functions open sockets: those that exist now are Spark's.
         watch_for_hangup(self._interrupt.soon)
         assert payload.control is not None and payload.checkpoints is not None
         self._storage = DirectoryStorage(payload.checkpoints, epoch=self._level.epoch)
-        self._snapshots = SnapshotThread(self._storage, self._transport.ring)
+        self._snapshots = SnapshotThread(self._storage, self._transport.ring, self._fail)
         self._event_loops = EventLoops(self._transport.ring)
         self._client = ControlClient(payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms)
 
@@ -125,6 +130,7 @@ class SlotHost:
         if self._slot is not None and not self._slot.finished:
             self._guarded(self._abandon)
         self._client.close()
+        self._log.close()
         sys.stdout.flush()
         sys.stderr.flush()
         take_note_away()
@@ -159,6 +165,8 @@ class SlotHost:
 
     def _work(self) -> bool:
         """Handle control messages, then do one step. Returns whether the slot has more work now."""
+        if self._fault is not None:
+            raise self._fault
         while self._client.received:
             self._handle(self._client.received.popleft())
         if self._discarding or self._slot is None:
@@ -171,6 +179,11 @@ class SlotHost:
             busy = self._slot.step()
         self._send_effects()
         return busy
+
+    def _fail(self, error: BaseException) -> None:
+        """Another thread's: it can't do its part any more."""
+        self._fault = error
+        self._transport.ring()
 
     def _on_message(self, message: FromJobMaster) -> None:
         """The control thread's: wake the slot, and take it out of a user's function that does not return."""

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable
 
 from penstock.checkpoint.storage import SavepointStorage
+from penstock.common.job_threads import Failed, serve
+from penstock.common.user_calls import RAISED
 from penstock.runtime.task.events import SnapshotFailed, SnapshotWritten
 from penstock.runtime.task.snapshot import TaskSnapshot
 from penstock.state.snapshot.storage import SnapshotStorage
@@ -23,16 +25,19 @@ Answer = tuple[int, SnapshotWritten | SnapshotFailed]
 
 
 class SnapshotThread:
-    """Outcomes are appended to `answers`, as (vertex, event); `ring` is called after each, by the thread."""
+    """Outcomes are appended to `answers`, as (vertex, event); `ring` is called after each, by the thread.
 
-    def __init__(self, storage: SnapshotStorage, ring: Callable[[], None]) -> None:
+    `failed` is told what keeps it from giving an outcome.
+    """
+
+    def __init__(self, storage: SnapshotStorage, ring: Callable[[], None], failed: Failed) -> None:
         self.answers: deque[Answer] = deque()
         self._storage = storage
         self._ring = ring
         self._waiting: queue.SimpleQueue[tuple[int, TaskSnapshot]] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._writing = threading.Lock()
-        threading.Thread(target=self._write_all, name="penstock-snapshots", daemon=True).start()
+        serve("penstock-snapshots", self._write_next, failed)
 
     def write(self, vertex: int, snapshot: TaskSnapshot) -> None:
         """Write this snapshot after those that were requested before. Returns at once."""
@@ -49,14 +54,14 @@ class SnapshotThread:
         if self._writing.acquire(timeout=_STEP_MAX_S):
             self._writing.release()
 
-    def _write_all(self) -> None:
-        while True:
-            vertex, snapshot = self._waiting.get()
-            with self._writing:
-                answer = self._write(snapshot)
-            # The answer first: the slot looks for it as soon as it is woken.
-            self.answers.append((vertex, answer))
-            self._ring()
+    def _write_next(self) -> bool:
+        vertex, snapshot = self._waiting.get()
+        with self._writing:
+            answer = self._write(snapshot)
+        # The answer first: the slot looks for it as soon as it is woken.
+        self.answers.append((vertex, answer))
+        self._ring()
+        return True
 
     def _write(self, snapshot: TaskSnapshot) -> SnapshotWritten | SnapshotFailed:
         began_ns = time.monotonic_ns()
@@ -73,6 +78,6 @@ class SnapshotThread:
         except StopIteration as end:
             took_ms = (time.monotonic_ns() - began_ns) / 1e6
             return SnapshotWritten(snapshot.checkpoint_id, end.value, took_ms)
-        except Exception as error:
+        except RAISED as error:
             # An outcome like any other: a disk that is full for a moment must not end all checkpoints of the slot.
             return SnapshotFailed(snapshot.checkpoint_id, f"{type(error).__name__}: {error}")

@@ -1,0 +1,102 @@
+"""Settings of the operator that produces a stream or ends in a sink, and the streams that have no operator.
+
+Partitionings, unions and side outputs are edges of the job, so a setting has nothing there to apply to. Source:
+PyFlink, KeyedStream ("… for KeyedStream is not supported").
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from penstock.common.execution_config import check_max_parallelism, check_parallelism
+from penstock.common.time import TimeLength, to_milliseconds
+from penstock.plan.transformations import Chaining, Transformation
+
+
+class OperatorSettings:
+    """Settings of the operator that produces a stream or ends in a sink.
+
+    All but `set_description` raise ValueError on a stream without an operator: a keyed or otherwise partitioned stream,
+    a union, a side output.
+    """
+
+    _transformation: Transformation
+
+    def name(self: S, name: str) -> S:
+        """Set the operator's name in plans, metrics and errors."""
+        self._operator_for("name").name = name
+        return self
+
+    def get_name(self) -> str:
+        """Name of the operator."""
+        return self._operator_for("get_name").name
+
+    def uid(self: S, uid: str) -> S:
+        """Set the id by which a changed program finds the operator's state. Must be unique within the program."""
+        if not uid:
+            raise ValueError("a uid can't be empty")
+        self._operator_for("uid").uid = uid
+        return self
+
+    def set_uid_hash(self: S, uid_hash: str) -> S:
+        """Accepted for compatibility: the 32 hexadecimal digits by which a Flink savepoint identifies an operator."""
+        if len(uid_hash) != 32 or not all(digit in "0123456789abcdefABCDEF" for digit in uid_hash):
+            raise ValueError(f"a uid hash has 32 hexadecimal digits, not {uid_hash!r}")
+        self._operator_for("set_uid_hash").uid_hash = uid_hash
+        return self
+
+    def set_parallelism(self: S, parallelism: int) -> S:
+        """Set the number of subtasks. Raises ValueError if below 1, or if the operator can't be parallel."""
+        check_parallelism("parallelism", parallelism)
+        operator = self._operator_for("set_parallelism")
+        if operator.parallelism_fixed is not None and parallelism != 1:
+            raise ValueError(f"'{operator.name}' can't have parallelism {parallelism}: {operator.parallelism_fixed}")
+        operator.parallelism = parallelism
+        return self
+
+    def set_max_parallelism(self: S, max_parallelism: int) -> S:
+        """Set the number of key groups, the upper bound of the operator's parallelism.
+
+        Raises ValueError unless it is 1 to 32,768.
+        """
+        check_max_parallelism(max_parallelism)
+        self._operator_for("set_max_parallelism").max_parallelism = max_parallelism
+        return self
+
+    def set_description(self: S, description: str) -> S:
+        """Set a longer description for plans."""
+        self._transformation.description = description
+        return self
+
+    def disable_chaining(self: S) -> S:
+        """Never chain the operator to its neighbours."""
+        self._operator_for("disable_chaining").chaining = Chaining.NEVER
+        return self
+
+    def slot_sharing_group(self: S, slot_sharing_group: Any) -> S:
+        """Operators of different groups are not chained; the assignment of slots is otherwise left to Spark."""
+        group = slot_sharing_group
+        operator = self._operator_for("slot_sharing_group")
+        operator.slot_sharing_group = group if isinstance(group, str) else group.get_name()
+        return self
+
+    def _operator_for(self, method: str) -> Transformation:
+        """The operator that `method` is to change. Raises ValueError if the stream has none."""
+        stream = self._transformation.edge_kind
+        if stream is not None:
+            raise ValueError(
+                f"{method} is for operators, and {stream} has none of its own: call it on the stream before, or on "
+                "the result of the operator after it"
+            )
+        return self._transformation
+
+
+S = TypeVar("S", bound=OperatorSettings)
+
+
+def buffer_timeout(timeout: TimeLength) -> int:
+    """Return a buffer timeout in ms. Raises ValueError if below -1."""
+    timeout_ms = to_milliseconds(timeout)
+    if timeout_ms < -1:
+        raise ValueError(f"the buffer timeout must be 0 ms or more, or -1, got {timeout_ms} ms")
+    return timeout_ms

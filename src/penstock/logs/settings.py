@@ -1,0 +1,52 @@
+"""Where a job's logs are and how large they become: what the driver and all workers need to write them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from penstock.common import options
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
+
+DIRECTORY = "logs"
+"""Name of the default directory, below the user's cache directory."""
+JVM_LOG = "jvm.log"
+"""Name of the file to which Spark's JVM writes."""
+
+
+class LoggedJob(msgspec.Struct, frozen=True):
+    """The job of a folder."""
+
+    job_id: str
+    name: str
+    started_ms: int
+
+
+class LogSettings(msgspec.Struct, frozen=True):
+    """Travels with the payload of a stage. `folder` is absolute; workers on other machines have one of that path."""
+
+    job: LoggedJob
+    folder: str
+    level: int
+    max_bytes: int
+    backups: int
+    retained_jobs: int
+
+
+def log_settings(configuration: Configuration, job_id: str, name: str, default_directory: Path) -> LogSettings:
+    """The settings of a job that starts now. Raises ConfigurationError for a wrong value."""
+    directory = configuration.get(options.LOG_DIRECTORY)
+    if directory is not None and "://" in directory:
+        raise ConfigurationError(f"{options.LOG_DIRECTORY.key} is a local directory, not {directory}")
+    return LogSettings(
+        LoggedJob(job_id, name, time.time_ns() // 1_000_000),
+        str(Path(directory).absolute() / job_id if directory else default_directory / job_id),
+        configuration.get(options.LOG_LEVEL).value,
+        # A file that may have no size or no successor would never be rotated.
+        max(1, configuration.get(options.LOG_MAX_SIZE)),
+        max(1, configuration.get(options.LOG_MAX)),
+        max(0, configuration.get(options.LOG_RETAINED_JOBS)),
+    )

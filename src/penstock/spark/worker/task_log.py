@@ -1,0 +1,177 @@
+"""Where `print` and `logging` of users' functions go in a worker: to the job's folder, and on to where Spark has it.
+
+Each line is marked with operator and subtask. Which operator it is, is looked up in the stack when a line is written:
+what does not write pays nothing. The worker's own standard error is the terminal of a job on this machine, and the log
+of an executor on a cluster. Source: Flink's `taskmanager.system-out.mode`, which is LOG and DEFAULT here at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from penstock.logs.file import LogFile
+from penstock.logs.folders import HeldFolder
+from penstock.logs.settings import LogSettings
+from penstock.runtime.operators.operator import Operator
+
+_FORMAT = "%(asctime)s %(levelname)-7s [%(task)s] %(name)s - %(message)s"
+_PRINTED_MOST = 1 << 16
+"""Characters of a line that does not end: beyond them it is written as several lines."""
+
+
+class TaskLog:
+    """Of the slot `index` of a level, from `open` to `close`. Without settings, output stays where it was."""
+
+    def __init__(self, settings: LogSettings | None, level: int, index: int) -> None:
+        self._settings = settings
+        self._slot = f"level {level} slot {index}"
+        self._name = f"level-{level}-slot-{index}"
+        self._folder: HeldFolder | None = None
+        self._before: tuple[list[logging.Handler], int] = [], logging.WARNING
+        self._streams = sys.stdout, sys.stderr
+        self._handler: _TaskHandler | None = None
+
+    def open(self) -> None:
+        """From now on lines of this process go to the log. Raises nothing: without a folder they go on as before."""
+        settings = self._settings
+        if settings is None:
+            return
+        file = None
+        with contextlib.suppress(OSError):
+            self._folder = HeldFolder(settings)
+            file = LogFile(settings, self._name, _FORMAT)
+        self._streams = sys.stdout, sys.stderr
+        self._handler = handler = _TaskHandler(file, self._streams[1], self._slot)
+        root = logging.getLogger()
+        self._before = root.handlers[:], root.level
+        root.handlers[:] = [handler]
+        root.setLevel(settings.level)
+        sys.stdout = _Lines(self._streams[0], lambda line: handler.print_line("stdout", logging.INFO, line))
+        sys.stderr = _Lines(self._streams[1], lambda line: handler.print_line("stderr", logging.WARNING, line))
+
+    def close(self) -> None:
+        """Write what is left of lines that have not ended; output goes where it went before."""
+        if self._handler is None:
+            return
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, _Lines):
+                stream.end_line()
+        sys.stdout, sys.stderr = self._streams
+        root = logging.getLogger()
+        root.handlers[:], level = self._before
+        root.setLevel(level)
+        self._handler.close()
+        self._handler = None
+        if self._folder is not None:
+            self._folder.release()
+
+
+class _TaskHandler(logging.Handler):
+    """Writes a record to the file, and a shorter line to the terminal."""
+
+    def __init__(self, file: LogFile | None, terminal: TextIO, slot: str) -> None:
+        super().__init__()
+        self._file = file
+        self._terminal = terminal
+        self._slot = slot
+        self._terminal_format = logging.Formatter("[%(task)s] %(levelname)s %(name)s: %(message)s")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._mark(record)
+            self._write(record, self._terminal_format.format(record))
+        except Exception:
+            # As each handler of `logging`: a message whose parts don't fit is told, and ends nothing.
+            self.handleError(record)
+
+    def print_line(self, name: str, level: int, line: str) -> None:
+        """A line that was printed: it is written whatever level is asked for."""
+        record = logging.LogRecord(name, level, "", 0, line, None, None)
+        self._write(record, f"[{self._mark(record)}] {line}")
+
+    def _mark(self, record: logging.LogRecord) -> str:
+        task = record.__dict__["task"] = _operator_at_work() or self._slot
+        return task
+
+    def _write(self, record: logging.LogRecord, text: str) -> None:
+        if self._file is not None:
+            self._file.handle(record)
+        # When Spark has gone there is no terminal.
+        with contextlib.suppress(OSError, ValueError):
+            self._terminal.write(f"{text}\n")
+            self._terminal.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        super().close()
+
+
+class _Lines(io.TextIOBase):
+    """Standard output or error, as lines. All but text goes past it, to `stream`."""
+
+    def __init__(self, stream: TextIO, take: Callable[[str], None]) -> None:
+        super().__init__()
+        self._stream = stream
+        self._take = take
+        self._lock = threading.RLock()
+        self._begun = ""
+
+    def write(self, text: str) -> int:
+        """Write the lines that are complete now."""
+        with self._lock:
+            *lines, self._begun = (self._begun + text).split("\n")
+            if len(self._begun) > _PRINTED_MOST:
+                lines, self._begun = [*lines, self._begun], ""
+        for line in lines:
+            self._take(line)
+        return len(text)
+
+    def end_line(self) -> None:
+        """No more comes of the line that was begun."""
+        with self._lock:
+            line, self._begun = self._begun, ""
+        if line:
+            self._take(line)
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def fileno(self) -> int:
+        """Of the stream behind it, for what writes there by itself."""
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        """It is no terminal."""
+        return False
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Of the stream behind it."""
+        return self._stream.encoding
+
+    def __getattr__(self, name: str) -> Any:
+        # `buffer` and what else a file has.
+        return getattr(self._stream, name)
+
+
+def _operator_at_work() -> str | None:
+    """The operator whose function is running in this thread, and its subtask: `map (1/2)`. None: none is."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        arguments = inspect.getargvalues(frame)
+        operator = arguments.locals.get("self") if arguments.args[:1] == ["self"] else None
+        # An operator that is not set up has no context yet.
+        if isinstance(operator, Operator) and hasattr(operator, "context"):
+            info = operator.context.info
+            return f"{operator.name} ({info.subtask + 1}/{info.parallelism})"
+        frame = frame.f_back
+    return None

@@ -1,0 +1,183 @@
+"""PyFlink's public names beside penstock's: which are there, which take other parameters, which are left out and why.
+
+python tests/parity.py                    prints docs/pyflink-parity.md; `make parity` writes it
+python tests/parity.py --surface FOLDER   prints tests/data/pyflink-surface.txt, from an unpacked PyFlink
+
+The surface is read from PyFlink's source without importing it, since that needs a JVM. What is public: names without a
+leading underscore of the modules below, methods and nested classes included, but for those that wrap Java's objects.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DATA = Path(__file__).parent / "data"
+PACKAGES = ("common", "datastream", "metrics")
+_VERSION = "2.3.0"
+
+
+class Name(NamedTuple):
+    """A public name: `parameters` of a function or method, None for what is none."""
+
+    module: str
+    path: str
+    parameters: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        called = "" if self.parameters is None else f"({', '.join(self.parameters)})"
+        return f"{self.module} {self.path}{called}"
+
+
+def surface_of(folder: Path) -> list[Name]:
+    """The public names of a PyFlink that is unpacked in `folder`, which contains `pyflink`."""
+    names: set[Name] = set()
+    for package in PACKAGES:
+        for file in sorted((folder / "pyflink" / package).rglob("*.py")):
+            parts = file.relative_to(folder).with_suffix("").parts
+            if "tests" not in parts:
+                module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+                names.update(_names_of(module, ast.parse(file.read_text(encoding="utf-8"))))
+    return sorted(names, key=str)
+
+
+def _names_of(module: str, tree: ast.Module) -> Iterator[Name]:
+    listed: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            if node.targets[0].id == "__all__":
+                listed = ast.literal_eval(node.value)
+            elif not node.targets[0].id.startswith("_"):
+                yield Name(module, node.targets[0].id)
+        else:
+            yield from _definition(module, node, "")
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    yield from (Name(module, name) for name in listed if name not in defined)
+
+
+def _definition(module: str, node: ast.stmt, prefix: str) -> Iterator[Name]:
+    if isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name == "__init__"):
+        arguments = node.args
+        parameters = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        if prefix and not any(_is_named(decorator, "staticmethod") for decorator in node.decorator_list):
+            parameters = parameters[1:]
+        if not any(parameter.startswith(("j_", "_")) for parameter in parameters) and "java" not in node.name:
+            yield Name(module, prefix + node.name, tuple(parameters))
+    elif isinstance(node, ast.ClassDef) and not node.name.startswith(("_", "Java", "Internal")):
+        yield Name(module, prefix + node.name)
+        for inner in node.body:
+            yield from _definition(module, inner, f"{prefix}{node.name}.")
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def surface() -> list[Name]:
+    """The public names of PyFlink, from the stored list."""
+    names = []
+    for line in (DATA / "pyflink-surface.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("pyflink."):
+            module, _, rest = line.partition(" ")
+            path, called, parameters = rest.partition("(")
+            listed = tuple(parameters.rstrip(")").split(", ")) if parameters != ")" else ()
+            names.append(Name(module, path, listed if called else None))
+    return names
+
+
+def missing_in(name: Name) -> str | None:
+    """What of a name penstock lacks: `the name`, or parameters; None if nothing."""
+    try:
+        thing: Any = importlib.import_module(name.module.replace("pyflink", "penstock", 1))
+        for part in name.path.split("."):
+            thing = getattr(thing, part)
+    except (ImportError, AttributeError):
+        return "the name"
+    if name.parameters is None:
+        return None
+    try:
+        taken = inspect.signature(thing).parameters
+    except (TypeError, ValueError):
+        return None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values()):
+        return None
+    lacking = [parameter for parameter in name.parameters if parameter not in taken]
+    return f"parameters {', '.join(lacking)}" if lacking else None
+
+
+def reason_for(name: Name, reasons: dict[str, str]) -> str | None:
+    """The key in `reasons` that applies to a name: its own, or that of its class, module or package."""
+    words = f"{name.module} {name.path}"
+    while words:
+        if words in reasons:
+            return words
+        cut = max(words.rfind("."), words.rfind(" "))
+        words = words[:cut] if cut > 0 else ""
+    return None
+
+
+def reasons() -> dict[str, str]:
+    """Names, or what they begin with, and why penstock differs there."""
+    return tomllib.loads((DATA / "pyflink-differences.toml").read_text(encoding="utf-8"))["names"]
+
+
+def notes() -> dict[str, str]:
+    """What is there by name and behaves otherwise."""
+    return tomllib.loads((DATA / "pyflink-differences.toml").read_text(encoding="utf-8"))["behaviour"]
+
+
+def page() -> str:
+    """docs/pyflink-parity.md."""
+    names, why = surface(), reasons()
+    lacking = {name: missing for name in names if (missing := missing_in(name)) is not None}
+    groups: dict[str, Counter[str]] = {}
+    for name in names:
+        state = "there" if name not in lacking else "left out" if lacking[name] == "the name" else "differs"
+        groups.setdefault(name.module, Counter())[state] += 1
+    totals = sum(groups.values(), Counter())
+    lines = [
+        "# PyFlink's names in penstock",
+        "",
+        f"Of {len(names)} public names of PyFlink {_VERSION} in `pyflink.common`, `pyflink.datastream` and "
+        f"`pyflink.metrics` (classes, methods, functions",
+        f"and constants, by their paths) {totals['there']} are there, {totals['differs']} take other parameters, and "
+        f"{totals['left out']} are left out. `pyflink.table` is left out as a whole.",
+        "This page is printed by `make parity`; a test compares it with the code, and fails when a name goes missing.",
+        "",
+        "## By module",
+        "",
+        "| module | there | differs | left out |",
+        "| --- | ---: | ---: | ---: |",
+        *(f"| `{module}` | {c['there']} | {c['differs']} | {c['left out']} |" for module, c in sorted(groups.items())),
+        "",
+        "## What is left out, or takes other parameters",
+        "",
+        "| name | why |",
+        "| --- | --- |",
+    ]
+    by_reason: dict[str, list[Name]] = {}
+    for name in lacking:
+        by_reason.setdefault(reason_for(name, why) or "", []).append(name)
+    lines += [f"| {_shown(key)} ({len(of)}) | {why.get(key, '')} |" for key, of in sorted(by_reason.items())]
+    lines += ["", "## What is there and behaves otherwise", "", "| where | how |", "| --- | --- |"]
+    lines += [f"| {where} | {how} |" for where, how in notes().items()]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(key: str) -> str:
+    return "`" + key.replace(" ", ".") + "`"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--surface"]:
+        print(f"# The public names of PyFlink {_VERSION}, by module; printed by tests/parity.py --surface.")
+        print(*surface_of(Path(sys.argv[2])), sep="\n")
+    else:
+        print(page(), end="")

@@ -1,0 +1,59 @@
+"""What PyFlink programs rely on, on Spark: rows of declared types, life cycles, state in reduce, tags of flat_map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.spark.jobs import collect, environment, in_both_modes
+
+from penstock.common import Row, Types
+from penstock.datastream import KeySelector, OutputTag, ReduceFunction, RuntimeExecutionMode
+from penstock.datastream.state import ValueStateDescriptor
+
+pytestmark = pytest.mark.spark
+
+PERSON = Types.ROW_NAMED(["id", "info"], [Types.INT(), Types.STRING()])
+ODD = OutputTag("odd", PERSON)
+
+
+class ByTable(KeySelector):
+    """Loads its table in `open`, as PyFlink programs do."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.table = {0: "even", 1: "odd"}
+
+    def get_key(self, value: Any) -> str:
+        return self.table[value.id % 2]
+
+
+class Counted(ReduceFunction):
+    """Counts its calls for a key in keyed state."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.calls = runtime_context.get_state(ValueStateDescriptor("calls", Types.INT()))
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        self.calls.update((self.calls.value() or 0) + 1)
+        return Row(value2.id, f"{self.calls.value()} calls")
+
+
+@in_both_modes
+def test_rows_selectors_and_state(mode: RuntimeExecutionMode) -> None:
+    """A PyFlink program would have to be changed, or would fail after hours in a worker."""
+    env = environment(mode).set_parallelism(2)
+    people = env.from_collection([(n, "x") for n in range(10)], PERSON)
+    counts = people.key_by(ByTable()).reduce(Counted()).map(lambda value: (value.id, value.info))
+    results = collect(counts)
+    assert {(8, "4 calls"), (9, "4 calls")} <= set(results)
+    assert len(results) == (2 if mode is RuntimeExecutionMode.BATCH else 10)
+
+
+@in_both_modes
+def test_tags_of_flat_map_and_types_of_outputs(mode: RuntimeExecutionMode) -> None:
+    """Tags would be values of the main stream, and rows would have no names."""
+    env = environment(mode).set_parallelism(2)
+    numbers = env.from_collection(range(6))
+    split = numbers.flat_map(lambda n: [(ODD, (n, "odd")) if n % 2 else (n, "even")], output_type=PERSON)
+    both = split.union(split.get_side_output(ODD)).rebalance().map(lambda value: f"{value.id} {value.info}")
+    assert sorted(collect(both)) == ["0 even", "1 odd", "2 even", "3 odd", "4 even", "5 odd"]

@@ -1,0 +1,145 @@
+"""What functions print and log in a worker."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.logs.settings import LoggedJob, LogSettings
+from penstock.runtime.operators.operator import Operator
+from penstock.spark.worker.task_log import TaskLog
+
+ID = "0123456789abcdef0123456789abcdef"
+
+
+class Calling(Operator):
+    """Calls a function, as one around a user's function."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__("map")
+        self.context = SimpleNamespace(info=SimpleNamespace(subtask=1, parallelism=4))  # type: ignore[assignment]
+        self._function = function
+
+    def process(self, values: list[Any], timestamps: list[int] | None) -> bool:
+        return all(self._function(value) is None for value in values)
+
+
+@contextmanager
+def task_log(folder: Path, level: int = logging.INFO) -> Iterator[io.StringIO]:
+    """A worker's log, with a terminal."""
+    terminal = io.StringIO()
+    before = sys.stdout, sys.stderr
+    sys.stdout = sys.stderr = terminal
+    settings = LogSettings(LoggedJob(ID, "job", 0), str(folder / ID), level, 1 << 20, 2, 20)
+    log = TaskLog(settings, 1, 3)
+    log.open()
+    try:
+        yield terminal
+    finally:
+        log.close()
+        assert sys.stdout is terminal
+        sys.stdout, sys.stderr = before
+
+
+def lines_of(folder: Path) -> list[str]:
+    text = (folder / ID / "level-1-slot-3.log").read_text()
+    return [re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ", "", line) for line in text.splitlines()]
+
+
+def test_lines_are_marked_with_operator_and_subtask(tmp_path: Path) -> None:
+    """With sixty subtasks, a line without its place says nothing."""
+    with task_log(tmp_path) as terminal:
+        Calling(print).process(["seven", "eight"], None)
+        Calling(logging.getLogger("my.job").warning).process(["odd"], None)
+        print("outside")
+
+    assert lines_of(tmp_path) == [
+        "INFO    [map (2/4)] stdout - seven",
+        "INFO    [map (2/4)] stdout - eight",
+        "WARNING [map (2/4)] my.job - odd",
+        "INFO    [level 1 slot 3] stdout - outside",
+    ]
+    assert terminal.getvalue().splitlines() == [
+        "[map (2/4)] seven",
+        "[map (2/4)] eight",
+        "[map (2/4)] WARNING my.job: odd",
+        "[level 1 slot 3] outside",
+    ]
+
+
+def test_a_line_is_written_when_it_ends(tmp_path: Path) -> None:
+    """`print(end="")` would break lines anywhere; what was begun when the task ends would be lost."""
+    with task_log(tmp_path):
+        print("a", end="")
+        print("b", end="", flush=True)
+        assert lines_of(tmp_path) == []
+        print("c\nd", end="")
+        assert len(lines_of(tmp_path)) == 1
+
+    assert [line.rpartition(" - ")[2] for line in lines_of(tmp_path)] == ["abc", "d"]
+
+
+def test_levels_and_what_is_printed(tmp_path: Path) -> None:
+    """A print that vanishes because of a level is looked for in the wrong place."""
+    with task_log(tmp_path, logging.ERROR):
+        logging.getLogger("my.job").warning("unimportant")
+        logging.getLogger("my.job").error("important")
+        print("printed")
+        print("printed, too", file=sys.stderr)
+
+    assert [line.rpartition(" - ")[2] for line in lines_of(tmp_path)] == ["important", "printed", "printed, too"]
+
+
+def test_a_wrong_message_is_told_and_ends_nothing(tmp_path: Path) -> None:
+    """A forgotten argument in a rare warning would fail the job."""
+    with task_log(tmp_path):
+        logging.getLogger("my.job").warning("%d", "seven")
+
+    assert "not all arguments converted" in (text := "\n".join(lines_of(tmp_path))) or "TypeError" in text
+
+
+def test_handlers_that_were_there_come_back(tmp_path: Path) -> None:
+    """A worker that Spark uses again would write into the folder of the job before."""
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    with task_log(tmp_path):
+        assert root.level == logging.INFO
+
+    assert (root.handlers, root.level) == before
+
+
+def test_without_a_folder_lines_stay_on_the_terminal(tmp_path: Path) -> None:
+    """A full or read-only disk would lose what functions print, or fail the job."""
+    (tmp_path / ID).write_text("")
+    with task_log(tmp_path) as terminal:
+        print("hello")
+
+    assert terminal.getvalue() == "[level 1 slot 3] hello\n"
+
+
+def test_a_terminal_that_is_gone_fails_nothing(tmp_path: Path) -> None:
+    """A job whose terminal was closed would fail at its next print."""
+    with task_log(tmp_path) as terminal:
+        terminal.write = lambda text: (_ for _ in ()).throw(BrokenPipeError())  # type: ignore[method-assign]
+        print("hello")
+
+    assert lines_of(tmp_path) == ["INFO    [level 1 slot 3] stdout - hello"]
+
+
+def test_without_settings_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    """A session of a job without logs works as ever."""
+    log = TaskLog(None, 0, 0)
+    log.open()
+    print("hello")
+    log.close()
+
+    assert capsys.readouterr().out == "hello\n"
