@@ -50,14 +50,16 @@ def state(savepoint: str, lines: list[str]) -> list[str]:
 
 
 def leftovers(job: DrivenJob) -> list[str]:
-    """What a job that has ended has left: processes, checkpoints, working directories, files that no one commits."""
+    """What a job that has ended has left: processes, checkpoints, working directories.
+
+    Not the hidden files of writers that were killed: connectors.md promises only that nobody reads them.
+    """
     deadline = time.monotonic() + _TIME_TO_END_S
     while (alive := marked(job.mark)) and time.monotonic() < deadline:
         time.sleep(0.2)
     left = [f"process {pid}: {command[:100]}" for pid, command in alive.items()]
     left += [f"checkpoint file {path.relative_to(job.checkpoints)}" for path in _files(job.checkpoints)]
     left += [f"working directory {path.name}" for path in job.temporary.glob("penstock-*")]
-    left += [f"prepared file {path.relative_to(job.out)}" for path in job.prepared()]
     return left
 
 
@@ -70,7 +72,7 @@ _ENDED = re.compile(r"^penstock\.\w+Error", re.MULTILINE)
 _NOT_ALWAYS_READ = {Kind.STATE_FLIPPED, Kind.RECORD_FLIPPED}
 """What restores something else finds nothing. That nothing is restored as it was not, the output shows."""
 _SAYS = {
-    Kind.WORKER_KILLED: r"SIGKILL|signal 9|was killed|lost|another run|savepoint",
+    Kind.WORKER_KILLED: r"SIGKILL|signal 9|was killed|lost|heartbeat|another run|savepoint",
     Kind.DAEMON_KILLED: r"SIGKILL|signal 9|was killed|lost|ended|daemon",
     Kind.JVM_KILLED: r"JVM",
     Kind.EXECUTOR_KILLED: r"executor|lost|slots",

@@ -107,7 +107,8 @@ class DrivenJob:
 
     @property
     def _environment(self) -> dict[str, str]:
-        own = {MARK: self.mark, "TMPDIR": str(self.temporary)}
+        # SIGABRT lets a driver that is stuck write its stacks.
+        own = {"PYTHONFAULTHANDLER": "1", MARK: self.mark, "TMPDIR": str(self.temporary)}
         return {**os.environ, **own, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
 
     def go_on(self) -> None:
@@ -140,6 +141,14 @@ class DrivenJob:
         former = self.driver
         self.driver = self._start(["-s", "latest"])
         return former
+
+    def until_ended(self, former: subprocess.Popen[Any]) -> None:
+        """Wait for the end of a driver whose job was taken over. Raises StuckError, after its stacks are in its log."""
+        try:
+            self.until(lambda: former.poll() is not None, "the end of a driver whose job was taken over")
+        except StuckError:
+            send(former.pid, signal.SIGABRT)
+            raise
 
     def end(self) -> None:
         """Leave nothing running."""

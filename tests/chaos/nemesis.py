@@ -73,7 +73,7 @@ class Nemesis:
         if self._job.driver.poll() is not None and former.poll() is None:
             self._job.driver = former
         else:
-            former.wait(120)
+            self._job.until_ended(former)
         return True
 
     def _is_claimed(self, before: set[Path]) -> bool:

@@ -73,7 +73,8 @@ class Processes:
         return sorted(pid for pid in python if parent_of(pid) in python)
 
     def _pythons(self) -> set[int]:
-        return {pid for pid, command in self._below().items() if ".daemon" in command or "pyspark/daemon" in command}
+        # A JVM names the daemon among its settings.
+        return {pid for pid, command in self._below().items() if "daemon" in command and "java" not in command}
 
 
 def send(pid: int, number: signal.Signals) -> bool:

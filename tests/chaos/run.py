@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import tempfile
 import time
@@ -16,21 +17,31 @@ from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import Fault, Moment, RunPlan
 from tests.chaos.report import RunReport, Struck
 
-_SECONDS_EACH = 12
-"""Records for so long, for each fault."""
+_TO_WRITE_STACKS_S = 2
+SECONDS_EACH = 12
 
 
 class Run:
-    """`keep`: where logs stay. `possible`: whether the run has a disk, and a network, of its own."""
+    """`keep`: where logs stay. `has_disk`, `has_network`: whether the run has one of its own.
+
+    `say` takes what happens, line by line. `seconds_each`: the records suffice for so many seconds for each fault.
+    """
 
     def __init__(
-        self, plan: RunPlan, keep: Path, has_disk: bool, has_network: bool, say: Callable[[str], None]
+        self,
+        plan: RunPlan,
+        keep: Path,
+        has_disk: bool,
+        has_network: bool,
+        say: Callable[[str], None],
+        seconds_each: int = SECONDS_EACH,
     ) -> None:
         self._plan = plan
         self._keep = keep
         self._has_disk = has_disk
         self._has_network = has_network
         self._say = say
+        self._seconds_each = seconds_each
         self._report = RunReport(plan, [], [])
 
     def carry_out(self) -> RunReport:
@@ -42,7 +53,7 @@ class Run:
                 disk = stack.enter_context(store.mounted(self._keep))
             else:
                 disk = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            orders = RATE * _SECONDS_EACH * max(len(self._plan.faults), 1)
+            orders = RATE * self._seconds_each * max(len(self._plan.faults), 1)
             job = DrivenJob(self._plan, disk, self._keep, orders, self._has_network)
             try:
                 self._faults(job, Nemesis(job, store.Store(disk)))
@@ -51,6 +62,8 @@ class Run:
                 self._find("left", checkers.leftovers(job))
             except StuckError as error:
                 self._find("stuck", [str(error)])
+                job.driver.send_signal(signal.SIGABRT)
+                time.sleep(_TO_WRITE_STACKS_S)
             finally:
                 self._report.starts = job.starts
                 job.end()

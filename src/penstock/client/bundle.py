@@ -56,7 +56,8 @@ def bundle(dependencies: Dependencies) -> tuple[JobFiles, Path | None]:
             wheels = add(dependencies.wheels, _WHEELS) if dependencies.wheels else ""
         file.seek(0)
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    path = Path(file.name).rename(Path(file.name).with_name(f"penstock-{digest[:32]}.tar"))
+    # Not *.tar: Spark would unpack it into the executor's folder, where all jobs find it.
+    path = Path(file.name).rename(Path(file.name).with_name(f"penstock-{digest[:32]}.bundle"))
     files = JobFiles([], path.name, modules, packed, archives, requirements, wheels)
     return files, path
 

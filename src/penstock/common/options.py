@@ -369,7 +369,7 @@ LOG_MAX = (
     _key("env.log.max")
     .int_type(least=1)
     .default_value(10)
-    .with_description("So many old files of each log are kept beside the one that is written; at least 1.")
+    .with_description("So many old files of each log are kept beside the one that is written.")
 )
 LOG_MAX_SIZE = (
     _key("env.log.max-size")

@@ -44,14 +44,25 @@ def build(program: Program) -> Built:
     streams: dict[int, Any] = {}
     sinks: dict[int, int] = {}
     for node in program.nodes:
-        stream = _KINDS[node.kind](environment, node, [streams[id] for id in node.inputs])
+        stream = _KINDS[node.kind](environment, node, [streams[id] for id in _inputs_of(node, program)])
         streams[node.id] = stream
-        if node.kind not in ("partition", "union", "key_by", "side"):
+        if node.kind not in ("partition", "union", "key_by", "side", "late"):
             _settle(stream, node)
         if node.kind in ("collect", "write"):
             sinks[stream._transformation.id] = node.id
     environment.execute("simulated")
     return Built(executor.graphs[0], sinks)
+
+
+def _inputs_of(node: Node, program: Program) -> list[int]:
+    """The nodes that it reads: of a keyed stream that is partitioned in another way, or broadcast, what has no key."""
+    inputs = list(node.inputs)
+    nodes = {other.id: other for other in program.nodes}
+    repartitioned = {"partition": 0, "rules": 1}.get(node.kind)
+    if repartitioned is not None:
+        while nodes[inputs[repartitioned]].kind == "key_by":
+            inputs[repartitioned] = nodes[inputs[repartitioned]].inputs[0]
+    return inputs
 
 
 def _settle(stream: Any, node: Node) -> None:

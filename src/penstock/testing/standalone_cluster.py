@@ -170,7 +170,9 @@ def main(
         signal.signal(number, lambda *_: ended.set())
     try:
         with StandaloneCluster(workers, cores, memory) as cluster:
-            print(f"{cluster.url}   {workers} workers of {cores} slots   http://{_HOST}:{cluster.page_port}")
+            print(
+                f"{cluster.url}   {workers} worker{'s'[: workers != 1]} of {cores} slots   http://{_HOST}:{cluster.page_port}"
+            )
             print(f"penstock run --master {cluster.url} -D spark.master.ui.port={cluster.page_port} job.py")
             print("Ctrl-C stops it.", flush=True)
             ended.wait()

@@ -76,6 +76,10 @@ def _generator(value: int) -> Iterator[tuple[str, int]]:
     yield "a", value
 
 
+def _listed(value: int) -> list[tuple[str, int]]:
+    return [("a", value)]
+
+
 def _wrong(value: int) -> "NotThere":  # type: ignore[name-defined]  # noqa: F821
     return value
 
@@ -91,7 +95,9 @@ class _Callable:
 def test_functions_tell_their_results() -> None:
     """Annotated functions would still need output_type."""
     assert from_function(_annotated) == from_function(functools.partial(_annotated, 1)) == Types.STRING()
-    assert from_function(_generator) == Types.TUPLE([Types.STRING(), Types.LONG()])
+    pair = Types.TUPLE([Types.STRING(), Types.LONG()])
+    assert from_function(_generator, elements=True) == from_function(_listed, elements=True) == pair
+    assert from_function(_listed) == Types.LIST(pair)
     assert from_function(_Callable()) == Types.DOUBLE() and from_function(_Callable().method) == Types.BOOLEAN()
     assert from_function(str) == Types.STRING()
     for silent in (lambda value: value, len, _wrong, print, _Callable):

@@ -66,6 +66,7 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
         ("java.io.EOFException\n at ...", TaskLostError, "went away"),
         ("SparkException: Connection to streaming shuffle writer 2 closed before", TaskLostError, "went away"),
         ("NativeIoException: recvAddress(..) failed: Connection reset by peer", TaskLostError, "went away"),
+        ("Lost task 0.0 in stage 2.0 (TID 4): java.io.IOException: Broken pipe", TaskLostError, "went away"),
         ("[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] The minimum ...", NotEnoughSlotsError, "fewer free slots"),
         ("\n\n  Something else broke\n at ...", JobError, "Spark ended the job: Something else broke"),
         ("", JobError, "no reason given"),

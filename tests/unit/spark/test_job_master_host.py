@@ -68,6 +68,9 @@ class Storage:
     def savepoint(self, directory: str) -> Storage:
         return self
 
+    def end(self, how: str, savepoint: str = "") -> None:
+        """Nothing is kept."""
+
     def saved(self, savepoint: str, checkpoint: int) -> None:
         """Nothing is kept."""
 
@@ -75,10 +78,7 @@ class Storage:
         """Nothing is kept."""
 
     def delete(self) -> None:
-        """Nothing is kept."""
-
-    def end(self, how: str, savepoint: str = "") -> None:
-        """Nothing is kept."""
+        assert self.gate.wait(30)
 
 
 class Job:

@@ -9,8 +9,10 @@ LOST_WORKER = (
     "Python worker exited unexpectedly",
     "ExecutorLostFailure",
     "EOFException",
-    # What the JVM meets if the worker dies while it reads from it, and what an executor meets if another one dies.
+    # What the JVM meets if the worker dies while it reads from it, or writes to it, and what an executor meets if
+    # another one dies.
     "Connection reset by peer",
+    "Broken pipe",
     "ClosedChannelException",
     "Connection to streaming shuffle writer",
 )

@@ -83,7 +83,8 @@ def enter(files: JobFiles) -> None:
 def _root() -> Path:
     from pyspark import SparkFiles
 
-    return Path(SparkFiles.getRootDirectory())
+    # On an executor it is ".", and a job with archives has another working directory.
+    return Path(SparkFiles.getRootDirectory()).absolute()
 
 
 def unpacked(files: JobFiles, root: Path) -> Path:

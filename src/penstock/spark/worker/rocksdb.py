@@ -178,6 +178,8 @@ class RocksStore:
         """Its files, after RocksDB has flushed its write buffers. May be called by another thread than the others."""
         path = self._path.with_name(f"links-{next(self._links)}")
         with self._linking:
+            # By itself: `create_checkpoint` would do it, too, but it holds the interpreter meanwhile (0.7 s for 50 MB).
+            self._database.flush(wait=True)
             Checkpoint(self._database).create_checkpoint(str(path))
         return RocksFiles(path, self._held)
 

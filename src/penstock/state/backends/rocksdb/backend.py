@@ -11,17 +11,9 @@ from typing import TypeVar
 
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.rocksdb.collections import RocksDBListTable, RocksDBMapTable
-from penstock.state.backends.rocksdb.restored_files import entries_of_groups, next_number
 from penstock.state.backends.rocksdb.slices import LayerOfSlices, RocksDBSlices
-from penstock.state.backends.rocksdb.store import EmbeddedStore, Stores
-from penstock.state.backends.rocksdb.store_files import (
-    NUMBERS_GROUP,
-    FrozenStore,
-    StoreReader,
-    TableStore,
-    group_prefix,
-    table_prefix,
-)
+from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.rocksdb.store_files import FrozenStore, StoreReader, TableStore
 from penstock.state.backends.rocksdb.table import RocksDBTable
 from penstock.state.backends.rocksdb.timer_table import RocksDBTimerTable
 from penstock.state.collection_tables import ListTable, MapTable
@@ -104,33 +96,6 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self.embedded.begin_with(tables, files)
         for name, table in self._tables_of_store.items():
             table.use_prefix(self.embedded.add_table(name, table.unit))
-
-    def keep_groups(self, groups: range) -> None:
-        """Remove what the store has of all other key groups."""
-        for number in range(len(self.embedded.tables)):
-            table = table_prefix(number)
-            for first, end in (
-                (table, group_prefix(table, groups.start)),
-                (group_prefix(table, groups.stop), table + NUMBERS_GROUP),
-            ):
-                # Only if there is any: RocksDB looks at what was removed with each later read.
-                if next(self.embedded.store.items(table, first), (end, b""))[0] < end:
-                    self.embedded.store.remove_range(first, end)
-
-    def ingest(self, other: EmbeddedStore, tables: list[TableInFile], groups: range) -> None:
-        """Copy what another store has of these key groups in its `tables`, as far as they are of the same kind here."""
-        prefixes = {
-            table.name: self.embedded.add_table(table.name, table.unit)
-            for table in tables
-            if self.can_begin_with([table])
-        }
-        store = self.embedded.store
-        store.ingest(entries_of_groups(other, tables, prefixes, groups))
-        for number, table in enumerate(tables):
-            if (prefix := prefixes.get(table.name)) is not None:
-                theirs = next_number(other, table_prefix(number))
-                if theirs > next_number(store, prefix):
-                    store.write([(prefix + NUMBERS_GROUP, theirs)])
 
     def maintenance_due_ms(self) -> int | None:
         if not self.embedded.is_held and any(table.has_to_spill for table in self._tables_of_store.values()):

@@ -12,10 +12,12 @@ Only a table that is of another kind than it was, or on the heap by now, is read
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.backends.rocksdb.store import EmbeddedStore
 from penstock.state.backends.rocksdb.store_files import (
     NUMBERS_GROUP,
+    TableStore,
     contents_of,
     group_prefix,
     read_store_files,
@@ -23,10 +25,6 @@ from penstock.state.backends.rocksdb.store_files import (
 )
 from penstock.state.handles import KeyedFile, TableInFile
 from penstock.state.snapshot.storage import SnapshotStorage
-
-if TYPE_CHECKING:
-    from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-    from penstock.state.backends.rocksdb.store import EmbeddedStore
 
 
 def restore_stores(
@@ -39,7 +37,7 @@ def restore_stores(
     base = next((files for files in stores if backend.can_begin_with(files[0].tables)), [])
     if base:
         backend.begin_with(base[0].tables, contents_of(storage, base))
-        backend.keep_groups(groups)
+        _keep_groups(backend.embedded, groups)
     reader = backend.store_reader()
     try:
         for files in stores:
@@ -47,8 +45,9 @@ def restore_stores(
                 tables = files[0].tables
                 other = reader.store(storage, files)
                 # Before entries are written one by one: what is ingested must be new.
-                backend.ingest(other, tables, groups)
-                changed = {table.name for table in tables if not backend.can_begin_with([table])}
+                same = [table.name for table in tables if backend.can_begin_with([table])]
+                _ingest(backend.embedded, other, tables, same, groups)
+                changed = {table.name for table in tables} - {*same}
                 for name, entry_keys, values, _ in read_store_files(storage, files, groups, changed, reader):
                     backend.tables[name].restore(entry_keys, values)
     finally:
@@ -56,19 +55,40 @@ def restore_stores(
     return base
 
 
-def entries_of_groups(
-    other: EmbeddedStore, tables: list[TableInFile], prefixes: dict[str, bytes], groups: range
-) -> Iterator[tuple[bytes, bytes]]:
-    """The entries that a store has of these key groups in its `tables`, under new prefixes, by name; in their order."""
-    numbers = {table.name: number for number, table in enumerate(tables)}
-    for name, prefix in sorted(prefixes.items(), key=lambda item: item[1]):
-        old = table_prefix(numbers[name])
+def _keep_groups(own: TableStore, groups: range) -> None:
+    """Remove what the store has of all other key groups."""
+    for number in range(len(own.tables)):
+        table = table_prefix(number)
+        for first, end in (
+            (table, group_prefix(table, groups.start)),
+            (group_prefix(table, groups.stop), table + NUMBERS_GROUP),
+        ):
+            # Only if there is any: RocksDB looks at what was removed with each later read.
+            if next(own.store.items(table, first), (end, b""))[0] < end:
+                own.store.remove_range(first, end)
+
+
+def _ingest(own: TableStore, other: EmbeddedStore, tables: list[TableInFile], names: list[str], groups: range) -> None:
+    """Copy what another store has of these key groups in those of its `tables` that have these names."""
+    theirs = {table.name: table_prefix(number) for number, table in enumerate(tables)}
+    units = {table.name: table.unit for table in tables}
+    prefixes = sorted((own.add_table(name, units[name]), theirs[name]) for name in names)
+    own.store.ingest(_entries(other, prefixes, groups))
+    for prefix, old in prefixes:
+        number = _next_number(other, old)
+        if number > _next_number(own.store, prefix):
+            own.store.write([(prefix + NUMBERS_GROUP, number)])
+
+
+def _entries(other: EmbeddedStore, prefixes: list[tuple[bytes, bytes]], groups: range) -> Iterator[tuple[bytes, bytes]]:
+    """The entries of these key groups in the tables with these prefixes, new and old, in the order of the new ones."""
+    for prefix, old in prefixes:
         length = len(old)
         for group in groups:
             entries = other.items(group_prefix(old, group))
             yield from entries if prefix == old else ((prefix + key[length:], data) for key, data in entries)
 
 
-def next_number(store: EmbeddedStore, prefix: bytes) -> bytes:
+def _next_number(store: EmbeddedStore, prefix: bytes) -> bytes:
     """The number of the next segment in a table of lists; as bytes, which are in the order of numbers. Empty: none."""
     return store.get(prefix + NUMBERS_GROUP) or b""
