@@ -14,7 +14,7 @@ SHARED := --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster test test-fast coverage test-figures parity lint fix sim soak chaos bench bench-peers check clean
+.PHONY: help setup demo cluster test test-fast coverage test-figures parity lint fix sim soak chaos bench bench-peers docs check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,7 +88,11 @@ $(BENCH_READY): $(READY)
 bench-peers: $(READY) ## penstock beside PyFlink, Flink in Java and PySpark: 25 minutes; a try: make bench-peers ARGS=--quick
 	@$(BIN)/python -m benchmarks.peers.run $(ARGS)
 
-check: lint test ## what CI runs
+# Without the advertisement for another site generator, which would be the only thing it prints.
+docs: $(READY) ## the manual, into build/site: what it shows of the code is read from the code
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+check: lint docs test ## what CI runs
 
 clean: ## remove .venv and all that tools have left
 	@rm -rf .venv coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist spark-warehouse

@@ -133,6 +133,32 @@ def test_payments_in_time(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_top_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    """Windows over the results of windows would be in the wrong window, or never fire."""
+    assert output_of("top_pages", capsys) == [" 0 s: home 17, shop 14, cart 10", "10 s: home 11, shop 10, cart 8"]
+
+
+def test_first_orders(capsys: pytest.CaptureFixture[str]) -> None:
+    """State with a time to live would be forgotten at once, or be of all keys."""
+    assert sorted(output_of("first_orders", capsys)) == ["welcome, ada: tea", "welcome, bob: jam", "welcome, eve: salt"]
+
+
+def test_own_sink(capsys: pytest.CaptureFixture[str]) -> None:
+    """The pattern for a sink of one's own would lose rows, or put an older one in place of a later one."""
+    assert output_of("own_sink", capsys) == ["[('ada', 55), ('bob', 80), ('eve', 105)]"]
+
+
+def test_counted_orders(capsys: pytest.CaptureFixture[str]) -> None:
+    """Figures of one's own would be those of one subtask."""
+    assert output_of("counted_orders", capsys)[-5:] == [
+        "orders.broken: 2",
+        "orders.euros.count: 4",
+        "orders.euros.max: 80",
+        "orders.euros.min: 10",
+        "orders.euros.sum: 145",
+    ]
+
+
 def test_plain_python_runs_an_example_too() -> None:
     """An IDE's run button would not do."""
     run = subprocess.run(

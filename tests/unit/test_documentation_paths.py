@@ -59,7 +59,7 @@ def test_what_is_missing_is_found() -> None:
     """The checks above would pass whatever the pages say."""
     text = (
         "`runtime/task/task.py`, `tests/unit/test_tidy.py`, `task.py`, `runtime/gone.py`\n"
-        "[a](docs/testing.md) [b](docs/testing.md#the-projects-own-tests) [c](https://spark.apache.org/x.md)\n"
+        "[a](docs/testing.md) [b](docs/how-to/testing.md#test-your-functions) [c](https://spark.apache.org/x.md)\n"
         "[d](docs/gone.md) [e](docs/testing.md#gone) [f](#gone)\n"
     )
 

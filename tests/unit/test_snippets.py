@@ -57,4 +57,6 @@ def test_what_continues_is_found(tmp_path: Path) -> None:
     assert (first.is_last, second.is_last, third.is_last) == (False, True, True)
     assert second.program == "a = 1\n\n# continues the program above\nb = a\n"
     assert (first.line, second.line, third.program) == (2, 6, "c = 1\n")
-    assert sum(text.count("```python") for text in (p.read_text() for p in PAGES)) == len(SNIPPETS) > len(PROGRAMS) > 5
+    assert (
+        sum(text.count("```python\n") for text in (p.read_text() for p in PAGES)) == len(SNIPPETS) > len(PROGRAMS) > 5
+    )

@@ -17,22 +17,31 @@ class CheckpointReport:
     """
 
     checkpoint_id: int
+    """Its number, from 1."""
     triggered_ms: int
+    """When it was triggered, since the epoch."""
     duration_ms: int
-    """Until it was complete, or aborted."""
+    """From the trigger until it was complete, or aborted."""
     acknowledged: int
     """How many subtasks had taken their part."""
     of_subtasks: int
+    """How many subtasks the job had."""
     failure: str = ""
     """Why it was aborted; empty if it completed."""
     start_delay_ms: float = 0
     """From the trigger to the first barrier."""
     alignment_ms: float = 0
+    """From the first barrier to the last one."""
     sync_ms: float = 0
+    """The part of the snapshot during which no record was processed."""
     async_ms: float = 0
+    """The part that was written beside the stream."""
     written_bytes: int = 0
+    """What this checkpoint has added."""
     total_bytes: int = 0
+    """What a restore would read."""
     subtasks: list[SubtaskReport] = dataclasses.field(default_factory=list)
+    """The same by subtask."""
 
     @property
     def is_completed(self) -> bool:

@@ -37,7 +37,8 @@ def logs(
 ) -> None:
     """Print the logs of a job that runs on this machine, or has run: driver, workers and Spark's JVM, by time.
 
-    The folder is named on standard error. It stays for a while: docs/logs.md says how long, and how large it becomes.
+    The folder is named on standard error. It stays for a while: docs/how-to/logs.md says how long, and
+    how large it becomes.
     """
     folder = _folder(job)
     if path:

@@ -146,7 +146,7 @@ def program_context(
     """
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.client.context_environment import ContextEnvironment, as_context
-    from penstock.common import options, pyflink_alias
+    from penstock.common import option_checks, pyflink_alias
     from penstock.common.configuration import Configuration
     from penstock.common.errors import ConfigurationError
 
@@ -157,7 +157,7 @@ def program_context(
         configuration.set_string(key, value)
     try:
         # Unknown ones are reported by the job that starts with them.
-        options.check_keys(configuration)
+        option_checks.check_keys(configuration)
     except ConfigurationError as error:
         raise typer.BadParameter(str(error), param_hint="-D") from None
     with as_context(ContextEnvironment(configuration, executor)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from penstock.common import options
+from penstock.common import option_checks, options
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
@@ -30,8 +30,8 @@ WITHOUT_EFFECT: dict[ConfigOption[Any], str] = {
 
 def check_settings(configuration: Configuration) -> None:
     """Warn of settings without effect. Raises ConfigurationError for misspelt keys, wrong values, and those refused."""
-    options.check_values(configuration)
-    unknown = options.check_keys(configuration)
+    option_checks.check_values(configuration)
+    unknown = option_checks.check_keys(configuration)
     if unknown:
         _log.warning("penstock has no such settings, they have no effect: %s", ", ".join(map(repr, unknown)))
     for refused, why in REFUSED.items():

@@ -19,7 +19,7 @@ from penstock.common.composite_types import (
     RowTypeInfo,
     TupleTypeInfo,
 )
-from penstock.common.types import Row
+from penstock.common.types import Row, restored_row
 
 Converter = Callable[[Any], Any]
 
@@ -69,11 +69,10 @@ class _RowConverter:
         values = self._values_of(value)
         if len(values) != len(self._names):
             raise ValueError(f"{value!r:.200} has {len(values)} values, and {self._type_info} {len(self._names)}")
-        row = Row(*(values if self._fields is None else _each(self._fields, values)))
-        row.set_field_names(self._names)
-        if isinstance(value, Row):
-            row.set_row_kind(value.get_row_kind())
-        return row
+        if self._fields is not None:
+            values = _each(self._fields, values)
+        kind = value.get_row_kind().value if isinstance(value, Row) else 0
+        return restored_row(Row, list(values), self._names, kind)
 
     def _values_of(self, value: Any) -> Any:
         if isinstance(value, Row):

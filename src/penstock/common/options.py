@@ -6,15 +6,12 @@ an exchange. Durations are read as ints of milliseconds. Source: Flink docs, "Co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
+from penstock.common import restart_options
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.config_options import ConfigOption, ConfigOptions
-from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError
 from penstock.common.execution_mode import RuntimeExecutionMode
-from penstock.common.failover_strategy import FailoverStrategy
 from penstock.common.log_level import LogLevel
 from penstock.common.priority_queue_state_type import PriorityQueueStateType
 from penstock.common.spark_transport import SparkTransport
@@ -23,23 +20,42 @@ _key = ConfigOptions.key
 
 # The program
 
-PARALLELISM = _key("parallelism.default").int_type(least=1).default_value(1)
+PARALLELISM = (
+    _key("parallelism.default")
+    .int_type(least=1)
+    .default_value(1)
+    .with_description("Subtasks of each operator that does not set its own number.")
+)
 MAX_PARALLELISM = (
     _key("pipeline.max-parallelism")
     .int_type(least=1)
     .no_default_value()
     .with_description("The number of key groups. Not set: derived from the parallelism, at least 128.")
 )
-PIPELINE_NAME = _key("pipeline.name").string_type().no_default_value()
-AUTO_WATERMARK_INTERVAL = _key("pipeline.auto-watermark-interval").duration_type().default_value(200)
+PIPELINE_NAME = (
+    _key("pipeline.name")
+    .string_type()
+    .no_default_value()
+    .with_description("Name of the job. Not set: the one that `execute` is given.")
+)
+AUTO_WATERMARK_INTERVAL = (
+    _key("pipeline.auto-watermark-interval")
+    .duration_type()
+    .default_value(200)
+    .with_description("How often watermark generators are asked for a watermark.")
+)
 OPERATOR_CHAINING = (
     _key("pipeline.operator-chaining.enabled")
     .boolean_type()
     .default_value(True)
     .with_fallback_keys("pipeline.operator-chaining")
+    .with_description("Whether operators without an exchange between them run in one task.")
 )
 CHAIN_DIFFERENT_MAX_PARALLELISM = (
-    _key("pipeline.operator-chaining.chain-operators-with-different-max-parallelism").boolean_type().default_value(True)
+    _key("pipeline.operator-chaining.chain-operators-with-different-max-parallelism")
+    .boolean_type()
+    .default_value(True)
+    .with_description("Whether operators with different maximum parallelism are chained.")
 )
 AUTO_GENERATE_UIDS = (
     _key("pipeline.auto-generate-uids")
@@ -61,7 +77,12 @@ OBJECT_REUSE = (
         "Whether chained operators pass values on as they are. By default, what can be changed is copied."
     )
 )
-GLOBAL_JOB_PARAMETERS = _key("pipeline.global-job-parameters").map_type().default_value({})
+GLOBAL_JOB_PARAMETERS = (
+    _key("pipeline.global-job-parameters")
+    .map_type()
+    .default_value({})
+    .with_description("What functions read with `get_job_parameter`.")
+)
 
 # What travels with it
 
@@ -95,9 +116,17 @@ PYTHON_REQUIREMENTS = (
 
 # Execution
 
-TARGET = _key("execution.target").string_type().default_value("local")
+TARGET = (
+    _key("execution.target")
+    .string_type()
+    .default_value("local")
+    .with_description("Name of the executor that runs the jobs of a program.")
+)
 RUNTIME_MODE = (
-    _key("execution.runtime-mode").enum_type(RuntimeExecutionMode).default_value(RuntimeExecutionMode.STREAMING)
+    _key("execution.runtime-mode")
+    .enum_type(RuntimeExecutionMode)
+    .default_value(RuntimeExecutionMode.STREAMING)
+    .with_description("AUTOMATIC: BATCH if all sources are bounded, else STREAMING.")
 )
 SORTED_INPUTS_MEMORY = (
     _key("execution.sorted-inputs.memory")
@@ -118,9 +147,24 @@ BUFFER_TIMEOUT = (
     .with_fallback_keys("execution.buffer-timeout")
     .with_description("0: a buffer leaves after each record.")
 )
-HEARTBEAT_INTERVAL = _key("heartbeat.interval").duration_type(least_ms=1).default_value(10_000)
-HEARTBEAT_TIMEOUT = _key("heartbeat.timeout").duration_type(least_ms=1).default_value(50_000)
-TASK_CANCELLATION_INTERVAL = _key("task.cancellation.interval").duration_type().default_value(30_000)
+HEARTBEAT_INTERVAL = (
+    _key("heartbeat.interval")
+    .duration_type(least_ms=1)
+    .default_value(10_000)
+    .with_description("How often workers report that they are alive.")
+)
+HEARTBEAT_TIMEOUT = (
+    _key("heartbeat.timeout")
+    .duration_type(least_ms=1)
+    .default_value(50_000)
+    .with_description("A worker that was silent for this time counts as lost.")
+)
+TASK_CANCELLATION_INTERVAL = (
+    _key("task.cancellation.interval")
+    .duration_type()
+    .default_value(30_000)
+    .with_description("How often a task that does not end is asked again.")
+)
 TASK_CANCELLATION_TIMEOUT = (
     _key("task.cancellation.timeout")
     .duration_type()
@@ -143,35 +187,67 @@ CHECKPOINT_INTERVAL = (
     .with_description("Not set, or 0: no checkpoints.")
 )
 CHECKPOINTING_MODE = (
-    _key("execution.checkpointing.mode").enum_type(CheckpointingMode).default_value(CheckpointingMode.EXACTLY_ONCE)
+    _key("execution.checkpointing.mode")
+    .enum_type(CheckpointingMode)
+    .default_value(CheckpointingMode.EXACTLY_ONCE)
+    .with_description("AT_LEAST_ONCE: barriers are not aligned; after a failure records may be processed twice.")
 )
-CHECKPOINT_TIMEOUT = _key("execution.checkpointing.timeout").duration_type(least_ms=1).default_value(600_000)
-CHECKPOINT_MIN_PAUSE = _key("execution.checkpointing.min-pause").duration_type().default_value(0)
+CHECKPOINT_TIMEOUT = (
+    _key("execution.checkpointing.timeout")
+    .duration_type(least_ms=1)
+    .default_value(600_000)
+    .with_description("A checkpoint that is not complete after this time is aborted.")
+)
+CHECKPOINT_MIN_PAUSE = (
+    _key("execution.checkpointing.min-pause")
+    .duration_type()
+    .default_value(0)
+    .with_description("The least time from the end of a checkpoint to the start of the next one.")
+)
 MAX_CONCURRENT_CHECKPOINTS = (
-    _key("execution.checkpointing.max-concurrent-checkpoints").int_type(least=1).default_value(1)
+    _key("execution.checkpointing.max-concurrent-checkpoints")
+    .int_type(least=1)
+    .default_value(1)
+    .with_description("How many checkpoints may be under way at once.")
 )
 TOLERABLE_FAILED_CHECKPOINTS = (
-    _key("execution.checkpointing.tolerable-failed-checkpoints").int_type(least=0).default_value(0)
+    _key("execution.checkpointing.tolerable-failed-checkpoints")
+    .int_type(least=0)
+    .default_value(0)
+    .with_description("How many checkpoints in a row may fail without failing the job.")
 )
 RETAINED_CHECKPOINTS = (
     _key("execution.checkpointing.num-retained")
     .int_type(least=1)
     .default_value(1)
     .with_fallback_keys("state.checkpoints.num-retained")
+    .with_description("How many completed checkpoints are kept.")
 )
 CHECKPOINT_RETENTION = (
     _key("execution.checkpointing.externalized-checkpoint-retention")
     .enum_type(ExternalizedCheckpointRetention)
     .default_value(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
+    .with_description("Which checkpoints stay when the job is cancelled or fails.")
 )
 UNALIGNED_CHECKPOINTS = (
     _key("execution.checkpointing.unaligned.enabled")
     .boolean_type()
     .default_value(False)
     .with_fallback_keys("execution.checkpointing.unaligned")
+    .with_description("Whether barriers overtake records.")
 )
-FORCE_UNALIGNED_CHECKPOINTS = _key("execution.checkpointing.unaligned.forced").boolean_type().default_value(False)
-ALIGNED_CHECKPOINT_TIMEOUT = _key("execution.checkpointing.aligned-checkpoint-timeout").duration_type().default_value(0)
+FORCE_UNALIGNED_CHECKPOINTS = (
+    _key("execution.checkpointing.unaligned.forced")
+    .boolean_type()
+    .default_value(False)
+    .with_description("Whether barriers overtake records even where order matters.")
+)
+ALIGNED_CHECKPOINT_TIMEOUT = (
+    _key("execution.checkpointing.aligned-checkpoint-timeout")
+    .duration_type()
+    .default_value(0)
+    .with_description("After this time of alignment a checkpoint becomes unaligned.")
+)
 ALIGNMENT_MEMORY = (
     _key("task.checkpoint.alignment.max-memory")
     .memory_type()
@@ -184,15 +260,25 @@ ALIGNMENT_MAX_SIZE = (
     .default_value(4 << 30)
     .with_description("A task declines a checkpoint whose alignment would hold back more than this.")
 )
-SNAPSHOT_COMPRESSION = _key("execution.checkpointing.snapshot-compression").boolean_type().default_value(False)
+SNAPSHOT_COMPRESSION = (
+    _key("execution.checkpointing.snapshot-compression")
+    .boolean_type()
+    .default_value(False)
+    .with_description("Whether snapshots are compressed.")
+)
 CHECKPOINT_DIRECTORY = (
-    _key("execution.checkpointing.dir").string_type().no_default_value().with_fallback_keys("state.checkpoints.dir")
+    _key("execution.checkpointing.dir")
+    .string_type()
+    .no_default_value()
+    .with_fallback_keys("state.checkpoints.dir")
+    .with_description("A path or URL that driver and executors see. Not set: on a local master a temporary directory.")
 )
 SAVEPOINT_DIRECTORY = (
     _key("execution.checkpointing.savepoint-dir")
     .string_type()
     .no_default_value()
     .with_fallback_keys("state.savepoints.dir")
+    .with_description("Where savepoints go if the command names no directory.")
 )
 STATE_RECOVERY_PATH = (
     _key("execution.state-recovery.path")
@@ -265,53 +351,6 @@ SLOT_REQUEST_TIMEOUT = (
     )
 )
 
-FAILOVER_STRATEGY = (
-    _key("jobmanager.execution.failover-strategy")
-    .enum_type(FailoverStrategy)
-    .default_value(FailoverStrategy.REGION)
-    .with_description(
-        "region: only the pipelined region that failed is restarted, that is all tasks connected with the failed one. "
-        "full: all tasks."
-    )
-)
-RESTART_STRATEGY = (
-    _key("restart-strategy.type")
-    .string_type()
-    .no_default_value()
-    .with_fallback_keys("restart-strategy")
-    .with_description(
-        "none, fixed-delay, failure-rate or exponential-delay. "
-        "Not set: exponential-delay if there are checkpoints, else none."
-    )
-)
-FIXED_DELAY_ATTEMPTS = _key("restart-strategy.fixed-delay.attempts").int_type(least=0).default_value(1)
-FIXED_DELAY = _key("restart-strategy.fixed-delay.delay").duration_type().default_value(1000)
-FAILURE_RATE_MAX_FAILURES = (
-    _key("restart-strategy.failure-rate.max-failures-per-interval").int_type(least=0).default_value(1)
-)
-FAILURE_RATE_INTERVAL = (
-    _key("restart-strategy.failure-rate.failure-rate-interval").duration_type().default_value(60_000)
-)
-FAILURE_RATE_DELAY = _key("restart-strategy.failure-rate.delay").duration_type().default_value(1000)
-EXPONENTIAL_DELAY_INITIAL_BACKOFF = (
-    _key("restart-strategy.exponential-delay.initial-backoff").duration_type(least_ms=1).default_value(1000)
-)
-EXPONENTIAL_DELAY_MAX_BACKOFF = (
-    _key("restart-strategy.exponential-delay.max-backoff").duration_type(least_ms=1).default_value(60_000)
-)
-EXPONENTIAL_DELAY_MULTIPLIER = (
-    _key("restart-strategy.exponential-delay.backoff-multiplier").double_type(least=1).default_value(1.5)
-)
-EXPONENTIAL_DELAY_RESET_THRESHOLD = (
-    _key("restart-strategy.exponential-delay.reset-backoff-threshold").duration_type().default_value(3_600_000)
-)
-EXPONENTIAL_DELAY_JITTER = (
-    _key("restart-strategy.exponential-delay.jitter-factor").double_type(least=0).default_value(0.1)
-)
-EXPONENTIAL_DELAY_ATTEMPTS = (
-    _key("restart-strategy.exponential-delay.attempts-before-reset-backoff").int_type(least=0).default_value(2**31 - 1)
-)
-
 # Logs
 
 LOG_DIRECTORY = (
@@ -365,72 +404,5 @@ SPARK_TRANSPORT = (
 )
 
 ALL_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = tuple(
-    option for option in list(globals().values()) if isinstance(option, ConfigOption)
+    option for option in (*globals().values(), *vars(restart_options).values()) if isinstance(option, ConfigOption)
 )
-_OPTIONS_BY_KEY = {key: option for option in ALL_OPTIONS for key in (option.key, *option.fallback_keys)}
-
-_TYPING_MISTAKES_MAX = 2
-_SHORT_PART = 5
-_FAR = 1_000
-
-
-def closest(key: str, among: Iterable[str] = _OPTIONS_BY_KEY) -> list[str]:
-    """Return the known keys of which `key` may be a misspelling, nearest first.
-
-    These are within an edit distance of two, in the whole key or in each of its parts; in one, where a part is short.
-    Case, and `_` in place of `-`, are ignored.
-    """
-    spelled = _spelled_plainly(key)
-    distances = ((_distance(spelled, known), known) for known in among)
-    return [known for distance, known in sorted(distances) if distance < _FAR]
-
-
-def check_keys(configuration: Configuration) -> list[str]:
-    """Find settings without effect. Returns the keys that are unknown.
-
-    Keys of Spark (`spark.…`) are accepted. Raises ConfigurationError for a key that is close to a known one, and so
-    probably misspelt; Flink's keys that penstock does not use are only reported.
-    """
-    unknown = []
-    for key in sorted(configuration.key_set()):
-        if key in _OPTIONS_BY_KEY or key.startswith("spark."):
-            continue
-        nearest = closest(key)
-        if nearest:
-            raise ConfigurationError(f"there is no option {key!r}. Did you mean {' or '.join(map(repr, nearest))}?")
-        unknown.append(key)
-    return unknown
-
-
-def check_values(configuration: Configuration) -> None:
-    """Parse every known option. Raises ConfigurationError for the first value that does not have its option's type."""
-    for option in ALL_OPTIONS:
-        configuration.get(option)
-
-
-def _spelled_plainly(key: str) -> str:
-    return key.strip().lower().replace("_", "-")
-
-
-def _distance(left: str, right: str) -> int:
-    whole = _typing_mistakes(left, right)
-    if whole <= _TYPING_MISTAKES_MAX:
-        return whole
-    parts = left.split("."), right.split(".")
-    if len(parts[0]) != len(parts[1]):
-        return _FAR
-    mistakes = [_typing_mistakes(one, other) for one, other in zip(*parts, strict=True)]
-    allowed = [_TYPING_MISTAKES_MAX if len(part) > _SHORT_PART else 1 for part in parts[1]]
-    return sum(mistakes) if all(m <= a for m, a in zip(mistakes, allowed, strict=True)) else _FAR
-
-
-def _typing_mistakes(left: str, right: str) -> int:
-    """Return the Levenshtein distance, or more than the maximum if it exceeds the maximum."""
-    if abs(len(left) - len(right)) > _TYPING_MISTAKES_MAX:
-        return _TYPING_MISTAKES_MAX + 1
-    row = list(range(len(right) + 1))
-    for i, character in enumerate(left, 1):
-        above_left, row[0] = row[0], i
-        for j, other in enumerate(right, 1):
-            above_left, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above_left + (character != other))
-    return row[-1]

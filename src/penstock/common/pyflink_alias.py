@@ -18,10 +18,10 @@ _FROM = "pyflink"
 _TO = "penstock"
 _INSTEAD = {
     "pyflink.table": "There is no Table API: write it with DataStream, or use Spark SQL on the files or state of a job",
-    "pyflink.datastream.connectors.kafka": "There is no Kafka connector yet: docs/connectors.md, Writing a source, "
-    "shows one of your own, around a Kafka client for Python",
-    "pyflink.datastream.connectors": "What there is: base, datagen, file_system, number_seq. docs/connectors.md shows "
-    "how to write a connector of your own",
+    "pyflink.datastream.connectors.kafka": "There is no Kafka connector yet: docs/how-to/own-source.md "
+    "shows how to write a source, around a Kafka client for Python",
+    "pyflink.datastream.connectors": "What there is: base, datagen, file_system, number_seq. docs/how-to/own-source.md "
+    "and own-sink.md show how to write a connector",
     "pyflink.java_gateway": "There is no JVM of Flink behind the program",
 }
 """What to do without a module; that of the longest name that fits counts."""

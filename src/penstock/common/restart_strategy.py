@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
 
-from penstock.common import options
+from penstock.common import restart_options
 from penstock.common.configuration import Configuration
 from penstock.common.time import TimeLength, to_milliseconds
 
@@ -39,7 +39,7 @@ class RestartStrategies:
 
         def apply_to(self, configuration: Configuration) -> None:
             """Set `restart-strategy.type: none`."""
-            configuration.set(options.RESTART_STRATEGY, "none")
+            configuration.set(restart_options.RESTART_STRATEGY, "none")
 
     @dataclass(frozen=True)
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
@@ -77,9 +77,9 @@ class RestartStrategies:
 
         def apply_to(self, configuration: Configuration) -> None:
             """Set `restart-strategy.type: fixed-delay` and its options."""
-            configuration.set(options.RESTART_STRATEGY, "fixed-delay")
-            configuration.set(options.FIXED_DELAY_ATTEMPTS, self.restart_attempts)
-            configuration.set(options.FIXED_DELAY, self.delay_ms)
+            configuration.set(restart_options.RESTART_STRATEGY, "fixed-delay")
+            configuration.set(restart_options.FIXED_DELAY_ATTEMPTS, self.restart_attempts)
+            configuration.set(restart_options.FIXED_DELAY, self.delay_ms)
 
     @dataclass(frozen=True)
     class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
@@ -115,10 +115,10 @@ class RestartStrategies:
 
         def apply_to(self, configuration: Configuration) -> None:
             """Set `restart-strategy.type: failure-rate` and its options."""
-            configuration.set(options.RESTART_STRATEGY, "failure-rate")
-            configuration.set(options.FAILURE_RATE_MAX_FAILURES, self.max_failures)
-            configuration.set(options.FAILURE_RATE_INTERVAL, self.interval_ms)
-            configuration.set(options.FAILURE_RATE_DELAY, self.delay_ms)
+            configuration.set(restart_options.RESTART_STRATEGY, "failure-rate")
+            configuration.set(restart_options.FAILURE_RATE_MAX_FAILURES, self.max_failures)
+            configuration.set(restart_options.FAILURE_RATE_INTERVAL, self.interval_ms)
+            configuration.set(restart_options.FAILURE_RATE_DELAY, self.delay_ms)
 
     @staticmethod
     def no_restart() -> RestartStrategyConfiguration:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from pathlib import Path
 
-_PACKAGE_DIRECTORY = str(Path(__file__).parents[1])
+_PACKAGE_DIRECTORY = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 def user_traceback(error: BaseException) -> str:

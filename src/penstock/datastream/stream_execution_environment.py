@@ -12,7 +12,7 @@ from penstock.api.source import Boundedness, Source
 from penstock.client.context_environment import context_environment
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
-from penstock.common import options
+from penstock.common import option_checks, options
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.declared_rows import row_converter
@@ -75,7 +75,7 @@ class StreamExecutionEnvironment:
 
     def configure(self, configuration: Configuration) -> None:
         """Add all settings of `configuration`. Raises ConfigurationError for a misspelt key."""
-        options.check_keys(configuration)
+        option_checks.check_keys(configuration)
         self._configuration.add_all(configuration)
 
     def get_config(self) -> ExecutionConfig:

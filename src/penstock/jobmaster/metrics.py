@@ -10,6 +10,14 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import TaskReport
 
+OPERATOR_METRICS = {
+    "numRecordsIn": ("records_in", "Records that have come to the operator."),
+    "numRecordsOut": ("records_out", "Records that it has emitted, side outputs included."),
+    "numLateRecordsDropped": ("late_records_dropped", "Records that were late for all of their windows, and dropped."),
+    "currentInputWatermark": ("watermark", "The lowest watermark of its subtasks (ms); before the first one -2**63."),
+}
+"""By Flink's name: the field of OperatorMetrics, and what it says. Users' own metrics come in addition."""
+
 
 @dataclasses.dataclass(frozen=True)
 class OperatorMetrics:
@@ -28,16 +36,27 @@ class VertexMetrics:
     """One vertex: sums over its subtasks; times in ms; `subtasks` are the reports themselves."""
 
     name: str
+    """The names of its operators, joined by arrows."""
     parallelism: int
+    """The number of its subtasks."""
     bytes_in: int
+    """Bytes of the buffers that have come over exchanges."""
     bytes_out: int
+    """Bytes of the buffers that were sent over exchanges."""
     busy_ms: int
+    """Time spent on records, timers and snapshots."""
     idle_ms: int
+    """Time without input."""
     back_pressured_ms: int
+    """Time in which the output could not be written, because the next vertex was slower."""
     latency_mean_ms: float | None
+    """From a source to here, by latency markers; None without `metrics.latency.interval`."""
     latency_max_ms: int | None
+    """The highest such time."""
     operators: list[OperatorMetrics]
+    """One for each operator of the chain, in order."""
     subtasks: list[TaskReport]
+    """The same by subtask, with times in nanoseconds."""
     restored_bytes: int
     """State restored when the tasks last started, in bytes."""
 
@@ -94,7 +113,7 @@ class JobMetrics:
         return totals_of(self._graph, self.vertices())
 
     def as_dict(self) -> dict[str, dict[str, int | float]]:
-        """By operator name: numRecordsIn, numRecordsOut, numLateRecordsDropped, currentInputWatermark, users' own."""
+        """By operator name: OPERATOR_METRICS, and users' own."""
         metrics: dict[str, dict[str, int | float]] = {}
         for vertex in self.vertices():
             for operator in vertex.operators:
@@ -103,10 +122,7 @@ class JobMetrics:
                 while name in metrics:
                     name = _next_name(name)
                 metrics[name] = {
-                    "numRecordsIn": operator.records_in,
-                    "numRecordsOut": operator.records_out,
-                    "numLateRecordsDropped": operator.late_records_dropped,
-                    "currentInputWatermark": operator.watermark,
+                    **{name: getattr(operator, field) for name, (field, _) in OPERATOR_METRICS.items()},
                     **operator.user,
                 }
         return metrics

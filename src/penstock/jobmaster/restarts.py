@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from penstock.common import options
+from penstock.common import restart_options
 from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.configuration import Configuration
 from penstock.common.errors import (
@@ -210,27 +210,28 @@ def restart_strategy(configuration: Configuration, chance: Callable[[], float]) 
     get = configuration.get
     # As in Flink: without checkpoints each restart would begin from nothing.
     default = "exponential-delay" if checkpoint_interval_ms(configuration) is not None else "none"
-    name = (get(options.RESTART_STRATEGY) or default).strip().lower()
+    name = (get(restart_options.RESTART_STRATEGY) or default).strip().lower()
     if name in ("none", "off", "disable"):
         return NoRestart()
     if name in ("fixed-delay", "fixeddelay"):
-        return FixedDelay(get(options.FIXED_DELAY_ATTEMPTS), get(options.FIXED_DELAY))
+        return FixedDelay(get(restart_options.FIXED_DELAY_ATTEMPTS), get(restart_options.FIXED_DELAY))
     if name in ("failure-rate", "failurerate"):
         return FailureRate(
-            get(options.FAILURE_RATE_MAX_FAILURES),
-            get(options.FAILURE_RATE_INTERVAL),
-            get(options.FAILURE_RATE_DELAY),
+            get(restart_options.FAILURE_RATE_MAX_FAILURES),
+            get(restart_options.FAILURE_RATE_INTERVAL),
+            get(restart_options.FAILURE_RATE_DELAY),
         )
     if name in ("exponential-delay", "exponentialdelay"):
         return ExponentialDelay(
-            get(options.EXPONENTIAL_DELAY_INITIAL_BACKOFF),
-            get(options.EXPONENTIAL_DELAY_MAX_BACKOFF),
-            get(options.EXPONENTIAL_DELAY_MULTIPLIER),
-            get(options.EXPONENTIAL_DELAY_RESET_THRESHOLD),
-            get(options.EXPONENTIAL_DELAY_ATTEMPTS),
-            get(options.EXPONENTIAL_DELAY_JITTER),
+            get(restart_options.EXPONENTIAL_DELAY_INITIAL_BACKOFF),
+            get(restart_options.EXPONENTIAL_DELAY_MAX_BACKOFF),
+            get(restart_options.EXPONENTIAL_DELAY_MULTIPLIER),
+            get(restart_options.EXPONENTIAL_DELAY_RESET_THRESHOLD),
+            get(restart_options.EXPONENTIAL_DELAY_ATTEMPTS),
+            get(restart_options.EXPONENTIAL_DELAY_JITTER),
             chance,
         )
     raise ConfigurationError(
-        f"{options.RESTART_STRATEGY.key}: '{name}' is none of none, fixed-delay, failure-rate, exponential-delay"
+        f"{restart_options.RESTART_STRATEGY.key}: '{name}' is none of none, fixed-delay, failure-rate, "
+        "exponential-delay"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from penstock.checkpoint.schedule import CheckpointSettings
-from penstock.common import options
+from penstock.common import options, restart_options
 from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
@@ -55,7 +55,7 @@ class JobSettings:
             max(get(options.SLOT_REQUEST_TIMEOUT), _REGISTRATION_MS)
             if get(options.PYTHON_REQUIREMENTS)
             else _REGISTRATION_MS,
-            failover_strategy=get(options.FAILOVER_STRATEGY),
+            failover_strategy=get(restart_options.FAILOVER_STRATEGY),
             allow_duplicates=allows_duplicates(configuration),
         )
 

@@ -85,4 +85,4 @@ def _cause(text: str) -> str:
     if not lines[0].rstrip().endswith(_TRACEBACK):
         return lines[0].strip()
     error = next((line for line in lines[1:] if not line.startswith(" ")), "")
-    return f"{lines[0].strip().removesuffix(_TRACEBACK)}{error}"
+    return f"{lines[0].strip().removesuffix(_TRACEBACK)}{error}" if error else lines[0].strip()

@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 
-from penstock.common import ConfigOptions, Configuration, Duration, ExecutionConfig, RestartStrategies, Time, options
+from penstock.common import (
+    ConfigOptions,
+    Configuration,
+    Duration,
+    ExecutionConfig,
+    RestartStrategies,
+    Time,
+    option_checks,
+    options,
+    restart_options,
+)
 from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.config_values import IntegerType, parse_duration, parse_list, parse_memory_size
 from penstock.common.errors import ConfigurationError
@@ -101,7 +111,7 @@ def test_wrong_values_name_their_key() -> None:
     with pytest.raises(ConfigurationError, match="one of STREAMING, BATCH, AUTOMATIC"):
         Configuration().set(options.RUNTIME_MODE, "FAST")
     with pytest.raises(ConfigurationError, match=r"heartbeat\.timeout"):
-        options.check_values(Configuration.from_dict({"heartbeat.timeout": "soon"}))
+        option_checks.check_values(Configuration.from_dict({"heartbeat.timeout": "soon"}))
     assert Configuration().set(options.RUNTIME_MODE, "batch").get(options.RUNTIME_MODE) is RuntimeExecutionMode.BATCH
 
 
@@ -146,15 +156,14 @@ def test_copies_and_prefixes() -> None:
 def test_near_misses_are_errors_with_the_right_key(key: str, meant: str) -> None:
     """A misspelt setting would have no effect, without an error."""
     with pytest.raises(ConfigurationError, match=f"Did you mean '{meant}'"):
-        options.check_keys(Configuration.from_dict({key: "1"}))
+        option_checks.check_keys(Configuration.from_dict({key: "1"}))
 
 
 def test_other_keys_pass() -> None:
     """A Flink configuration would be rejected because of options that penstock does not use."""
     known = {option.key: "1" for option in options.ALL_OPTIONS}
-    assert (
-        options.check_keys(Configuration.from_dict({**known, "spark.master": "local[2]", "state.backend": "x"})) == []
-    )
+    passing = Configuration.from_dict({**known, "spark.master": "local[2]", "state.backend": "x"})
+    assert option_checks.check_keys(passing) == []
     flinks = [
         "execution.checkpointing.cleaner.parallel-mode",
         "execution.checkpointing.interval-during-backlog",
@@ -171,14 +180,19 @@ def test_other_keys_pass() -> None:
         "taskmanager.numberOfTaskSlots",
         "web.port",
     ]
-    assert options.check_keys(Configuration.from_dict(dict.fromkeys(flinks, "1"))) == flinks
+    assert option_checks.check_keys(Configuration.from_dict(dict.fromkeys(flinks, "1"))) == flinks
+
+
+def test_each_option_says_what_it_does() -> None:
+    """The reference would list a key, and leave its meaning to be guessed."""
+    assert not [option.key for option in options.ALL_OPTIONS if not option.description]
 
 
 def test_no_two_options_are_near_misses_of_each_other() -> None:
     """A correct key could be rejected as a misspelling of another one."""
     for option in options.ALL_OPTIONS:
         others = [other.key for other in options.ALL_OPTIONS if other is not option]
-        assert options.closest(option.key, others) == []
+        assert option_checks.closest(option.key, others) == []
 
 
 def test_users_build_their_own_options() -> None:
@@ -213,10 +227,11 @@ def test_restart_strategies_write_their_options() -> None:
     """The strategy set in the program would not be used."""
     configuration = Configuration()
     RestartStrategies.fixed_delay_restart(3, timedelta(seconds=2)).apply_to(configuration)
-    assert configuration.get(options.RESTART_STRATEGY) == "fixed-delay"
-    assert (configuration.get(options.FIXED_DELAY_ATTEMPTS), configuration.get(options.FIXED_DELAY)) == (3, 2000)
+    assert configuration.get(restart_options.RESTART_STRATEGY) == "fixed-delay"
+    assert configuration.get(restart_options.FIXED_DELAY_ATTEMPTS) == 3
+    assert configuration.get(restart_options.FIXED_DELAY) == 2000
     RestartStrategies.failure_rate_restart(2, 60_000, 10).apply_to(configuration)
-    assert configuration.get(options.FAILURE_RATE_INTERVAL) == 60_000
+    assert configuration.get(restart_options.FAILURE_RATE_INTERVAL) == 60_000
     with pytest.raises(ValueError, match="0 or more"):
         RestartStrategies.fixed_delay_restart(-1, 0)
 
@@ -244,7 +259,7 @@ def test_restart_strategies_write_their_options() -> None:
 def test_a_number_below_its_least_is_refused_before_the_job_starts(key: str, value: str) -> None:
     """No checkpoint would ever begin, or each be deleted as it completes, or a worker would divide by zero."""
     with pytest.raises(ConfigurationError, match=rf"'{key}' must be .* or more: '{value}'"):
-        options.check_values(Configuration.from_dict({key: value}))
+        option_checks.check_values(Configuration.from_dict({key: value}))
 
 
 def test_no_whole_number_is_without_a_least_value() -> None:
@@ -252,7 +267,7 @@ def test_no_whole_number_is_without_a_least_value() -> None:
     below = Configuration.from_dict({o.key: "-1" for o in options.ALL_OPTIONS if isinstance(o.value_type, IntegerType)})
     for key in below.key_set():
         with pytest.raises(ConfigurationError, match="or more"):
-            options.check_values(Configuration.from_dict({key: "-1"}))
+            option_checks.check_values(Configuration.from_dict({key: "-1"}))
 
 
 @pytest.mark.parametrize(("interval", "expected_ms"), [(None, None), ("0", None), ("0 ms", None), ("5 s", 5_000)])

@@ -1,4 +1,4 @@
-"""The examples of docs/connectors.md run as printed."""
+"""The source and the sinks that the documentation shows keep what sources and sinks promise."""
 
 import sqlite3
 import sys
@@ -14,7 +14,7 @@ from penstock.common import Configuration
 from penstock.testing.conformance.sink import check_sink
 from penstock.testing.conformance.source import check_source
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "connectors.md"
+PAGES = [Path(__file__).parents[3] / "docs" / "how-to" / name for name in ("own-source.md", "own-sink.md")]
 
 
 @pytest.fixture
@@ -25,8 +25,9 @@ def examples(monkeypatch, tmp_path):
     module = types.ModuleType("connectors_examples")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with as_context(ContextEnvironment(Configuration(), PlanExecutor())):
-        for snippet in snippets_of(DOCUMENT):
-            exec(compile(snippet.text, str(DOCUMENT), "exec"), vars(module))
+        for page in PAGES:
+            for snippet in snippets_of(page):
+                exec(compile(snippet.text, str(page), "exec"), vars(module))
     return module
 
 

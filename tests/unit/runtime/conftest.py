@@ -49,7 +49,8 @@ class Rig:
         self.budget.begin_step()
         self.budget.chunk_records = chunk_records
         self.context = OperatorContext(
-            SubtaskInfo("job", 0, "task", 1, 4, 128, batched=batched),
+            # With a store it has all key groups: timers of others are not read from it.
+            SubtaskInfo("job", 0, "task", *((1, 4) if stores is None else (0, 1)), 128, batched=batched),
             operator.name,
             uid,
             lambda: self.now_ms,

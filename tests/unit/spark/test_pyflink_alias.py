@@ -41,7 +41,7 @@ def test_what_is_missing_says_what_to_do() -> None:
     """
     kafka, jdbc, table, other = run(textwrap.dedent(program)).stdout.splitlines()
 
-    assert "There is no Kafka connector yet: docs/connectors.md" in kafka
+    assert "There is no Kafka connector yet: docs/how-to/own-source.md" in kafka
     assert "What there is: base, datagen, file_system, number_seq." in jdbc
     assert "There is no Table API: write it with DataStream" in table
     assert other == "penstock has no penstock.fn_execution to stand for pyflink.fn_execution"

@@ -1,4 +1,4 @@
-"""Base classes of sources and sinks. docs/connectors.md shows how to write one."""
+"""Base classes of sources and sinks. docs/how-to/own-source.md shows how to write one."""
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.api.source import (

@@ -1,0 +1,63 @@
+"""A reader who follows the tutorial, command by command, in one terminal, sees what its pages show."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from tests.console_pages import SavedFile, Terminal, as_shown, steps_of
+from tests.snippets import snippets_of
+
+ROOT = Path(__file__).parents[2]
+CHAPTERS = sorted((ROOT / "docs" / "tutorial").glob("[1-9]-*.md"))
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1_800)]
+
+
+def variables(tmp_path: Path) -> dict[str, str]:
+    """Those of a reader who has activated the environment, and has no other job in the registry."""
+    (tmp_path / "bin").mkdir()
+    for name, program in (("python", sys.executable), ("penstock", f"{sys.executable} -m penstock.cli.main")):
+        command = tmp_path / "bin" / name
+        command.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+        command.chmod(0o755)
+    return {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "COLUMNS": "120"}
+
+
+def test_the_tutorial(tmp_path: Path) -> None:
+    """The first hour of a newcomer would end at a command that does something else."""
+    work = tmp_path / "tutorial"
+    work.mkdir()
+    assert len(CHAPTERS) == 8
+    with Terminal(work, variables(tmp_path)) as terminal:
+        for page in CHAPTERS:
+            for step in steps_of(page):
+                if isinstance(step, SavedFile):
+                    (work / step.name).write_text(step.text, encoding="utf-8")
+                    continue
+                printed = terminal.type(step.command)
+                shown = "\n".join(step.prints)
+                assert as_shown(printed, step.prints), (
+                    f"{page.name}:{step.line}: $ {step.command}\nprints:\n{printed}\nthe page shows:\n{shown}"
+                )
+
+
+def test_the_readme(tmp_path: Path) -> None:
+    """What the first page tells everybody to type would fail."""
+    readme = ROOT / "README.md"
+    commands = re.findall(r"^    (penstock .*?)(?: {2,}.*)?$", readme.read_text(encoding="utf-8"), re.MULTILINE)
+    # A cluster is in tests/e2e/test_standalone_cluster.py.
+    run, parallel, explain, top, listed = [command for command in commands if "spark://" not in command]
+    (tmp_path / "count.py").write_text(snippets_of(readme)[0].program, encoding="utf-8")
+    with Terminal(tmp_path, variables(tmp_path)) as terminal:
+        printed = {command: terminal.type(f"{command}; echo status $?") for command in (run, parallel, explain)}
+        # These are about running jobs, of which there may be any or none.
+        printed |= {command: terminal.type(f"{command} --help; echo status $?") for command in (top, listed)}
+
+    assert not {command: text for command, text in printed.items() if not text.endswith("status 0\n")}
+    assert "('question', 1)\n" in printed[run]
+    assert "> ('question', 1)\n" in printed[parallel]
+    assert "2 levels, 2 slots" in printed[explain]
