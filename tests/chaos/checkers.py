@@ -81,7 +81,7 @@ _SAYS = {
     Kind.STORE_FAILS: r"[Oo]peration not permitted",
     Kind.STATE_FLIPPED: r"damaged",
     Kind.RECORD_FLIPPED: r"damaged",
-    Kind.WORKER_STOPPED: r"heartbeat|silent|nothing (was )?heard",
+    Kind.WORKER_STOPPED: r"heartbeat|silent|SIGKILL|lost",
 }
 
 
