@@ -72,8 +72,8 @@ _ENDED = re.compile(r"^penstock\.\w+Error", re.MULTILINE)
 _NOT_ALWAYS_READ = {Kind.STATE_FLIPPED, Kind.RECORD_FLIPPED}
 """What restores something else finds nothing. That nothing is restored as it was not, the output shows."""
 _SAYS = {
-    Kind.WORKER_KILLED: r"SIGKILL|signal 9|was killed|lost|heartbeat|another run|savepoint",
-    Kind.DAEMON_KILLED: r"SIGKILL|signal 9|was killed|lost|ended|daemon",
+    Kind.WORKER_KILLED: r"SIGKILL|signal 9|killed|lost|heartbeat|another run|savepoint",
+    Kind.DAEMON_KILLED: r"SIGKILL|signal 9|killed|lost|ended|daemon",
     Kind.JVM_KILLED: r"JVM",
     Kind.EXECUTOR_KILLED: r"executor|lost|slots",
     Kind.DRIVER_REPLACED: r"another run has taken|still running|gone on in the meantime",
@@ -81,7 +81,7 @@ _SAYS = {
     Kind.STORE_FAILS: r"[Oo]peration not permitted",
     Kind.STATE_FLIPPED: r"damaged",
     Kind.RECORD_FLIPPED: r"damaged",
-    Kind.WORKER_STOPPED: r"heartbeat|silent|nothing (was )?heard",
+    Kind.WORKER_STOPPED: r"heartbeat|silent|SIGKILL|lost",
 }
 
 
