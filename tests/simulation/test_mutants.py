@@ -12,6 +12,7 @@ from penstock.checkpoint import job_record
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import Commit
 from penstock.checkpoint.pending import PendingCheckpoint
+from penstock.checkpoint.storage_requests import StorageRequests
 from penstock.jobmaster import job_master
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.ending import JobEnding
@@ -307,7 +308,7 @@ def tasks_of_a_failed_attempt_never_abandoned(patch: pytest.MonkeyPatch) -> None
 
 def no_wait_for_the_storage(patch: pytest.MonkeyPatch) -> None:
     """An attempt starts while storage operations of the previous one are pending."""
-    patch.setattr(CheckpointCoordinator, "store.is_idle", True)
+    patch.setattr(StorageRequests, "is_idle", True)
 
 
 def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:
@@ -393,7 +394,6 @@ FAULTS = [
     forgotten_timers, forgotten_elements, keys_not_by_time, only_the_last_run, state_of_the_key_before,
     one_partitioner_for_all, no_alignment, barrier_before_records,
 ]  # fmt: skip
-
 
 OF_KINDS_ADDED_LATER = {rules_forgotten, partners_freed_too_early}
 OFTEN = {"checkpoint_at_steps": tuple(range(0, 800, 60)), "checkpoint_timeout_ms": 3_000, "cancel_at_step": None}

@@ -14,6 +14,7 @@ from tests.simulation.mutation import run_seeds
 from penstock.checkpoint.commits import CommitLedger
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import RetainOnly
+from penstock.checkpoint.storage_requests import StorageRequests
 from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.failover import Failover
 from penstock.runtime.network.set_aside import AlignmentLimits
@@ -52,7 +53,7 @@ def commits_of_others_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def restored_while_a_manifest_is_on_its_way(patch: pytest.MonkeyPatch) -> None:
     """A region is restored from the checkpoint before the one that is being stored."""
-    patch.setattr(CheckpointCoordinator, "store.is_idle", True)
+    patch.setattr(StorageRequests, "is_idle", True)
     patch.setattr(CheckpointCoordinator, "is_storing", False)
 
 

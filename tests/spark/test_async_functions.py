@@ -17,8 +17,9 @@ from tests.spark.jobs import (
     wait_until_running,
 )
 
-from penstock.common import Time
+from penstock.common import Time, WatermarkStrategy
 from penstock.common.errors import JobCancelledError
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import AsyncDataStream, AsyncFunction, RuntimeExecutionMode
 from penstock.datastream.functions import AsyncRetryStrategy
 
@@ -123,9 +124,9 @@ def test_a_restart_calls_again_for_what_was_in_flight(tmp_path: Path) -> None:
         "restart-strategy.fixed-delay.delay": "0 ms",
     }
     env = environment(settings=settings)
-    stream = env.from_collection(list(range(5_000)))
+    stream = env.from_source(NumberSequenceSource(0, 19_999), WatermarkStrategy.no_watermarks(), "numbers")
     asked = AsyncDataStream.unordered_wait(stream, FailsOnce(tmp_path / "failed"), Time.seconds(20), capacity=20)
-    assert sorted(collect(asked)) == list(range(5_000))
+    assert sorted(collect(asked)) == list(range(20_000))
     assert (tmp_path / "failed").exists()
 
 

@@ -36,7 +36,7 @@ from penstock.state_processor import (
 )
 
 pytestmark = pytest.mark.spark
-DOCUMENT = Path(__file__).parents[2] / "docs" / "state-processor.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "state-as-data.md"
 COUNT = ValueStateDescriptor("count", Types.LONG())
 LAST = ListStateDescriptor("last", Types.LONG())
 

@@ -29,7 +29,7 @@ from penstock.datastream.state import (
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.testing import ChangedValueError, KeyedOneInputHarness, OneInputHarness, OperatorHarness, Timer
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "testing.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "testing.md"
 ANY = Types.PICKLED_BYTE_ARRAY()
 LATE = OutputTag("late")
 

@@ -6,6 +6,7 @@ or twenty.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ def build() -> None:
         return
     # One of another environment, too: who calls this wants it for this one.
     archive.forget()
+    print("Making an archive of Spark's classes, once for this version: all later starts are faster ...", flush=True)
     spark = session_for(2, True, Configuration(), None)
     _run_batch(spark)
     _run_query(spark)
@@ -41,7 +43,7 @@ def _run_batch(spark: Any) -> None:
 
 
 def _run_query(spark: Any) -> None:
-    query = start_query(spark, (1, 1), [_one_row, _pass_on])
+    query = start_query(spark, (1, 1), [_one_row, _pass_on_until_stopped])
     time.sleep(_QUERY_SECONDS)
     query.stop()
 
@@ -52,7 +54,14 @@ def _pass_on(batches: Iterator[Any]) -> Iterator[Any]:
 
 def _one_row(batches: Iterator[Any]) -> Iterator[Any]:
     yield to_batch([(0, b""), (0, b"")])
-    yield from batches
+    yield from _pass_on_until_stopped(batches)
+
+
+def _pass_on_until_stopped(batches: Iterator[Any]) -> Iterator[Any]:
+    with contextlib.suppress(Exception):
+        yield from batches
+    # The query is stopped: PySpark would fail to write to its closed pipe, with a traceback.
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from penstock.spark.rows import to_batch, to_message
 
 _READ_BYTES = 1 << 16
 _SEND_BYTES = 1 << 15
+_WAIT_MAX_MS = 86_400_000
 # Besides what poll always reports.
 _HANGS_UP = getattr(select, "POLLRDHUP", 0)
 # All that a pipe can hold on Linux: any number of rings is noticed as one.
@@ -92,8 +93,10 @@ class Inbox:
 
     def _wait(self, poll: select.poll, timeout_ns: int | None) -> bool:
         """Whether there was anything but the bell."""
-        # Rounded up: a wait that ends too early costs one more turn of the host's loop.
-        ready = dict(poll.poll(None if timeout_ns is None else max(0, -(-timeout_ns // 1_000_000))))
+        # Rounded up: a wait that ends too early costs one more turn of the host's loop. Poll takes 24 days at most, and
+        # a timer, or state that expires, may be further off.
+        timeout_ms = None if timeout_ns is None else min(max(0, -(-timeout_ns // 1_000_000)), _WAIT_MAX_MS)
+        ready = dict(poll.poll(timeout_ms))
         if ready.pop(self._bell, None) is not None:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._bell, _BELL_BYTES)
