@@ -17,10 +17,8 @@ os.environ.setdefault("PENSTOCK_CLASS_ARCHIVE", "use")
 # Most JVMs of tests live for seconds: the compiler's last stage and a collector with threads of its own don't pay.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-PROGRAMS, SESSIONS = ["chaos", "e2e"], ["spark"]
-"""Folders whose tests share a process: those that start programs, and those that run jobs in one session. Three Sparks
-at a time on two cores miss each other's deadlines."""
-ON_SPARK = [*PROGRAMS, *SESSIONS]
+ON_SPARK = ["chaos", "e2e", "spark"]
+"""Folders whose tests share one process: two Sparks on two cores miss each other's deadlines, and save no time."""
 LONG_FILES_FIRST = [*ON_SPARK, "simulation"]
 """Processes that share the tests begin with these folders, so that they end together."""
 NICENESS = 10
@@ -49,16 +47,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
-    """As --dist loadfile, but all files on Spark go to two processes."""
+    """As --dist loadfile, but all files on Spark go to one process."""
     from xdist.scheduler import LoadFileScheduling
 
-    class TwoProcessesHaveSpark(LoadFileScheduling):
+    class OneProcessHasSpark(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if not _is_on_spark(nodeid):
-                return super()._split_scope(nodeid)
-            return "programs" if _folder(nodeid) in PROGRAMS else "sessions"
+            return "on Spark" if _is_on_spark(nodeid) else super()._split_scope(nodeid)
 
-    return TwoProcessesHaveSpark(config, log) if config.getoption("dist") == "loadfile" else None
+    return OneProcessHasSpark(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _is_one_of_several(config: pytest.Config) -> bool:
