@@ -11,7 +11,6 @@ from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.arguments import output_type_of
 from penstock.datastream.data_stream import DataStream
-from penstock.plan.transformations import OperatorTransformation
 from penstock.runtime.operators.async_wait import AsyncWaitOperator
 from penstock.runtime.operators.function import UserFunction
 
@@ -100,6 +99,4 @@ def _waited(
     name = "Async Wait"
     operator = AsyncWaitOperator(name, called, timeout_ms, capacity, ordered, retries)
     declared = output_type_of(function, "async_invoke", output_type, elements=True)
-    environment = stream.environment
-    transformation = OperatorTransformation(environment.next_id(), name, [stream._transformation], operator, declared)
-    return DataStream(environment, transformation)
+    return stream._operator(name, operator, declared)

@@ -171,7 +171,10 @@ class Chain:
     def waiting(self) -> bool:
         """Whether what is paused waits for something to come: to resume it now does nothing."""
         # The last one that is paused is the first to be resumed: before it has gone on, none before it can.
-        return next((operator.waiting for operator in reversed(self.operators) if operator.paused), False)
+        for operator in reversed(self.operators):
+            if operator.paused:
+                return operator.waiting
+        return False
 
     def open(self) -> None:
         """Open from the last to the first: an operator may emit from `open`, so those after it have to be open."""

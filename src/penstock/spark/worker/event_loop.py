@@ -63,7 +63,7 @@ class EventLoopThread:
         self._loop.call_soon_threadsafe(self._cancel, list(ids))
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._stop)
+        self._loop.call_soon_threadsafe(self._loop.stop)
         # A call that computes, or blocks, does not give way: the process ends without it.
         self._thread.join(_END_MAX_S)
 
@@ -76,9 +76,6 @@ class EventLoopThread:
         with contextlib.suppress(BaseException):
             self._loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
         self._loop.close()
-
-    def _stop(self) -> None:
-        self._loop.stop()
 
     def _start(self, calls: Calls) -> None:
         for id, call in calls:
