@@ -42,6 +42,7 @@ from penstock.simulator.host import SlotHost
 from penstock.simulator.master_host import DriverLostError, MasterHost, Surroundings
 from penstock.simulator.network import ControlMessages
 from penstock.simulator.outside import Outside, Results
+from penstock.simulator.patience import Patience
 from penstock.simulator.possibilities import Possibilities
 from penstock.simulator.report import Trace, name_of, report_line
 from penstock.simulator.scheduler import Agenda
@@ -50,7 +51,6 @@ from penstock.simulator.storage import MemoryRun, MemoryStorage
 from penstock.simulator.user import User
 from penstock.simulator.workers import Workers, draw_living, heartbeats
 
-STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
 _LATE_RATE = 0.1
@@ -78,6 +78,7 @@ class Simulation:
         self.clock = Clock(random, circumstances.tick_ns_max)
         trace.use_clock(self.clock.now_ms)
         self.outside = Outside()
+        self._patience = Patience()
         self.acknowledged: list[Acknowledge] = []
         self.declined: list[Decline] = []
         self.went_back = 0
@@ -290,7 +291,7 @@ class Simulation:
     def step(self) -> None:
         """One event."""
         steps = self.trace.steps
-        assert steps < STEPS_MAX, f"after {steps} steps the job has not ended: deadlock or livelock"
+        self._patience.check(steps)
         try:
             self._fate.befall(self, self.user, steps)
             if self.driver.finish is None:
@@ -374,6 +375,7 @@ class Simulation:
         if self.master.is_present(message.level, message.attempt):
             if isinstance(report, Effect):
                 self._workers.checks[message.level].tasks.effect(report)
+                self._patience.reported(report)
             if isinstance(report, Acknowledge):
                 self.acknowledged.append(report)
             elif isinstance(report, Decline):
