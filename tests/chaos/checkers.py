@@ -81,6 +81,7 @@ _SAYS = {
     Kind.STORE_FAILS: r"[Oo]peration not permitted",
     Kind.STATE_FLIPPED: r"damaged",
     Kind.RECORD_FLIPPED: r"damaged",
+    Kind.CONNECTIONS_CUT: r"connection|JVM|lost|heartbeat|SIGKILL|killed|another run",
     Kind.WORKER_STOPPED: r"heartbeat|silent|SIGKILL|lost",
 }
 

@@ -23,7 +23,7 @@ def test_one_fault_of_each_kind(tmp_path: Path, backend: str) -> None:
     of_backend = kinds[::2] if backend == "hashmap" else kinds[1::2]
     plan = RunPlan(0, backend, exactly_once=True, is_cluster=False, faults=one_of_each(of_backend, seed=1))
     said: list[str] = []
-    report = Run(plan, tmp_path / "run", has_disk, has_network, said.append, seconds_each=6).carry_out()
+    report = Run(plan, tmp_path / "run", has_disk, has_network, said.append).carry_out()
     assert not report.findings, "\n".join(said)
     assert any(struck.hit for struck in report.struck), said
 
