@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Collection, Sequence
 from random import Random
 
@@ -115,9 +116,14 @@ def possible(has_disk: bool, has_network: bool) -> set[Kind]:
 
 
 def one_of_each(kinds: Sequence[Kind], seed: int) -> list[Fault]:
-    """A fault of each of these kinds."""
+    """A fault of each of these kinds, short ones, with the moments in turn that let the job run on."""
     random = Random(seed)
-    return [_fault(random, [kind]) for kind in kinds]
+    moments = itertools.cycle([one for one in Moment if one not in _SELDOM and one is not Moment.RESCALING])
+    faults = [
+        Fault(kind, Moment.ANY if kind in _UNTIMED else next(moments), random.randrange(1 << 30), ms=500)
+        for kind in kinds
+    ]
+    return [*faults[:-1], msgspec.structs.replace(faults[-1], moment=Moment.LAST)]
 
 
 def draw(seed: int, faults: int, backends: Sequence[str], guarantees: Sequence[bool], kinds: Collection[Kind]) -> Plan:
