@@ -22,7 +22,7 @@ from penstock.checkpoint.effects import CheckpointEffect, SendToTask
 from penstock.checkpoint.manifest import Manifest, packed
 from penstock.checkpoint.pending import CheckpointRequest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import CheckpointError, FencedError, JobCancelledError, JobError
+from penstock.common.errors import FencedError, JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.attempt import Attempt
@@ -350,15 +350,6 @@ class JobMaster:
         elif status is JobStatus.FAILED:
             error = error or JobError("the job failed")
         self._end = (status, error)
-        if status is JobStatus.FINISHED:
-            self.coordinator.ending.before_results(self._close_results)
-        else:
-            self._emit(CloseResults(error))
-
-    def _close_results(self, error: CheckpointError | None) -> None:
-        """The job has ended well. `error`: why its results may not be committed."""
-        if error is not None:
-            self._end = (JobStatus.FAILED, error)
         self._emit(CloseResults(error))
 
     # Effects.

@@ -203,8 +203,8 @@ class Simulation:
         if self._is_cancelled or not self.circumstances.checkpointing:
             return
         seen, driver = self.storage.recorded(), self.driver
-        if seen is not None and seen.results:
-            # A user who starts it again would be refused: results may be there.
+        if not self.circumstances.has_directory:
+            # Nothing of it can be found: its user can only begin another one.
             return
         self.trace.add("fate", f"the driver is {'stopped' if stopped else 'killed'}")
         for host in self.hosts.values():
@@ -408,8 +408,8 @@ class Simulation:
                 self.user.restart_by_hand()
 
     def _storage_does_next(self) -> None:
-        # Without an interval, and with nothing on record, no other run can take the job over.
-        known = self.circumstances.has_interval or self.storage.numbers()
+        # With nothing on record no other run can take the job over.
+        known = self.circumstances.has_interval or (self.circumstances.has_directory and self.storage.numbers())
         if known and self._fate.chance(self.circumstances.stopped_rate):
             self.crash_driver(stopped=True)
         else:
