@@ -23,6 +23,7 @@ from penstock.common.errors import DamagedCheckpointError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
+from penstock.jobmaster.connections import SlotConnections
 from penstock.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
 from penstock.jobmaster.enumerators import SplitEnumerators
 from penstock.jobmaster.results.held_back import HeldBackResults
@@ -65,6 +66,7 @@ class Attempt:
         """The last checkpoint before the newest results that have reached the program though no checkpoint has released
         them; None: there are none."""
         self.slots = slots_of(graph, id.region)
+        self.connections = SlotConnections()
         self._emit = emit
         self._slot_of = {task: slot for slot, tasks in self.slots.items() for task in tasks}
         self._registered: set[SlotId] = set()
@@ -219,6 +221,11 @@ class Attempt:
             self.status = JobStatus.CANCELLING
             self._send_to_registered(Cancel())
             self._end_if_all_finished()
+
+    def cancel_again(self, slot: SlotId) -> None:
+        """What this slot was sent may be lost: if its tasks were to stop, they are told so again."""
+        if self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
+            self._send_to(self.slots[slot], Cancel())
 
     def failed(self, error: BaseException, slot: SlotId | None = None) -> None:
         """A slot failed or was lost; `slot` None: the attempt as a whole failed. The first error counts."""

@@ -209,7 +209,7 @@ class JobMaster:
         # A report that arrives between two attempts counts for neither: the next one does the same work again.
         region = self.regions.of_level(event.message.level)
         if region.lets_in(event.message.attempt) and not region.is_gone:
-            self._reports.take(region, event.message)
+            self._reports.take(region, event.message, event.connection)
 
     def _region_of(self, attempt: AttemptId) -> Region | None:
         """The region whose present attempt this is. None: it is an earlier one."""

@@ -49,9 +49,13 @@ class Register(msgspec.Struct, frozen=True, tag=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag=True):
-    """The slot is alive."""
+    """The slot is alive.
+
+    `sent`: how many messages it had sent before, heartbeats of its control thread not counted. None: it is one of them.
+    """
 
     reports: list[TaskReport]
+    sent: int | None = None
 
 
 class SlotFailed(msgspec.Struct, frozen=True, tag=True):
