@@ -131,6 +131,12 @@ class JobMaster:
             region.begin(self._recovery, self.graph, self.now_ms)
         return self._take_effects()
 
+    def abandon(self) -> list[JobEffect]:
+        """`start` has raised: the job never begins. Returns what is left to do."""
+        for region in self.regions:
+            region.attempt.enumerators.close()
+        return self._take_effects()
+
     def handle(self, event: JobEvent, now_ms: int) -> list[JobEffect]:
         """Something happened. Returns what is to be done, in order."""
         # A wall clock may be set back; deadlines and delays are counted from times that were taken before.

@@ -275,9 +275,8 @@ class SlotHost:
             # By a Cancel, which has been received, or by the end of the query: the next turn finds it.
             return True
         except RAISED as error:
-            kind, text = describe(error)
             self._discarding = True
-            self._report(SlotFailed(kind, text))
+            self._report(SlotFailed(*describe(error)))
             if self._slot is not None:
                 # The first failure is the one that is reported.
                 with contextlib.suppress(*RAISED):
