@@ -1,4 +1,4 @@
-"""Running reduce on a keyed stream, and the combiner that goes before its exchange in batched mode.
+"""Running reduce on a keyed stream, and the combiner that goes before an aggregation's exchange in batched mode.
 
 Pipelined, every record gives the reduced value so far; in batched mode only the last value of each key comes out, as in
 Flink's BATCH. Source: Flink docs, "Operators", Reduce; "Execution Mode (Batch/Streaming)".
@@ -15,7 +15,7 @@ from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction, functions_behind
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
-from penstock.runtime.operators.rolling import SumReduce
+from penstock.runtime.operators.rolling import FieldReduce, SumReduce
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
@@ -42,8 +42,8 @@ class ReduceOperator(KeyedOperator):
         self._latest: int | None = None
 
     def combiner(self) -> Operator | None:
-        # With keyed state of its own, the function must see all records of a key in one place.
-        if self.function.has_open:
+        # A user's function need not be associative: one that counts, by `(a[0], a[1] + 1)`, would count senders.
+        if not isinstance(self.function.instance, FieldReduce):
             return None
         return CombineOperator(f"{self.name} (combine)", self.key_selector, self.function)
 
@@ -123,11 +123,11 @@ def _reduce_chunk(keys: Iterable[Any], values: Any, table: LayeredTable, reduce:
 
 
 class CombineOperator(Operator):
-    """Batched mode: reduces records of each key before they are sent. Sends all when it holds `keys_max` keys.
+    """Batched mode: aggregates records of each key before they are sent. Sends all when it holds `keys_max` keys.
 
-    It reduces what follows one another: records without timestamps are reduced in the order in which they come, so that
-    an associative function gives the same. Those with timestamps are sent as they are: they are reduced in the order of
-    time, in which others may come between them.
+    It goes before sum, min, max, min_by and max_by, which give the same in parts. It aggregates what follows one
+    another: records without timestamps in the order in which they come. Those with timestamps are sent as they are:
+    they are aggregated in the order of time, in which others may come between them.
     """
 
     def __init__(
