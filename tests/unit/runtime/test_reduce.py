@@ -83,6 +83,13 @@ def test_errors_of_reduce_name_the_value(rig) -> None:
             rig(operator).process(("a", 1), ("b", 2), ("a", "x"))
 
 
+def test_a_list_as_the_key_of_an_aggregation_says_what_can_be_one(rig) -> None:
+    """Whoever moves a PyFlink program would read "unhashable type", from a line of penstock's."""
+    combining = rig(ReduceOperator("Sum", first, UserFunction(SumReduce(1), "reduce")).combiner())
+    with pytest.raises(UserFunctionError, match=r"a dict cannot be a key: .*; return tuple\(sorted\("):
+        combining.process(("a", 1), ({"a": 1}, 2))
+
+
 class CountingReduce:
     """Adds, and the number of calls for the key so far. Of PyFlink's tests: test_reduce_with_state."""
 

@@ -16,6 +16,7 @@ from penstock.runtime.operators.function import UserFunction, functions_behind
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.rolling import FieldReduce, SumReduce
+from penstock.state.keys import encode_key
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
@@ -173,8 +174,17 @@ class CombineOperator(Operator):
                 self._settle_totals()
                 _combine_chunk(rest, self.key_selector, self.function.call, table)
         except RAISED as error:
-            raise self.context.user_error(error, self.function.method, values[positions_taken(values, rest)]) from error
+            value = values[positions_taken(values, rest)]
+            self._check_key(value)
+            raise self.context.user_error(error, self.function.method, value) from error
         return self.finish() if len(table) >= self._keys_max else True
+
+    def _check_key(self, value: Any) -> None:
+        """Say what can be a key if that is why it failed, as the exchange would: "unhashable" says nothing."""
+        try:
+            encode_key(self.key_selector(value))
+        except RAISED as error:
+            raise self.context.user_error(error, "key selector", value) from error
 
     def finish(self) -> bool:
         self._settle_totals()
