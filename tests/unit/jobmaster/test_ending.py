@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, sent
+from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, plan, sent
 
 from penstock.checkpoint.effects import Commit, DeleteJob, DeleteSavepoint, StoreManifest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
@@ -35,6 +35,7 @@ from penstock.runtime.task.events import (
     TriggerCheckpoint,
 )
 from penstock.runtime.task.opaque import Opaque
+from penstock.simulator.sinks import RecordingSink
 
 STOP = SavepointRequested(5, "/sp", stop=True)
 DRAIN = SavepointRequested(5, "/sp", stop=True, drain=True)
@@ -210,6 +211,32 @@ def test_a_job_whose_results_could_not_be_taken_has_failed() -> None:
     assert "the last rename failed" in str(job.finish.error) and job.master.error is job.finish.error
 
 
+def without_interval(has_directory: bool, sink: RecordingSink | None) -> Job:
+    settings = dataclasses.replace(SETTINGS.checkpoints, interval_ms=None, has_directory=has_directory)
+    return Job(dataclasses.replace(SETTINGS, checkpoints=settings), graph=plan(sink=sink)).runs()
+
+
+def test_without_an_interval_what_is_left_is_committed_by_a_last_checkpoint() -> None:
+    """A driver that dies over its commits would leave a part of the output, and nobody could do the rest."""
+    job = without_interval(has_directory=True, sink=RecordingSink("sink"))
+    effects = job.of_tasks(lambda v: DataEnded(v, 0))
+    assert triggered(effects) and Close not in sent(effects)
+    effects = job.acknowledges(1, "the rest")
+    assert [effect.committables for effect in effects if isinstance(effect, Commit)] == [["the rest"]]
+    assert Close in sent(effects)
+    job.of_tasks(lambda v: Finished(v, 0))
+    assert job.finish is not None and job.finish.status is JobStatus.FINISHED
+
+
+@pytest.mark.parametrize(("has_directory", "sink"), [(False, RecordingSink("sink")), (True, None)])
+def test_without_an_interval_no_last_checkpoint_is_taken_in_vain(
+    has_directory: bool, sink: RecordingSink | None
+) -> None:
+    """A job would write all of its state at its end, for nothing: nobody can find it, or there is nothing to commit."""
+    job = without_interval(has_directory, sink)
+    assert Close in sent(job.of_tasks(lambda v: DataEnded(v, 0)))
+
+
 class ClosingJob(Job):
     """Its results are closed by the test."""
 
@@ -241,6 +268,40 @@ def test_which_checkpoints_stay(retention: ExternalizedCheckpointRetention, end:
         ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: {"failed", "cancelled"},
     }[retention]
     assert dropped == (end not in stays)
+
+
+@pytest.mark.parametrize("end", ["cancelled", "failed"])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_job_says_that_its_checkpoints_are_deleted(is_named: bool, end: str) -> None:
+    """After a Ctrl-C the user would find the directory empty from which the job was to go on, and not know why."""
+    settings = dataclasses.replace(
+        SETTINGS,
+        checkpoint_retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
+        has_checkpoint_directory=is_named,
+    )
+    job = Job(settings, attempts=0).runs()
+    job.takes_checkpoint()
+    if end == "cancelled":
+        job.handle(CancelRequested())
+        job.of_tasks(lambda v: Finished(v, 0))
+    else:
+        job.fails(TaskLostError("a worker"))
+    assert job.finish is not None and job.finish.error is not None
+    notes = getattr(job.finish.error, "__notes__", [])
+    assert [("RETAIN_ON_CANCELLATION" in note, "penstock stop" in note) for note in notes] == [(True, True)] * is_named
+
+
+def test_checkpoints_that_stay_or_never_were_are_not_said_to_be_deleted() -> None:
+    """A user would look for a setting that is set, or for checkpoints that the job never took."""
+    for retention in ExternalizedCheckpointRetention:
+        retains = retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+        settings = dataclasses.replace(SETTINGS, checkpoint_retention=retention, has_checkpoint_directory=True)
+        job = Job(settings).runs()
+        if retains:
+            job.takes_checkpoint()
+        job.handle(CancelRequested())
+        job.of_tasks(lambda v: Finished(v, 0))
+        assert job.finish is not None and not hasattr(job.finish.error, "__notes__")
 
 
 def test_the_job_is_over_when_the_storage_has_answered() -> None:
