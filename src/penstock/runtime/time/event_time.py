@@ -2,8 +2,9 @@
 
 Source: Flink docs, "Generating Watermarks". An idle split is one without a record for the strategy's idle timeout; the
 next record makes it active again. One that its generator has marked idle is active again when the generator says so, or
-emits a watermark; it goes on to be asked at each interval (Flink, `WatermarkOutput.markIdle`). Time in which the task could not emit does not count (FLINK-35886), nor does the time
-that operators after it in the chain take for a chunk: a source that is not polled is not quiet.
+emits a watermark; it goes on to be asked at each interval (Flink, `WatermarkOutput.markIdle`). Time in which the task
+could not emit does not count (FLINK-35886), nor does the time that operators after it in the chain take for a chunk: a
+source that is not polled is not quiet.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ class EventTime(WatermarkOutput):
         return [_checked(position, timestamp) for position, timestamp in enumerate(stamped)]
 
     def pieces(self, values: list[Any], timestamps: list[int] | None) -> Iterator[tuple[list[Any], list[int] | None]]:
-        """The chunk, cut wherever the generator emitted a watermark or changed the status: each piece goes before `take` of that moment."""
+        """The chunk, cut where the generator emits a watermark or changes the status.
+
+        Each piece goes before `take` of that moment.
+        """
         generator = self._generator
         self._last_record_ms = self._unblocked_ms()
         if self._timed_out:
