@@ -326,7 +326,7 @@ class ByTheClock(WatermarkGenerator):
 def test_a_generator_that_has_marked_its_output_idle_is_asked_again() -> None:
     """Event time would stand still for ever where a generator means to let it go on by the clock."""
     now = [0]
-    time = EventTime(WatermarkStrategy.for_generator(lambda: ByTheClock(lambda: now[0])), lambda: now[0])
+    time = EventTime(WatermarkStrategy.for_generator(lambda: ByTheClock(lambda: now[0])), lambda: now[0], lambda error, *_: error)
     list(time.pieces(["a"], [1000]))
     seen = []
     for now[0] in range(1_000, 62_000, 1_000):
@@ -338,7 +338,7 @@ def test_a_generator_that_has_marked_its_output_idle_is_asked_again() -> None:
 def test_records_end_the_idleness_that_a_timeout_began_and_no_other() -> None:
     """An output would count again though its generator waits, with a watermark that holds back all others."""
     now = [0]
-    time = EventTime(copy(PUNCTUATED).with_idleness(Duration.of_millis(500)), lambda: now[0])
+    time = EventTime(copy(PUNCTUATED).with_idleness(Duration.of_millis(500)), lambda: now[0], lambda error, *_: error)
     now[0] = 500
     time.periodic()
     assert not time.active

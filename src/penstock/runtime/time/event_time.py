@@ -91,7 +91,7 @@ class EventTime(WatermarkOutput):
         return [_checked(position, timestamp) for position, timestamp in enumerate(stamped)]
 
     def pieces(self, values: list[Any], timestamps: list[int] | None) -> Iterator[tuple[list[Any], list[int] | None]]:
-        """The chunk, cut wherever the generator emitted a watermark or changed the status.
+        """The chunk, cut where the generator emits a watermark or changes the status.
 
         Each piece goes before `take` of that moment.
         """
