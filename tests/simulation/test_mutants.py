@@ -326,6 +326,11 @@ def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CheckpointCoordinator, "stopped", False)
 
 
+def drained_behind_a_stop(patch: pytest.MonkeyPatch) -> None:
+    """A job that is about to stop with a savepoint may be drained as well."""
+    patch.setattr(JobEnding, "is_requested", property(lambda self: self._draining is not None))
+
+
 def changes_lost_to_a_savepoint(patch: pytest.MonkeyPatch) -> None:
     """A checkpoint after a savepoint, or after an upload that failed, holds what has changed since that one only."""
     patch.setattr(KeyedChain, "next_is_full", property(lambda self: not self.files))
@@ -383,7 +388,7 @@ def partners_freed_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS = [
-    rules_forgotten, partners_freed_too_early, commits_not_repeated, late_acknowledgements_dropped,
+    rules_forgotten, partners_freed_too_early, commits_not_repeated, late_acknowledgements_dropped, drained_behind_a_stop,
     no_time_limit_at_the_end, back_behind_the_stop, changes_lost_to_a_savepoint, open_doors, each_trigger_counts,
     savepoints_not_aligned, nothing_restored_in_at_least_once, a_taken_over_run_that_goes_on_storing,
     deployed_before_the_splits_are_known, no_fall_back, a_record_that_is_overwritten, one_epoch_for_all,
@@ -399,6 +404,7 @@ OF_KINDS_ADDED_LATER = {rules_forgotten, partners_freed_too_early}
 OFTEN = {"checkpoint_at_steps": tuple(range(0, 800, 60)), "checkpoint_timeout_ms": 3_000, "cancel_at_step": None}
 PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     back_behind_the_stop: {**OFTEN, "savepoint_at_steps": (150,), "stop_rate": 1.0, "stop_crash_rate": 1.0},
+    drained_behind_a_stop: {**OFTEN, "savepoint_at_steps": (90, 92, 94, 96), "stop_rate": 1.0, "drain_rate": 0.5},
     changes_lost_to_a_savepoint: {
         **OFTEN, "checkpoint_at_steps": tuple(range(0, 800, 25)), "savepoint_at_steps": tuple(range(60, 700, 50)),
         "stop_rate": 0.0, "crash_rate": 0.9, "growth_max": 1_000.0, "rescale_rate": 0.0, "cached_entries": None,
