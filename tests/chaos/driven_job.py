@@ -53,6 +53,7 @@ class DrivenJob:
         self.savepoints = disk / "savepoints"
         self.temporary = folder / "tmp"
         self.temporary.mkdir(parents=True)
+        self._hurry = folder / "hurry"
         self.mark = uuid.uuid4().hex
         self.is_over = False
         self.has_network = has_network
@@ -85,7 +86,7 @@ class DrivenJob:
             settings["spark.master"] = "local-cluster[2,5,1024]"
         options = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
         run = ["run", *options, "-p", str(self.parallelism), *arguments, program.__file__, str(self.out)]
-        command = self.command([*run, "--orders", str(self.orders), "--rate", str(RATE)])
+        command = self.command([*run, "--orders", str(self.orders), "--rate", str(RATE), "--hurry", str(self._hurry)])
         if self.has_network:
             command = network.apart(command)
         self.starts += 1
@@ -131,6 +132,10 @@ class DrivenJob:
             self.until(
                 lambda: self.driver.poll() is not None or self.processes.jvms() or self.files_committed, "a start"
             )
+
+    def hurry(self) -> None:
+        """Let it come to its end: its sources emit what they still have at once."""
+        self._hurry.touch()
 
     def was_stopped(self, savepoint: str) -> None:
         """It has stopped with a savepoint."""

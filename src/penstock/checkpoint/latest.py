@@ -91,12 +91,6 @@ def _newest_in(directory: str, seen: Recorded | None, job_name: str, repeats: li
         found, damaged = _without_record(directory)
     if found is None or found[1].job_name != job_name:
         return None
-    if seen is not None and seen.results and repeats:
-        raise CheckpointError(
-            f"the last run of the job in {directory} ended while it committed its results, without a checkpoint "
-            f"interval: a part of the output of {', '.join(repeats)} may be there. To do all since {found[0]} again, "
-            "and accept that output comes twice: --allow-duplicates"
-        )
     if damaged and repeats:
         raise output_twice(damaged, found[0], repeats)
     if damaged:

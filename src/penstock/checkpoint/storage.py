@@ -140,10 +140,6 @@ class DirectoryStorage(StateFiles):
         """Record that output is committed with a savepoint. Raises FencedError."""
         self._record.saved(savepoint, checkpoint)
 
-    def announce_results(self) -> None:
-        """Record that the results of the job's end are about to be committed. Raises FencedError."""
-        self._record.announce_results()
-
     def discard(self, manifest: Manifest) -> None:
         """Remove the manifest of a subsumed checkpoint. `remove` removes its files. Raises FencedError."""
         self._record.forget(manifest.checkpoint_id)

@@ -1,6 +1,8 @@
 """The regular end of a job: the last checkpoint, a stop with a savepoint, a drain.
 
-    data has ended   one more checkpoint commits what is left; when its commits are done all tasks are closed
+    data has ended   one more checkpoint commits what is left; when its commits are done all tasks are closed. In a job
+                     without a checkpoint interval, too, unless it has nothing to commit, or no directory: a run that
+                     takes it over goes on from there, and commits the same once more
     stop             sources emit nothing after the savepoint's barrier; when it is stored all tasks are closed
     drain            sources end, event time goes to its end, all timers fire; then the savepoint, then tasks are closed
 
@@ -18,6 +20,7 @@ from collections.abc import Callable
 from penstock.checkpoint.pending import CheckpointRequest, Outcome
 from penstock.common.errors import CheckpointError, JobError
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.checkpoint_vertices import has_committers
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import Deliver, JobEffect, Reply
 from penstock.jobmaster.events import SavepointRequested
@@ -77,11 +80,16 @@ class JobEnding:
         draining, self._draining = self._draining, None
         if draining is not None:
             self._request(draining, self._close)
-        elif self._job.coordinator.settings.interval_ms is None:
+        elif self._takes_a_last_checkpoint:
+            self._last_checkpoint()
+        else:
             # Results are committed when the job has ended; but a savepoint that is under way may have taken some.
             self._job.coordinator.when_settled(self._close_without_checkpoint)
-        else:
-            self._last_checkpoint()
+
+    @property
+    def _takes_a_last_checkpoint(self) -> bool:
+        settings = self._job.coordinator.settings
+        return settings.interval_ms is not None or (settings.has_directory and has_committers(self._job.graph))
 
     def _close_without_checkpoint(self) -> None:
         for sink, subtask, values in self._job.coordinator.take_carried():

@@ -22,7 +22,7 @@ from penstock.checkpoint.effects import CheckpointEffect, SendToTask
 from penstock.checkpoint.manifest import Manifest, packed
 from penstock.checkpoint.pending import CheckpointRequest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import CheckpointError, FencedError, JobCancelledError, JobError
+from penstock.common.errors import FencedError, JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.attempt import Attempt
@@ -131,6 +131,12 @@ class JobMaster:
             region.begin(self._recovery, self.graph, self.now_ms)
         return self._take_effects()
 
+    def abandon(self) -> list[JobEffect]:
+        """`start` has raised: the job never begins. Returns what is left to do."""
+        for region in self.regions:
+            region.attempt.enumerators.close()
+        return self._take_effects()
+
     def handle(self, event: JobEvent, now_ms: int) -> list[JobEffect]:
         """Something happened. Returns what is to be done, in order."""
         # A wall clock may be set back; deadlines and delays are counted from times that were taken before.
@@ -209,7 +215,7 @@ class JobMaster:
         # A report that arrives between two attempts counts for neither: the next one does the same work again.
         region = self.regions.of_level(event.message.level)
         if region.lets_in(event.message.attempt) and not region.is_gone:
-            self._reports.take(region, event.message)
+            self._reports.take(region, event.message, event.connection)
 
     def _region_of(self, attempt: AttemptId) -> Region | None:
         """The region whose present attempt this is. None: it is an earlier one."""
@@ -350,15 +356,6 @@ class JobMaster:
         elif status is JobStatus.FAILED:
             error = error or JobError("the job failed")
         self._end = (status, error)
-        if status is JobStatus.FINISHED:
-            self.coordinator.ending.before_results(self._close_results)
-        else:
-            self._emit(CloseResults(error))
-
-    def _close_results(self, error: CheckpointError | None) -> None:
-        """The job has ended well. `error`: why its results may not be committed."""
-        if error is not None:
-            self._end = (JobStatus.FAILED, error)
         self._emit(CloseResults(error))
 
     # Effects.

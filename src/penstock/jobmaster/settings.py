@@ -45,6 +45,7 @@ class JobSettings:
                 get(options.MAX_CONCURRENT_CHECKPOINTS),
                 get(options.TOLERABLE_FAILED_CHECKPOINTS),
                 get(options.RETAINED_CHECKPOINTS),
+                get(options.CHECKPOINT_DIRECTORY) is not None,
             ),
             get(options.CHECKPOINT_RETENTION),
             get(options.IGNORE_UNCLAIMED_STATE),

@@ -35,6 +35,7 @@ from penstock.jobmaster.effects import (
 )
 from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed, SavepointRequested, StorageEnded, Tick
 from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.notices import JobNotice
 from penstock.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.settings import JobSettings
@@ -258,7 +259,7 @@ class MasterHost:
             elif isinstance(effect, Finish):
                 self._around.trace.add("job master", f"the job is {effect.status.name}")
                 self.finish = effect
-            else:
+            elif not isinstance(effect, JobNotice):
                 _ON_RESULTS[type(effect)](self._lanes, effect)
 
     def _deliver(self, effect: Deliver) -> None:
@@ -306,6 +307,7 @@ def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
         circumstances.concurrent_max,
         failures_tolerated=1_000_000,
         retained=circumstances.retained,
+        has_directory=circumstances.has_directory and circumstances.checkpointing,
     )
     return JobSettings(
         checkpoints,

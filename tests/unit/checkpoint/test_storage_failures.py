@@ -169,21 +169,6 @@ def test_the_latest_is_the_savepoint_that_was_committed(tmp_path: Path) -> None:
     assert latest_of(str(tmp_path), "a job").manifest.checkpoint_id == 3
 
 
-def test_results_that_may_have_been_committed_are_not_done_again(tmp_path: Path) -> None:
-    """A job without a checkpoint interval whose driver dies at its end would have its output twice."""
-    storage, path = saved(tmp_path)
-    storage.announce_results()
-    with pytest.raises(CheckpointError, match=r"a part of the output of files .*since .*one again.*--allow-duplicates"):
-        latest_of(str(tmp_path), "a job", ["files"])
-    latest = latest_of(str(tmp_path), "a job")
-    assert latest.path == str(path), "accepted by the user"
-    JobRecord.claim(record_in(f"{tmp_path}/job"), "a job", latest.seen)
-    with pytest.raises(FencedError):
-        storage.end("FINISHED")
-    with pytest.raises(CheckpointError, match="a part of the output"):
-        latest_of(str(tmp_path), "a job", ["files"])
-
-
 @pytest.mark.parametrize("how", ["stops", "commits"])
 def test_a_savepoint_of_a_run_that_was_taken_over_is_removed(tmp_path: Path, how: str) -> None:
     """A user would start from it, and what it names would be committed beside what the other run has written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, sent
+from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, plan, sent
 
 from penstock.checkpoint.effects import Commit, DeleteJob, DeleteSavepoint, StoreManifest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
@@ -35,6 +35,7 @@ from penstock.runtime.task.events import (
     TriggerCheckpoint,
 )
 from penstock.runtime.task.opaque import Opaque
+from penstock.simulator.sinks import RecordingSink
 
 STOP = SavepointRequested(5, "/sp", stop=True)
 DRAIN = SavepointRequested(5, "/sp", stop=True, drain=True)
@@ -241,6 +242,32 @@ def test_a_job_whose_results_could_not_be_taken_has_failed() -> None:
     job.handle(ResultsClosed(OSError("the last rename failed")))
     assert job.finish is not None and job.finish.status is JobStatus.FAILED
     assert "the last rename failed" in str(job.finish.error) and job.master.error is job.finish.error
+
+
+def without_interval(has_directory: bool, sink: RecordingSink | None) -> Job:
+    settings = dataclasses.replace(SETTINGS.checkpoints, interval_ms=None, has_directory=has_directory)
+    return Job(dataclasses.replace(SETTINGS, checkpoints=settings), graph=plan(sink=sink)).runs()
+
+
+def test_without_an_interval_what_is_left_is_committed_by_a_last_checkpoint() -> None:
+    """A driver that dies over its commits would leave a part of the output, and nobody could do the rest."""
+    job = without_interval(has_directory=True, sink=RecordingSink("sink"))
+    effects = job.of_tasks(lambda v: DataEnded(v, 0))
+    assert triggered(effects) and Close not in sent(effects)
+    effects = job.acknowledges(1, "the rest")
+    assert [effect.committables for effect in effects if isinstance(effect, Commit)] == [["the rest"]]
+    assert Close in sent(effects)
+    job.of_tasks(lambda v: Finished(v, 0))
+    assert job.finish is not None and job.finish.status is JobStatus.FINISHED
+
+
+@pytest.mark.parametrize(("has_directory", "sink"), [(False, RecordingSink("sink")), (True, None)])
+def test_without_an_interval_no_last_checkpoint_is_taken_in_vain(
+    has_directory: bool, sink: RecordingSink | None
+) -> None:
+    """A job would write all of its state at its end, for nothing: nobody can find it, or there is nothing to commit."""
+    job = without_interval(has_directory, sink)
+    assert Close in sent(job.of_tasks(lambda v: DataEnded(v, 0)))
 
 
 class ClosingJob(Job):

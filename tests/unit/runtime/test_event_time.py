@@ -330,7 +330,7 @@ def test_chunks_are_handed_to_periodic_generators_whole() -> None:
             output.emit_watermark(7)
             output.emit_watermark(3)
 
-    time = EventTime(WatermarkStrategy.for_generator(Periodic), lambda: 0)
+    time = EventTime(WatermarkStrategy.for_generator(Periodic), lambda: 0, lambda error, *_: error)
     assert list(time.pieces([1, 2], None)) == [([1, 2], None)]
     assert list(time.pieces([3], [30])) == [([3], [30])]
     assert calls == [([1, 2], [MIN_TIMESTAMP] * 2), ([3], [30])]

@@ -43,7 +43,7 @@ class SourceOperator(EventTimeOrigin):
         super().setup(context, output)
         alignment = None if context.info.batched else self.strategy.alignment
         self._gate = alignment and AlignmentGate(alignment, context.now_ms, context.report_watermark)
-        self._times: dict[str, EventTime] = {_NO_SPLIT: EventTime(self.strategy, self._unblocked_ms)}
+        self._times: dict[str, EventTime] = {_NO_SPLIT: self._new_time()}
         self._combined = CombinedWatermark([_NO_SPLIT])
         self._split: str | None = None
         self._split_finished = False
@@ -221,8 +221,11 @@ class SourceOperator(EventTimeOrigin):
         unblocked_ms = self.context.unblocked_ms()
         return unblocked_ms if self._gate is None else unblocked_ms - self._gate.waited_ms
 
+    def _new_time(self) -> EventTime:
+        return EventTime(self.strategy, self._unblocked_ms, self.context.user_error)
+
     def _add(self, split: str) -> EventTime:
-        times = self._times[split] = EventTime(self.strategy, self._unblocked_ms)
+        times = self._times[split] = self._new_time()
         self._combined.add(split)
         return times
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.user_calls import results_of
+from penstock.common.user_calls import RAISED, results_of
 from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, WatermarkStrategy, timestamp_of
 
 
@@ -36,10 +36,20 @@ def _checked(position: int, timestamp: Any) -> int:
 
 
 class EventTime(WatermarkOutput):
-    """Applies a WatermarkStrategy to one sequence of records; what it generates is read by `take`."""
+    """Applies a WatermarkStrategy to one sequence of records; what it generates is read by `take`.
 
-    def __init__(self, strategy: WatermarkStrategy, unblocked_ms: Callable[[], int]) -> None:
-        self._generator = strategy.create_generator()
+    `user_error` makes an error for the user of what the generator raises: `OperatorContext.user_error`.
+    """
+
+    def __init__(
+        self, strategy: WatermarkStrategy, unblocked_ms: Callable[[], int], user_error: Callable[..., Exception]
+    ) -> None:
+        self._user_error = user_error
+        try:
+            self._generator = strategy.create_generator()
+        except RAISED as error:
+            raise user_error(error, "watermark generator") from error
+        self._name = type(self._generator).__name__
         self._assign = strategy.timestamp_assigner
         self._idle_timeout_ms = strategy.idle_timeout_ms
         self._unblocked_ms = unblocked_ms
@@ -83,13 +93,19 @@ class EventTime(WatermarkOutput):
         self.active = True
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
         if not generator.punctuated:
-            generator.on_chunk(values, known, self)
+            try:
+                generator.on_chunk(values, known, self)
+            except RAISED as error:
+                raise self._user_error(error, f"{self._name}.on_event") from error
             yield values, timestamps
             self._last_record_ms = self._unblocked_ms()
             return
         start = 0
         for index, (value, timestamp) in enumerate(zip(values, known, strict=True)):
-            generator.on_event(value, timestamp, self)
+            try:
+                generator.on_event(value, timestamp, self)
+            except RAISED as error:
+                raise self._user_error(error, f"{self._name}.on_event", value, timestamp=timestamp) from error
             if self._watermark > self._taken or not self.active:
                 yield values[start : index + 1], None if timestamps is None else timestamps[start : index + 1]
                 start = index + 1
@@ -102,4 +118,7 @@ class EventTime(WatermarkOutput):
         if self._idle_timeout_ms is not None and self._unblocked_ms() - self._last_record_ms >= self._idle_timeout_ms:
             self.active = False
         elif self.active:
-            self._generator.on_periodic_emit(self)
+            try:
+                self._generator.on_periodic_emit(self)
+            except RAISED as error:
+                raise self._user_error(error, f"{self._name}.on_periodic_emit") from error
