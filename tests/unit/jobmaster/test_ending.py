@@ -111,7 +111,11 @@ def test_savepoints_are_taken_one_after_the_other() -> None:
 @pytest.mark.parametrize("first", [(), (SavepointRequested(4, "/first"),)])
 @pytest.mark.parametrize(
     "second",
-    [SavepointRequested(6, "/b"), SavepointRequested(6, "/b", stop=True), SavepointRequested(6, "/b", True, drain=True)],
+    [
+        SavepointRequested(6, "/b"),
+        SavepointRequested(6, "/b", stop=True),
+        SavepointRequested(6, "/b", True, drain=True),
+    ],
 )
 def test_nothing_is_requested_of_a_job_that_stops(
     second: SavepointRequested, first: tuple[SavepointRequested, ...], stores: bool

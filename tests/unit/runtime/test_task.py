@@ -360,7 +360,7 @@ def test_the_end_of_a_source() -> None:
 
 
 def test_what_operators_hold_at_their_end_is_in_the_savepoint_that_comes_with_it() -> None:
-    """Committed behind the savepoint with which the job stops, it would be written again by the one that is restored."""
+    """Committed behind the savepoint with which the job stops, it would be written again by the one restored."""
     sink = Recording()
     host = Host(SinkOperator("out", sink, 9), senders=1, leaves=False)
     host.sends(0, [1], EndOfData(), CheckpointBarrier(1, 0, CheckpointOptions(savepoint="/sp", stop=True))).works()
