@@ -259,7 +259,9 @@ class MasterHost:
             elif isinstance(effect, Finish):
                 self._around.trace.add("job master", f"the job is {effect.status.name}")
                 self.finish = effect
-            elif not isinstance(effect, JobNotice):
+            elif isinstance(effect, JobNotice):
+                self._around.trace.add("job master", type(effect).__name__)
+            else:
                 _ON_RESULTS[type(effect)](self._lanes, effect)
 
     def _deliver(self, effect: Deliver) -> None:
@@ -307,7 +309,6 @@ def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
         circumstances.concurrent_max,
         failures_tolerated=1_000_000,
         retained=circumstances.retained,
-        has_directory=circumstances.has_directory and circumstances.checkpointing,
     )
     return JobSettings(
         checkpoints,
