@@ -17,6 +17,7 @@ SOME = [
     Kind.DISK_FULL,
     Kind.STORE_FAILS,
     Kind.RECORD_FLIPPED,
+    Kind.POWER_LOST,
     Kind.DRIVER_STOPPED,
     Kind.WORKER_KILLED,
 ]
