@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm]
 
 NUMBERS = 20_000
 SLOWLY, FAST = "1500", "6000"

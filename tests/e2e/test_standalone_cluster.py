@@ -23,7 +23,7 @@ from tests.spark.jobs import processes, wait_until
 import penstock
 from penstock.testing.standalone_cluster import StandaloneCluster
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1_500)]
+pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1_500)]
 SOURCE = str(Path(penstock.__file__).parents[1])
 RUN = [sys.executable, "-m", "penstock.cli.main", "run"]
 SHORT_LIVED = {"JAVA_TOOL_OPTIONS": os.environ["SPARK_SUBMIT_OPTS"]}

@@ -131,6 +131,12 @@ class JobMaster:
             region.begin(self._recovery, self.graph, self.now_ms)
         return self._take_effects()
 
+    def abandon(self) -> list[JobEffect]:
+        """`start` has raised: the job never begins. Returns what is left to do."""
+        for region in self.regions:
+            region.attempt.enumerators.close()
+        return self._take_effects()
+
     def handle(self, event: JobEvent, now_ms: int) -> list[JobEffect]:
         """Something happened. Returns what is to be done, in order."""
         # A wall clock may be set back; deadlines and delays are counted from times that were taken before.
@@ -209,7 +215,7 @@ class JobMaster:
         # A report that arrives between two attempts counts for neither: the next one does the same work again.
         region = self.regions.of_level(event.message.level)
         if region.lets_in(event.message.attempt) and not region.is_gone:
-            self._reports.take(region, event.message)
+            self._reports.take(region, event.message, event.connection)
 
     def _region_of(self, attempt: AttemptId) -> Region | None:
         """The region whose present attempt this is. None: it is an earlier one."""

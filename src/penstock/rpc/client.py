@@ -22,13 +22,16 @@ _TURN = 64
 
 
 class ControlClient:
-    """Connects to the job master. Messages from it gather in `received`; `on_message` is called for each."""
+    """Connects to the job master. Messages from it gather in `received`; `on_message` is called for each.
+
+    `heartbeat` is given the number of messages that were sent before it, heartbeats not counted.
+    """
 
     def __init__(
         self,
         address: ControlAddress,
         on_message: Callable[[FromJobMaster], None],
-        heartbeat: Callable[[], FromSlot],
+        heartbeat: Callable[[int], FromSlot],
         interval_ms: int,
     ) -> None:
         self.received: deque[FromJobMaster] = deque()
@@ -39,6 +42,8 @@ class ControlClient:
         self._outgoing = self._context.socket(zmq.PUSH)
         self._outgoing.bind("inproc://outgoing")
         self._address = address
+        self._sent = 0
+        """Messages of the slot that the socket was given, or that wait for room in it."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="penstock-control", daemon=True)
         self._thread.start()
@@ -79,17 +84,27 @@ class ControlClient:
             ready = dict(poller.poll(max(0, round((heartbeat_at - time.monotonic()) * 1000))))
             if ready.get(socket, 0) & zmq.POLLIN:
                 self._receive(socket)
-            _forward(incoming, socket, unsent)
+            self._forward(incoming, socket, unsent)
             # By the clock, not when the poll times out: a slot that sends all the time must report its counters, too.
             if time.monotonic() >= heartbeat_at:
                 heartbeat_at = time.monotonic() + interval_s
                 if len(unsent) < 2:
-                    unsent.append(encoder.encode(self._heartbeat()))
+                    unsent.append(encoder.encode(self._heartbeat(self._sent)))
                     _send(unsent, socket)
         for message in itertools.chain(unsent, _queued(incoming)):
             socket.send(message)
         incoming.close()
         socket.close()
+
+    def _forward(self, incoming: zmq.Socket[bytes], socket: zmq.Socket[bytes], unsent: deque[bytes]) -> None:
+        """Send messages of the slot, in order, for one turn: one that sends all the time must hear and be heard."""
+        if not _send(unsent, socket):
+            return
+        for message in itertools.islice(_queued(incoming), _TURN):
+            self._sent += 1
+            unsent.append(message)
+            if not _send(unsent, socket):
+                return
 
     def _receive(self, socket: zmq.Socket[bytes]) -> None:
         for _ in range(_TURN):
@@ -99,16 +114,6 @@ class ControlClient:
                 return
             self.received.append(message)
             self._on_message(message)
-
-
-def _forward(incoming: zmq.Socket[bytes], socket: zmq.Socket[bytes], unsent: deque[bytes]) -> None:
-    """Send messages of the slot, in order, for one turn: a slot that sends all the time must also hear and be heard."""
-    if not _send(unsent, socket):
-        return
-    for message in itertools.islice(_queued(incoming), _TURN):
-        unsent.append(message)
-        if not _send(unsent, socket):
-            return
 
 
 def _send(unsent: deque[bytes], socket: zmq.Socket[bytes]) -> bool:

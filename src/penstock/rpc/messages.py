@@ -23,6 +23,8 @@ class OperatorReport(msgspec.Struct, frozen=True, array_like=True):
     late_records_dropped: int
     watermark: int
     user: dict[str, int | float]
+    extremes: dict[str, Literal["min", "max"]] = {}
+    """Metrics of `user` that are the lowest or the highest value. All others are sums."""
 
 
 class TaskReport(msgspec.Struct, frozen=True, array_like=True):
@@ -49,16 +51,24 @@ class Register(msgspec.Struct, frozen=True, tag=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag=True):
-    """The slot is alive."""
+    """The slot is alive.
+
+    `sent`: how many messages it had sent before, heartbeats of its control thread not counted. None: it is one of them.
+    """
 
     reports: list[TaskReport]
+    sent: int | None = None
 
 
 class SlotFailed(msgspec.Struct, frozen=True, tag=True):
-    """A task of the slot failed. `kind` is the name of the error's class in penstock.common.errors."""
+    """A task of the slot failed, as `penstock.rpc.failures.describe` says it.
+
+    `kind`: the error's class in penstock.common.errors; `raised`: the classes of what a user's function raised.
+    """
 
     kind: str
     message: str
+    raised: frozenset[str] = frozenset()
 
 
 SlotReport = Register | Heartbeat | SlotFailed | ControlEffect

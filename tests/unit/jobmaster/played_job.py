@@ -114,9 +114,11 @@ class Job:
     def store(self, error: str = "") -> None:
         self.handle(StorageEnded(self.operations.pop(0).operation, error))
 
-    def report(self, level: int, report: Any, attempt: int | None = None, index: int = 0) -> list[JobEffect]:
+    def report(
+        self, level: int, report: Any, attempt: int | None = None, index: int = 0, connection: bytes = b""
+    ) -> list[JobEffect]:
         number = self.master.regions.of_level(level).attempt.number if attempt is None else attempt
-        return self.handle(Reported(FromSlot(number, level, index, report)))
+        return self.handle(Reported(FromSlot(number, level, index, report), connection))
 
     def of_tasks(self, make: Any) -> list[JobEffect]:
         """Each task reports something."""

@@ -82,7 +82,7 @@ class Slot(ControlClient):
     def __init__(self, address, slot: int = 0, interval_ms: int = 10_000, heartbeat: Callable | None = None) -> None:
         self.got: list = []
         super().__init__(
-            address, self.got.append, heartbeat or (lambda: FromSlot(0, 1, slot, Heartbeat([]))), interval_ms
+            address, self.got.append, heartbeat or (lambda sent: FromSlot(0, 1, slot, Heartbeat([]))), interval_ms
         )
 
 
@@ -184,7 +184,7 @@ def test_thousands_of_assignments_reach_a_slow_slot(driver, slots) -> None:
     """Splits above the socket's high-water mark would be dropped silently, and never be read."""
     gate = threading.Event()
 
-    def slow() -> FromSlot:
+    def slow(sent: int) -> FromSlot:
         gate.wait(60)
         return FromSlot(0, 1, 5, Heartbeat([]))
 
@@ -234,7 +234,7 @@ def test_heartbeats_come_between_messages_that_wait(driver, slots) -> None:
     """A slot that sends results without a pause would be taken for dead, and its counters would stand still."""
     gate = threading.Event()
 
-    def beat() -> FromSlot:
+    def beat(sent: int) -> FromSlot:
         gate.wait(20)
         return FromSlot(0, 1, 9, Heartbeat([]))
 

@@ -32,6 +32,7 @@ def test_metrics_are_collected_under_their_groups() -> None:
         "size.min": -2,
         "size.max": 4,
     }
+    assert counters.extremes == {"size.min": "min", "size.max": "max"}
 
 
 def test_a_name_is_one_metric_of_one_kind() -> None:

@@ -23,7 +23,7 @@ def slot(*subtasks: int) -> Any:
     for vertex, subtask in enumerate(subtasks):
         user = {"counter": 3}
         operator = SimpleNamespace(
-            name="map", records_in=10, records_out=9, late_records_dropped=1, watermark=77, user=user
+            name="map", records_in=10, records_out=9, late_records_dropped=1, watermark=77, user=user, extremes={}
         )
         names = ["bytes_in", "bytes_out", "buffers_in", "buffers_out", "busy_ns", "idle_ns", "back_pressured_ns"]
         names += ["latency_count", "latency_sum_ms", "latency_max_ms", "restored_bytes"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from penstock.common.constants import MIN_TIMESTAMP
 
 
 class OperatorCounters:
     """Of one operator in one subtask."""
 
-    __slots__ = ("late_records_dropped", "name", "records_in", "records_out", "user", "watermark")
+    __slots__ = ("extremes", "late_records_dropped", "name", "records_in", "records_out", "user", "watermark")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -17,6 +19,8 @@ class OperatorCounters:
         self.late_records_dropped = 0
         self.watermark = MIN_TIMESTAMP
         self.user: dict[str, int | float] = {}
+        self.extremes: dict[str, Literal["min", "max"]] = {}
+        """Metrics of `user` that are the lowest or the highest value. All others are sums."""
 
 
 class TaskCounters:

@@ -48,6 +48,7 @@ class OperatorMetricGroup(MetricGroup):
             raise ValueError(f"the metric '{name}' is registered as a {type(distribution).__name__} already")
         for figure in ("count", "sum", "min", "max"):
             self._read[f"{name}.{figure}"] = lambda figure=figure: getattr(distribution, figure) or 0  # type: ignore[misc]
+        self._counters.extremes |= {f"{self._scope}{name}.min": "min", f"{self._scope}{name}.max": "max"}
         return distribution
 
     def collect(self) -> None:

@@ -275,19 +275,18 @@ class SlotHost:
             # By a Cancel, which has been received, or by the end of the query: the next turn finds it.
             return True
         except RAISED as error:
-            kind, text = describe(error)
             self._discarding = True
-            self._report(SlotFailed(kind, text))
+            self._report(SlotFailed(*describe(error)))
             if self._slot is not None:
                 # The first failure is the one that is reported.
                 with contextlib.suppress(*RAISED):
                     self._slot.handle_all(Cancel())
             return False
 
-    def _next_heartbeat(self) -> FromSlot:
-        return self._from_slot(self._heartbeat())
+    def _next_heartbeat(self, sent: int) -> FromSlot:
+        return self._from_slot(self._heartbeat(sent))
 
-    def _heartbeat(self) -> Heartbeat:
+    def _heartbeat(self, sent: int | None = None) -> Heartbeat:
         reports = reports_of(self._slot) if self._slot is not None else []
         waiting = self._waiting
         if waiting is not None:
@@ -295,7 +294,7 @@ class SlotHost:
             what, since_ns = waiting
             ns = time.monotonic_ns() - since_ns
             reports = [msgspec.structs.replace(report, **{what: getattr(report, what) + ns}) for report in reports]
-        return Heartbeat(reports)
+        return Heartbeat(reports, sent)
 
     def _account(self) -> None:
         """A wait is over: count it as idle or back-pressured time of each task of the slot."""

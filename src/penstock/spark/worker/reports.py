@@ -20,7 +20,15 @@ def reports_of(slot: Slot) -> list[TaskReport]:
                 function.metrics.collect()
         # Metrics of users are copied: the report waits to be encoded while functions go on counting.
         operators = [
-            OperatorReport(o.name, o.records_in, o.records_out, o.late_records_dropped, o.watermark, dict(o.user))
+            OperatorReport(
+                o.name,
+                o.records_in,
+                o.records_out,
+                o.late_records_dropped,
+                o.watermark,
+                dict(o.user),
+                dict(o.extremes),
+            )
             for o in c.operators
         ]
         reports.append(
