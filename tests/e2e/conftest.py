@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,11 +10,8 @@ SWITCH = "PENSTOCK_KEEP_SESSION"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kept_jvms_end_with_the_tests() -> Iterator[None]:
-    yield
-    from penstock.spark.driver.kept_jvm import end_free
-
-    end_free(os.environ)
+def programs_share_jvms(lent_jvms_end: None) -> None:
+    """They end with the tests."""
 
 
 @pytest.hookimpl(tryfirst=True)

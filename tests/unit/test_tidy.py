@@ -24,7 +24,7 @@ HOT_LOOPS: frozenset[str] = frozenset()
 
 # What a program wrote there by mistake is committed as easily as what was meant.
 IN_THE_ROOT = {
-    ".ci", ".editorconfig", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
+    ".ci", ".editorconfig", ".gitattributes", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
     "benchmarks", "changelog.d", "docs", "examples", "manual", "mkdocs.yml", "pyproject.toml", "src", "tests",
 }  # fmt: skip
 

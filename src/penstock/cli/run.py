@@ -71,7 +71,9 @@ def run(
             program_context(defaults, pyflink, executor),
         ):
             run_script(job, arguments or [])
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        for note in getattr(interrupt, "__notes__", ()):
+            typer.echo(note, err=True)
         raise typer.Exit(EXIT_CODE) from None
     if not executor.jobs:
         _say_that_nothing_ran(job)

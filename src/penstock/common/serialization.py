@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import msgspec
 
+from penstock.common import pyflink_names
 from penstock.common.record_fields import fields_of
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
@@ -267,3 +268,6 @@ def _known_charset(name: str) -> str:
         return codecs.lookup(name).name
     except LookupError:
         raise ValueError(f"unknown character set {name!r}") from None
+
+
+pyflink_names.answer(__name__)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from copy import copy
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.api.sink import Sink
 from penstock.api.source import Boundedness, Source
 from penstock.client.context_environment import context_environment
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
-from penstock.common import option_checks, options
+from penstock.common import option_checks, options, pyflink_names
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.declared_rows import row_converter
@@ -63,6 +63,11 @@ class StreamExecutionEnvironment:
         self._sinks: list[Transformation] = []
         self._result_sinks: dict[int, ResultSink] = {}
         self._ids = 0
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise pyflink_names.missing_method(type(self), name)
 
     @staticmethod
     def get_execution_environment(
@@ -272,8 +277,8 @@ class StreamExecutionEnvironment:
         client = self.execute_async(job_name)
         try:
             return client.get_job_execution_result().result()
-        except KeyboardInterrupt:
-            client.cancel().result()
+        except KeyboardInterrupt as interrupt:
+            client.cancel_for(interrupt)
             raise
         except PenstockError as error:
             # Omit the traceback through futures: the message of the error is complete.
@@ -379,3 +384,6 @@ class _PrintLater(PrintResults):
     def take(self, subtask: int, values: list[Any]) -> None:
         self._parallel = (self._transformation.parallelism or self._environment.get_parallelism()) > 1
         super().take(subtask, values)
+
+
+pyflink_names.answer(__name__)

@@ -21,6 +21,7 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import CheckpointEffect, SendToTask
 from penstock.checkpoint.manifest import Manifest, packed
 from penstock.checkpoint.pending import CheckpointRequest
+from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import FencedError, JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
@@ -72,7 +73,10 @@ _RETAINED = {
     ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: (JobStatus.FAILED, JobStatus.CANCELED),
 }
 """The ends of a job after which its checkpoints stay."""
-
+_DELETED = (
+    f"Its checkpoints are deleted. {options.CHECKPOINT_RETENTION.key}: RETAIN_ON_CANCELLATION would have kept them for "
+    "-s latest; penstock stop ends a job with a savepoint."
+)
 
 _BEFORE_THE_END = {
     JobStatus.FINISHED: JobStatus.RUNNING,
@@ -308,7 +312,14 @@ class JobMaster:
             self._end = (JobStatus.FAILED, event.error)
         retained = self._end[0] in _RETAINED[self.settings.checkpoint_retention]
         if not retained:
+            self._note_deletion(self._end[1])
             self.coordinator.ending.over(self._end[0].name)
+
+    def _note_deletion(self, error: BaseException | None) -> None:
+        coordinator = self.coordinator
+        is_there = self.settings.has_checkpoint_directory and coordinator.retention.newest is not None
+        if error is not None and is_there and not coordinator.store.fenced:
+            error.add_note(_DELETED)
 
     # After each event: what follows from where the job is now.
 

@@ -270,6 +270,40 @@ def test_which_checkpoints_stay(retention: ExternalizedCheckpointRetention, end:
     assert dropped == (end not in stays)
 
 
+@pytest.mark.parametrize("end", ["cancelled", "failed"])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_job_says_that_its_checkpoints_are_deleted(is_named: bool, end: str) -> None:
+    """After a Ctrl-C the user would find the directory empty from which the job was to go on, and not know why."""
+    settings = dataclasses.replace(
+        SETTINGS,
+        checkpoint_retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
+        has_checkpoint_directory=is_named,
+    )
+    job = Job(settings, attempts=0).runs()
+    job.takes_checkpoint()
+    if end == "cancelled":
+        job.handle(CancelRequested())
+        job.of_tasks(lambda v: Finished(v, 0))
+    else:
+        job.fails(TaskLostError("a worker"))
+    assert job.finish is not None and job.finish.error is not None
+    notes = getattr(job.finish.error, "__notes__", [])
+    assert [("RETAIN_ON_CANCELLATION" in note, "penstock stop" in note) for note in notes] == [(True, True)] * is_named
+
+
+def test_checkpoints_that_stay_or_never_were_are_not_said_to_be_deleted() -> None:
+    """A user would look for a setting that is set, or for checkpoints that the job never took."""
+    for retention in ExternalizedCheckpointRetention:
+        retains = retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+        settings = dataclasses.replace(SETTINGS, checkpoint_retention=retention, has_checkpoint_directory=True)
+        job = Job(settings).runs()
+        if retains:
+            job.takes_checkpoint()
+        job.handle(CancelRequested())
+        job.of_tasks(lambda v: Finished(v, 0))
+        assert job.finish is not None and not hasattr(job.finish.error, "__notes__")
+
+
 def test_the_job_is_over_when_the_storage_has_answered() -> None:
     """The driver would exit while checkpoints are being deleted, and leave half of them."""
     job = Job(

@@ -69,7 +69,7 @@ def _forget_environment() -> None:
 class _Keeper:
     def __init__(self, directory: Path, jvm: StartedJvm, log: Path) -> None:
         self._directory = directory
-        self._jvm = jvm
+        self._started = jvm
         self._process = JvmProcess(jvm.pid)
         self._lease = msgspec.json.encode(Lease(jvm.port, jvm.secret, jvm.pid, str(log))) + b"\n"
 
@@ -98,7 +98,7 @@ class _Keeper:
         stopped = threading.Event()
 
         def stop() -> None:
-            self._jvm.stop_context()
+            self._started.stop_context()
             stopped.set()
 
         threading.Thread(target=stop, name="stop", daemon=True).start()
