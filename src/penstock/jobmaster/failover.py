@@ -197,7 +197,7 @@ class Failover:
         if delay_ms is not None and repeats:
             delay_ms, error = None, collected_twice(error)
         if delay_ms is not None:
-            self._emit(RestartScheduled(error, self.restarts + 1, delay_ms, self._job.now_ms))
+            self._emit(RestartScheduled(error, self.restarts + 1, delay_ms, self._job.now_ms, self._restarts.waits))
             self.restart_at_ms = self._job.now_ms + delay_ms
             return None
         self.restart_at_ms = None

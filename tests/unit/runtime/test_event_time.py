@@ -407,3 +407,11 @@ def test_what_is_no_timestamp_is_refused_with_its_record(rig, kind, mid_stream: 
             rig(TimestampsAndWatermarksOperator("T", strategy, 0)).process("good", "bad", "other")
         else:
             Reading(rig, strategy, "a").reads(records("a", "good", "bad", "other"))
+
+
+@pytest.mark.parametrize("at", [[1, MAX_TIMESTAMP], [1, 2.5], [1, None], [1], [1, 2, 3]], ids=repr)
+def test_what_a_source_gives_as_timestamps_is_looked_at_as_well(rig, at) -> None:
+    """A reader of one's own would let a record vanish in a window that never ends, or fail far away."""
+    reading = Reading(rig, BOUNDED, "a")
+    with pytest.raises(UserFunctionError, match=r"reader\.poll\n  value 'bad'"):
+        reading.reads(records("a", "good", "bad", at=at))
