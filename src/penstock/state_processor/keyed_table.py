@@ -17,7 +17,13 @@ from penstock.api.state.descriptors import WINDOW_PREFIX
 from penstock.checkpoint.manifest import OperatorPart
 from penstock.common.errors import StateNotFoundError
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
-from penstock.runtime.windows.sliced_window_operator import ENDED_TABLE, SLICES_TABLE, WAITING_TABLE
+from penstock.runtime.windows.sliced_window_operator import (
+    ENDED_TABLE,
+    OWN_TABLE,
+    SHARED_TABLE,
+    SLICES_TABLE,
+    WAITING_TABLE,
+)
 from penstock.runtime.windows.window_operator import CONTENTS_TABLE
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import key_group_of, key_group_range
@@ -30,7 +36,7 @@ from penstock.state_processor.missing_classes import classes_found
 from penstock.state_processor.snapshot_files import SnapshotFiles
 
 TIMERS = {EVENT_TIMERS_TABLE: "event time", PROCESSING_TIMERS_TABLE: "processing time"}
-_WINDOWED = {SLICES_TABLE, WAITING_TABLE, ENDED_TABLE, CONTENTS_TABLE}
+_WINDOWED = {SLICES_TABLE, SHARED_TABLE, OWN_TABLE, WAITING_TABLE, ENDED_TABLE, CONTENTS_TABLE}
 SPAN_BYTES = 32 << 20
 """How much of a table is in memory at once."""
 _ROW_BYTES = 200

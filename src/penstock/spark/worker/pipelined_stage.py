@@ -107,7 +107,9 @@ class SlotHost:
         self._storage = DirectoryStorage(payload.checkpoints, epoch=self._level.epoch)
         self._snapshots = SnapshotThread(self._storage, self._transport.ring, self._fail)
         self._event_loops = EventLoops(self._transport.ring)
-        self._client = ControlClient(payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms)
+        self._client = ControlClient(
+            payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms, self._fail
+        )
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Run until Spark ends the query, then end the process. What is yielded, PySpark writes."""
