@@ -151,12 +151,10 @@ class DirectoryStorage(StateFiles):
     def remove(self, paths: Iterable[str]) -> None:
         """Remove state files, as far as they exist. Raises FencedError."""
         self._record.check()
-        directories = set()
         own = list(filter(is_relative, paths))
         # A file that cannot be deleted now is deleted by a later sweep.
         self._delete_files(map(self._path, own), OSError)
-        directories.update(path.rpartition("/")[0] for path in own)
-        for directory in directories - {"shared"}:
+        for directory in {path.rpartition("/")[0] for path in own} - {"shared"}:
             self._remove_if_empty(directory)
 
     def sweep(self, checkpoints: Iterable[Manifest], former_only: bool = False) -> None:

@@ -326,7 +326,8 @@ class ByTheClock(WatermarkGenerator):
 def test_a_generator_that_has_marked_its_output_idle_is_asked_again() -> None:
     """Event time would stand still for ever where a generator means to let it go on by the clock."""
     now = [0]
-    time = EventTime(WatermarkStrategy.for_generator(lambda: ByTheClock(lambda: now[0])), lambda: now[0], lambda error, *_: error)
+    strategy = WatermarkStrategy.for_generator(lambda: ByTheClock(lambda: now[0]))
+    time = EventTime(strategy, lambda: now[0], lambda error, *_: error)
     list(time.pieces(["a"], [1000]))
     seen = []
     for now[0] in range(1_000, 62_000, 1_000):
