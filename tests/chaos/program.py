@@ -22,7 +22,7 @@ from penstock.common import Duration, Encoder, Time, Types, WatermarkStrategy
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
 from penstock.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
-from penstock.datastream.connectors.file_system import FileSink
+from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 
@@ -147,8 +147,9 @@ def build(env: StreamExecutionEnvironment, out: Path, orders: int, rate: float, 
 
 
 def files(out: Path) -> FileSink:
-    """Where lines go."""
-    return FileSink.for_row_format(out, Encoder.simple_string_encoder()).build()
+    """Where lines go. Some files go on over checkpoints, and over faults."""
+    policy = RollingPolicy.default_rolling_policy(rollover_interval=1_000)
+    return FileSink.for_row_format(out, Encoder.simple_string_encoder()).with_rolling_policy(policy).build()
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ class SourceOperator(EventTimeOrigin):
         with self._errors_named("reader.start"):
             self.reader.start()
 
-    def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         with self._errors_named("reader.prepare_snapshot"):
             self.reader.prepare_snapshot(checkpoint_id)
         return []

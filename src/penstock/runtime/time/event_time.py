@@ -1,8 +1,10 @@
 """The origin of event time: timestamps assigned to records, watermarks generated, idleness detected. One per split.
 
 Source: Flink docs, "Generating Watermarks". An idle split is one without a record for the strategy's idle timeout; the
-next record makes it active again. Time in which the task could not emit does not count (FLINK-35886), nor does the time
-that operators after it in the chain take for a chunk: a source that is not polled is not quiet.
+next record makes it active again. One that its generator has marked idle is active again when the generator says so, or
+emits a watermark; it goes on to be asked at each interval (Flink, `WatermarkOutput.markIdle`). Time in which the task
+could not emit does not count (FLINK-35886), nor does the time that operators after it in the chain take for a chunk: a
+source that is not polled is not quiet.
 """
 
 from __future__ import annotations
@@ -69,13 +71,15 @@ class EventTime(WatermarkOutput):
         self._watermark = MIN_TIMESTAMP
         self._taken = MIN_TIMESTAMP
         self.active = True
+        self._timed_out = False
+        """Whether the idle timeout has made it idle, not the generator."""
 
     def emit_watermark(self, timestamp: int | HasTimestamp) -> None:
         self._watermark = max(self._watermark, timestamp_of(timestamp))
         self.active = True
 
     def mark_idle(self) -> None:
-        self.active = False
+        self.active = self._timed_out = False
 
     def mark_active(self) -> None:
         self.active = True
@@ -95,10 +99,15 @@ class EventTime(WatermarkOutput):
         return checked_timestamps(results_of(self._assign, count, values, known), count)
 
     def pieces(self, values: list[Any], timestamps: list[int] | None) -> Iterator[tuple[list[Any], list[int] | None]]:
-        """The chunk, cut wherever the generator emitted a watermark: each piece goes before `take` of that moment."""
+        """The chunk, cut where the generator emits a watermark or changes the status.
+
+        Each piece goes before `take` of that moment.
+        """
         generator = self._generator
         self._last_record_ms = self._unblocked_ms()
-        self.active = True
+        if self._timed_out:
+            self._timed_out = False
+            self.active = True
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
         if not generator.punctuated:
             try:
@@ -108,13 +117,14 @@ class EventTime(WatermarkOutput):
             yield values, timestamps
             self._last_record_ms = self._unblocked_ms()
             return
-        start = 0
+        start, active = 0, self.active
         for index, (value, timestamp) in enumerate(zip(values, known, strict=True)):
             try:
                 generator.on_event(value, timestamp, self)
             except RAISED as error:
                 raise self._user_error(error, f"{self._name}.on_event", value, timestamp=timestamp) from error
-            if self._watermark > self._taken or not self.active:
+            if self._watermark > self._taken or self.active is not active:
+                active = self.active
                 yield values[start : index + 1], None if timestamps is None else timestamps[start : index + 1]
                 start = index + 1
         if start < len(values):
@@ -124,8 +134,9 @@ class EventTime(WatermarkOutput):
     def periodic(self) -> None:
         """The auto-watermark interval is over: call the generator, or mark the split idle."""
         if self._idle_timeout_ms is not None and self._unblocked_ms() - self._last_record_ms >= self._idle_timeout_ms:
+            self._timed_out = self._timed_out or self.active
             self.active = False
-        elif self.active:
+        else:
             try:
                 self._generator.on_periodic_emit(self)
             except RAISED as error:

@@ -43,6 +43,7 @@ from penstock.state.sliced import SlicedTable
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
     from penstock.runtime.task.context import OperatorContext
+    from penstock.state.sliced import Slices
     from penstock.state.tables import Layer
 
 SLICES_TABLE = "(windows) slices"
