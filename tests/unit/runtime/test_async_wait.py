@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.unit.runtime.hosted_task import Host
@@ -222,7 +222,7 @@ def test_the_time_of_a_record() -> None:
 class Followed:
     """A value of which it is known how many there are."""
 
-    alive: weakref.WeakSet[Followed] = weakref.WeakSet()
+    alive: ClassVar[weakref.WeakSet[Followed]] = weakref.WeakSet()
 
     def __new__(cls, *arguments: Any) -> Any:
         made = super().__new__(cls)
