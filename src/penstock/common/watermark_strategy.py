@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from penstock.common import pyflink_names
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.time import TimeLength, to_milliseconds
 
@@ -237,3 +238,6 @@ def _positive_ms(what: str, length: TimeLength) -> int:
     if length_ms <= 0:
         raise ValueError(f"{what} must be more than 0 ms, got {length_ms} ms")
     return length_ms
+
+
+pyflink_names.answer(__name__)

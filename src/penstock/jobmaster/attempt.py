@@ -26,6 +26,7 @@ from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_s
 from penstock.jobmaster.connections import SlotConnections
 from penstock.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
 from penstock.jobmaster.enumerators import SplitEnumerators
+from penstock.jobmaster.notices import EnumeratorNotClosed
 from penstock.jobmaster.results.held_back import HeldBackResults
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
@@ -74,7 +75,11 @@ class Attempt:
         self._data_ended: set[SubtaskId] = set()
         self._finished: set[SubtaskId] = set()
         self.enumerators = SplitEnumerators(
-            [vertex for vertex in vertices if vertex.is_source], self.send, self._call, now_ms
+            [vertex for vertex in vertices if vertex.is_source],
+            self.send,
+            self._call,
+            now_ms,
+            lambda error: emit(EnumeratorNotClosed(error)),
         )
 
     @property

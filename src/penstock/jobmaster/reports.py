@@ -84,7 +84,9 @@ class SlotReports:
         """Nothing more to do: `take` has noted that the slot reported."""
 
     def _slot_failed(self, region: Region, slot: SlotId, report: SlotFailed) -> None:
-        self._job.fail(region, region.attempt.error_of_slot(slot, revive(report.kind, report.message)), slot)
+        self._job.fail(
+            region, region.attempt.error_of_slot(slot, revive(report.kind, report.message, report.raised)), slot
+        )
 
     def _split_requested(self, region: Region, slot: SlotId, report: RequestSplit) -> None:
         self._job.guarded(lambda: region.attempt.split_requested(report.vertex, report.subtask), region)

@@ -93,6 +93,8 @@ class Circumstances:
 
     savepoints_only: bool = False
     """Whether the job has no checkpoint interval: it restarts from the savepoints of its user. Never drawn."""
+    has_directory: bool = True
+    """Whether another run finds the job, in the directory that its user has set. Always drawn."""
 
     @property
     def checkpointing(self) -> bool:

@@ -35,6 +35,7 @@ from penstock.jobmaster.effects import (
 )
 from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed, SavepointRequested, StorageEnded, Tick
 from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.notices import JobNotice
 from penstock.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.settings import JobSettings
@@ -261,6 +262,8 @@ class MasterHost:
             elif isinstance(effect, Finish):
                 self._around.trace.add("job master", f"the job is {effect.status.name}")
                 self.finish = effect
+            elif isinstance(effect, JobNotice):
+                self._around.trace.add("job master", type(effect).__name__)
             else:
                 _ON_RESULTS[type(effect)](self._lanes, effect)
 

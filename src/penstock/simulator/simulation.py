@@ -22,7 +22,7 @@ from penstock.rpc.messages import (
     SlotReport,
     ToTask,
     decode_to_job_master,
-    encoder,
+    encode,
 )
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import (
@@ -209,8 +209,8 @@ class Simulation:
         if self._is_cancelled or not self.circumstances.checkpointing:
             return
         seen, driver = self.storage.recorded(), self.driver
-        if seen is not None and seen.results:
-            # A user who starts it again would be refused: results may be there.
+        if not self.circumstances.has_directory:
+            # Nothing of it can be found: its user can only begin another one.
             return
         self.trace.add("fate", f"the driver is {'stopped' if stopped else 'killed'}")
         for host in self.hosts.values():
@@ -249,7 +249,7 @@ class Simulation:
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
-        self._control.from_slot(slot, encoder.encode(FromSlot(attempt, *slot, report)))
+        self._control.from_slot(slot, encode(FromSlot(attempt, *slot, report)))
 
     def upload_ms(self) -> int:
         """How long the storage takes before it begins to write."""
@@ -343,7 +343,7 @@ class Simulation:
     def _send(self, slot: SlotId, message: ToTask) -> None:
         if isinstance(message.event, TriggerCheckpoint) and self._fate.chance(self.circumstances.trigger_lost):
             return
-        data = encoder.encode(message)
+        data = encode(message)
         self._control.to_slot(slot, data)
         if isinstance(message.event, _AGAIN) and self._fate.chance(self.circumstances.late_rate):
             self._control.again(slot, data)
@@ -392,8 +392,8 @@ class Simulation:
                 self.user.restart_by_hand()
 
     def _storage_does_next(self) -> None:
-        # Without an interval, and with nothing on record, no other run can take the job over.
-        known = self.circumstances.has_interval or self.storage.numbers()
+        # With nothing on record no other run can take the job over.
+        known = self.circumstances.has_interval or (self.circumstances.has_directory and self.storage.numbers())
         if known and self._fate.chance(self.circumstances.stopped_rate):
             self.crash_driver(stopped=True)
         else:

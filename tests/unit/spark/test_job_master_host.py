@@ -74,9 +74,6 @@ class Storage:
     def saved(self, savepoint: str, checkpoint: int) -> None:
         """Nothing is kept."""
 
-    def announce_results(self) -> None:
-        """Nothing is kept."""
-
     def delete(self) -> None:
         assert self.gate.wait(30)
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.user_calls import results_of
+from penstock.common.user_calls import RAISED, results_of
 from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, WatermarkStrategy, timestamp_of
 
 
 class TimestampError(ValueError):
-    """What the assigner returned for the record at `position` of the chunk is no timestamp."""
+    """What the assigner returned, or the source gave, for the record at `position` of the chunk is no timestamp."""
 
     def __init__(self, position: int, message: str) -> None:
         super().__init__(message)
@@ -37,11 +37,33 @@ def _checked(position: int, timestamp: Any) -> int:
     return number
 
 
-class EventTime(WatermarkOutput):
-    """Applies a WatermarkStrategy to one sequence of records; what it generates is read by `take`."""
+def checked_timestamps(timestamps: list[int], count: int) -> list[int]:
+    """The timestamps of `count` records as ints. Raises TimestampError.
 
-    def __init__(self, strategy: WatermarkStrategy, unblocked_ms: Callable[[], int]) -> None:
-        self._generator = strategy.create_generator()
+    A float or None would be accepted here and fail far away, and the end of time would vanish in a window.
+    """
+    if len(timestamps) != count:
+        raise TimestampError(min(len(timestamps), count - 1), f"{len(timestamps)} timestamps for {count} records")
+    if set(map(type, timestamps)) <= {int} and max(timestamps) < MAX_TIMESTAMP and min(timestamps) >= MIN_TIMESTAMP:
+        return timestamps
+    return [_checked(position, timestamp) for position, timestamp in enumerate(timestamps)]
+
+
+class EventTime(WatermarkOutput):
+    """Applies a WatermarkStrategy to one sequence of records; what it generates is read by `take`.
+
+    `user_error` makes an error for the user of what the generator raises: `OperatorContext.user_error`.
+    """
+
+    def __init__(
+        self, strategy: WatermarkStrategy, unblocked_ms: Callable[[], int], user_error: Callable[..., Exception]
+    ) -> None:
+        self._user_error = user_error
+        try:
+            self._generator = strategy.create_generator()
+        except RAISED as error:
+            raise user_error(error, "watermark generator") from error
+        self._name = type(self._generator).__name__
         self._assign = strategy.timestamp_assigner
         self._idle_timeout_ms = strategy.idle_timeout_ms
         self._unblocked_ms = unblocked_ms
@@ -74,11 +96,7 @@ class EventTime(WatermarkOutput):
         if self._assign is None:
             return timestamps
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * count
-        stamped = results_of(self._assign, count, values, known)
-        # A float or None would be accepted here and fail far away, and the end of time would vanish in a window.
-        if set(map(type, stamped)) <= {int} and max(stamped) < MAX_TIMESTAMP and min(stamped) >= MIN_TIMESTAMP:
-            return stamped
-        return [_checked(position, timestamp) for position, timestamp in enumerate(stamped)]
+        return checked_timestamps(results_of(self._assign, count, values, known), count)
 
     def pieces(self, values: list[Any], timestamps: list[int] | None) -> Iterator[tuple[list[Any], list[int] | None]]:
         """The chunk, cut where the generator emits a watermark or changes the status.
@@ -92,13 +110,19 @@ class EventTime(WatermarkOutput):
             self.active = True
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * len(values)
         if not generator.punctuated:
-            generator.on_chunk(values, known, self)
+            try:
+                generator.on_chunk(values, known, self)
+            except RAISED as error:
+                raise self._user_error(error, f"{self._name}.on_event") from error
             yield values, timestamps
             self._last_record_ms = self._unblocked_ms()
             return
         start, active = 0, self.active
         for index, (value, timestamp) in enumerate(zip(values, known, strict=True)):
-            generator.on_event(value, timestamp, self)
+            try:
+                generator.on_event(value, timestamp, self)
+            except RAISED as error:
+                raise self._user_error(error, f"{self._name}.on_event", value, timestamp=timestamp) from error
             if self._watermark > self._taken or self.active is not active:
                 active = self.active
                 yield values[start : index + 1], None if timestamps is None else timestamps[start : index + 1]
@@ -113,4 +137,7 @@ class EventTime(WatermarkOutput):
             self._timed_out = self._timed_out or self.active
             self.active = False
         else:
-            self._generator.on_periodic_emit(self)
+            try:
+                self._generator.on_periodic_emit(self)
+            except RAISED as error:
+                raise self._user_error(error, f"{self._name}.on_periodic_emit") from error
