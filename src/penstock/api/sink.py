@@ -35,6 +35,10 @@ class SinkContext(Protocol):
         """Names this attempt of this subtask, unique over all jobs: part of the name of what is not yet committed."""
 
     @property
+    def job_id(self) -> str:
+        """The id of the job: that of all its runs and attempts."""
+
+    @property
     def checkpointing(self) -> bool:
         """Whether the job takes checkpoints: whether the writer is notified of completed ones."""
 
@@ -70,6 +74,12 @@ class SinkWriter(ABC, Generic[T]):
 
     def flush(self, end_of_input: bool) -> None:
         """Write everything buffered so far out of this process's memory."""
+
+    def prepare_savepoint(self) -> None:
+        """The checkpoint that follows is a savepoint: `flush`, `prepare_commit` and `snapshot_state` come next.
+
+        Several jobs may start from it, now and much later: hand over what only one can go on with.
+        """
 
     def prepare_commit(self) -> list[Any]:
         """Picklable committables for what was written since the last call; [] if the sink commits nothing."""

@@ -49,7 +49,7 @@ class WatermarkOutput(ABC):
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Exclude this output from event time downstream until it is active again."""
+        """Exclude this output from event time downstream until it is marked active, or emits a watermark."""
 
     @abstractmethod
     def mark_active(self) -> None:
@@ -77,7 +77,7 @@ class WatermarkGenerator(ABC):
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Called every `pipeline.auto-watermark-interval`, and when the split ends."""
+        """Called every `pipeline.auto-watermark-interval`, and when the split ends; not while an idle timeout lasts."""
 
     def on_chunk(self, values: Sequence[Any], timestamps: Sequence[int], output: WatermarkOutput) -> None:
         """Called for a chunk of records, in order; equivalent to `on_event` for each of them."""

@@ -282,8 +282,8 @@ class StreamExecutionEnvironment:
         client = self.execute_async(job_name)
         try:
             return client.get_job_execution_result().result()
-        except KeyboardInterrupt:
-            client.cancel().result()
+        except KeyboardInterrupt as interrupt:
+            client.cancel_for(interrupt)
             raise
         except PenstockError as error:
             # Omit the traceback through futures: the message of the error is complete.

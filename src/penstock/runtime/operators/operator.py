@@ -125,7 +125,7 @@ class Operator:
         """No more records come on any input: emit what is still buffered."""
         return True
 
-    def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         """A barrier has arrived, and state is about to be frozen. Returns what a sink commits on completion."""
         return []
 

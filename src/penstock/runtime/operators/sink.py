@@ -80,11 +80,14 @@ class SinkOperator(Operator):
             # None has come: in a job without a checkpoint interval they are committed when all of it has ended.
             self.context.deliver(self.sink_id, "committable", self._committables)
 
-    def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         assert self.writer is not None
         self._checkpoint_id = checkpoint_id
         committables, self._committables = self._committables, []
         if not self._finished:
+            if savepoint:
+                with self._errors_named("prepare_savepoint"):
+                    self.writer.prepare_savepoint()
             with self._errors_named("prepare_commit"):
                 self.writer.flush(end_of_input=False)
                 committables = self.writer.prepare_commit()
@@ -160,6 +163,10 @@ class WriterOfSubtask:
     def attempt(self) -> str:
         info = self._context.info
         return f"{info.job_id[:12]}-{info.epoch}-{info.attempt}-{info.run}"
+
+    @property
+    def job_id(self) -> str:
+        return self._context.info.job_id
 
     @property
     def checkpointing(self) -> bool:
