@@ -21,6 +21,7 @@ from itertools import pairwise
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.simulator import functions
+from penstock.simulator.loops import evaluate_loop
 from penstock.simulator.programs import Node, Program, Record, Timed
 
 SPLIT, SPLIT_AND_KEY, SPREAD = "split", "split and key", "spread"
@@ -89,6 +90,12 @@ def evaluate(program: Program) -> Expected:
         elif node.kind == "late":
             exact = program.exact_time or program.batched
             streams[node.id] = [Part([], exact=exact, parallelism=program.node(node.inputs[0]).parallelism)]
+        elif node.kind == "loop":
+            streams[node.id] = [_loop(node, _merged(inputs[0], node.parallelism, program.batched))]
+        elif node.kind == "turns":
+            before = program.node(node.inputs[0])
+            into = [streams[id] for id in before.inputs]
+            streams[node.id] = [_turns(before, _merged(into[0], before.parallelism, program.batched))]
         elif node.kind in _OF_TWO:
             if node.kind in _BY_TIME:
                 # A join partitions its inputs by its own keys, however they were partitioned before.
@@ -300,6 +307,26 @@ def _window_join(node: Node, first: Part, second: Part) -> Part:
         results = pairs if join else functions.co_grouped(ones, others)
         records.extend((result, (number + 1) * size - 1) for result in results)
     return Part(records, count=len(records), parallelism=node.parallelism, again=again)
+
+
+def _loop(node: Node, input: Part) -> Part:
+    """How often a record goes round depends on its number."""
+    again = input.again if input.again <= Again.MORE else Again.UNKNOWN
+    if not input.exact:
+        return Part([], exact=False, parallelism=node.parallelism, again=again)
+    records = evaluate_loop(node, input.records).records
+    return Part(records, count=len(records), timed=input.timed, parallelism=node.parallelism, again=again)
+
+
+def _turns(node: Node, input: Part) -> Part:
+    """The running numbers of turns."""
+    again = Again.GREATER if input.again <= Again.MORE else Again.UNKNOWN
+    if not input.exact or node.settings["shape"] == "plain":
+        return Part([], exact=input.exact, parallelism=node.parallelism, again=again)
+    turns = evaluate_loop(node, input.records).turns
+    return Part(
+        [], exact=False, count=turns.total(), parallelism=node.parallelism, again=again, finals=dict(turns)
+    )
 
 
 _BY_TIME = {"interval_join", "window_join"}

@@ -91,7 +91,7 @@ class Simulation:
         )
         self._idle_jumps = 0
         self._heartbeat_ms = 0
-        self._workers = Workers(circumstances, self.clock, self, exact_time)
+        self._workers = Workers(circumstances, self.clock, self, exact_time, random)
         self._former = FormerRuns(random)
         self._start_job(graph, self.storage.new_job(graph.name))
 
@@ -152,13 +152,15 @@ class Simulation:
         self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
         workers, control = self._workers, self._control
+        networks = workers.network, workers.feedback
         actions = SlotActions(
-            workers.running, workers.network, control, workers.checks, self.random, self.trace, self._reported
+            workers.running, *networks, control, workers.checks, self.random, self.trace, self._reported
         )
         self._possibilities: Possibilities = Possibilities(
-            self._agenda, actions, workers.running, workers.network, control, self.clock.now_ms
+            self._agenda, actions, workers.running, *networks, control, self.clock.now_ms
         )
         actions.touched, actions.touched_channel = self._possibilities.touch, self._possibilities.touch_channel
+        actions.touched_feedback = self._possibilities.touch_feedback
 
     def _deploy(self, effect: Deploy) -> None:
         """Spark starts the slots of an attempt, unless it has too few, or one of them never comes."""
@@ -239,6 +241,12 @@ class Simulation:
     def sent(self, slot: SlotId, row: bytes) -> None:
         """A slot has a row to write."""
         self._workers.checks[slot.level].channels.sent(row, slot.level)
+
+    def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
+        """A slot feeds a buffer back."""
+        self._workers.checks[slot.level].channels.fed_back(row)
+        self._workers.feedback.send(slot, target, row)
+        self._possibilities.touch_feedback((slot, target))
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""

@@ -23,6 +23,7 @@ class SlotActions:
         self,
         hosts: dict[SlotId, SlotHost],
         network: Network,
+        feedback: Network,
         control: ControlMessages,
         checks: Mapping[int, RegionChecks],
         random: Random,
@@ -33,6 +34,8 @@ class SlotActions:
         self.touched_channel: Callable[[Channel], None] = lambda channel: None
         self._hosts = hosts
         self._network = network
+        self._feedback = feedback
+        self.touched_feedback: Callable[[Channel], None] = lambda channel: None
         self._control = control
         self._checks = checks
         self._random = random
@@ -79,6 +82,15 @@ class SlotActions:
         if host.is_open:
             host.receive(row)
         self._after(host.id, f"row {row_line(row)} from {name_of(channel[0])}")
+
+    def receive_feedback(self, channel: Channel) -> None:
+        """A slot takes a buffer that was fed back."""
+        row = self._feedback.receive(channel)
+        self.touched_feedback(channel)
+        host = self._hosts[channel[1]]
+        if host.is_open:
+            host.receive_feedback(row)
+        self._after(host.id, f"fed back {row_line(row)} from {name_of(channel[0])}")
 
     def receive_control(self, slot: SlotId) -> None:
         """A slot receives a control message."""
