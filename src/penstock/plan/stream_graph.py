@@ -110,12 +110,19 @@ class StreamGraph:
             self._connect(input, transformation.id, index, None, None)
 
     def _parallelism(self, transformation: Transformation) -> int:
-        """Its own, or the default. The head of an iteration has that of its input. Source: Flink, IterativeStream."""
+        """Its own, or the default.
+
+        The head of an iteration has that of what is fed back to it as it is, else that of its input.
+        """
         if transformation.parallelism is None and isinstance(transformation, FeedbackTransformation):
-            source = transformation.inputs[0]
-            while source.edge_kind is not None:
-                source = source.inputs[0]
-            return self.nodes[source.id].parallelism
+            source: Transformation | None = next(iter(transformation.feedback), None)
+            while source is not None and source.edge_kind is not None:
+                source = None if isinstance(source, PartitionTransformation) else source.inputs[0]
+            if source is None or isinstance(source, FeedbackTransformation):
+                source = transformation.inputs[0]
+                while source.edge_kind is not None:
+                    source = source.inputs[0]
+            return self._parallelism(source)
         return transformation.parallelism or self.settings.parallelism
 
     def _heads(self) -> list[FeedbackTransformation]:
