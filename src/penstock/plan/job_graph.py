@@ -135,7 +135,7 @@ class JobGraph:
         return [vertex for vertex in self.vertices if vertex.is_source]
 
     def _refuse_loops(self) -> None:
-        """Raises ProgramError: a batched stage ends before the next one begins. Source: Flink docs, "Execution Mode"."""
+        """Raises ProgramError: a batched stage ends before the next begins. Source: Flink docs, "Execution Mode"."""
         for edge in self._edges:
             if edge.feedback:
                 raise ProgramError(

@@ -135,10 +135,11 @@ class StreamGraph:
             raise ProgramError(
                 f"the iteration '{head.name}' is not closed: call close_with() on it with the stream that is fed back"
             )
-        # Fed back as the input comes in, unless the program says how. Source: Flink docs, "Iterations".
-        into = next(edge.partitioner for edge in self.edges if edge.target == head.id)
+        # Partitioned as the input is, unless the program says how. Source: Flink docs, "Iterations".
+        into = head.inputs[0]
+        chosen = into.partitioner if isinstance(into, PartitionTransformation) else None
         for feedback in head.feedback:
-            self._connect(feedback, head.id, 1, None, None, None if type(into) is ForwardPartitioner else into)
+            self._connect(feedback, head.id, 1, None, None, chosen)
 
     def _connect(
         self,

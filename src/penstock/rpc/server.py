@@ -12,8 +12,8 @@ from zmq.auth.thread import ThreadAuthenticator
 from penstock.common.job_threads import start_thread
 from penstock.common.user_calls import RAISED
 from penstock.rpc.keys import ControlAddress, make_keys
-from penstock.rpc.only_client import OnlyClient
 from penstock.rpc.messages import FromJobMaster, ToJobMaster, decode_to_job_master, encoder
+from penstock.rpc.only_client import OnlyClient
 
 _log = logging.getLogger(__name__)
 _TICK_MS = 50

@@ -104,7 +104,9 @@ class ChannelChecks:
         header = decode_header(row)
         channel = (header.edge, header.sender, header.target)
         state = self._channels[channel]
-        assert header.sequence == state.sequence, f"channel {channel}: fed back {header.sequence} as no {state.sequence}"
+        assert header.sequence == state.sequence, (
+            f"channel {channel}: fed back {header.sequence} as no {state.sequence}"
+        )
         state.sequence += 1
         for segment in decode_segments(row):
             assert isinstance(segment, (tuple, CheckpointBarrier)), f"channel {channel}: {segment} is fed back"

@@ -14,7 +14,6 @@ states how much of it is known:
 from __future__ import annotations
 
 import dataclasses
-import enum
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -22,45 +21,8 @@ from itertools import pairwise
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.simulator import functions
 from penstock.simulator.loops import evaluate_loop
+from penstock.simulator.parts import SPLIT, SPLIT_AND_KEY, SPREAD, Again, Part
 from penstock.simulator.programs import Node, Program, Record, Timed
-
-SPLIT, SPLIT_AND_KEY, SPREAD = "split", "split and key", "spread"
-
-
-class Again(enum.IntEnum):
-    """How a part compares with itself in a run in which sources reread some records. Strongest first.
-
-    Numbers are never negative, so sums and counts only grow when a record is repeated.
-    """
-
-    REPEATED = 0
-    """Exactly its records, some of them repeated: results independent of other records stay the same."""
-    MORE = 1
-    """All its records, and possibly others."""
-    GREATER = 2
-    """For each record one of the same origin, path, key and time with a number at least as high.
-
-    And possibly others.
-    """
-    UNKNOWN = 3
-    """Unknown: a function reads a number that may have grown, and behaves differently."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """Records of one operator, and how they are partitioned."""
-
-    records: list[Timed]
-    exact: bool = True
-    count: int | None = None
-    timed: bool = True
-    order: str | None = None
-    how: str = "forward"
-    parallelism: int = 1
-    again: Again = Again.REPEATED
-    finals: dict[int, int] | None = None
-    """For a running reduce: the greatest, and so last, number of each key."""
-
 
 Stream = list[Part]
 
@@ -324,9 +286,7 @@ def _turns(node: Node, input: Part) -> Part:
     if not input.exact or node.settings["shape"] == "plain":
         return Part([], exact=input.exact, parallelism=node.parallelism, again=again)
     turns = evaluate_loop(node, input.records).turns
-    return Part(
-        [], exact=False, count=turns.total(), parallelism=node.parallelism, again=again, finals=dict(turns)
-    )
+    return Part([], exact=False, count=turns.total(), parallelism=node.parallelism, again=again, finals=dict(turns))
 
 
 _BY_TIME = {"interval_join", "window_join"}

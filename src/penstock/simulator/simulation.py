@@ -152,15 +152,10 @@ class Simulation:
         self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
         workers, control = self._workers, self._control
-        networks = workers.network, workers.feedback
-        actions = SlotActions(
-            workers.running, *networks, control, workers.checks, self.random, self.trace, self._reported
-        )
-        self._possibilities: Possibilities = Possibilities(
-            self._agenda, actions, workers.running, *networks, control, self.clock.now_ms
-        )
-        actions.touched, actions.touched_channel = self._possibilities.touch, self._possibilities.touch_channel
-        actions.touched_feedback = self._possibilities.touch_feedback
+        moving = workers.running, workers.network, workers.feedback, control
+        actions = SlotActions(*moving, workers.checks, self.random, self.trace, self._reported)
+        self._possibilities: Possibilities = Possibilities(self._agenda, actions, *moving, self.clock.now_ms)
+        actions.tells(self._possibilities)
 
     def _deploy(self, effect: Deploy) -> None:
         """Spark starts the slots of an attempt, unless it has too few, or one of them never comes."""
@@ -244,8 +239,7 @@ class Simulation:
 
     def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
         """A slot feeds a buffer back."""
-        self._workers.checks[slot.level].channels.fed_back(row)
-        self._workers.feedback.send(slot, target, row)
+        self._workers.fed_back(slot, target, row)
         self._possibilities.touch_feedback((slot, target))
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:

@@ -10,6 +10,7 @@ from penstock.runtime.ids import SlotId
 from penstock.simulator.checkers import RegionChecks
 from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, ControlMessages, Network
+from penstock.simulator.possibilities import Possibilities
 from penstock.simulator.report import Trace, event_line, name_of, row_line
 
 
@@ -41,6 +42,11 @@ class SlotActions:
         self._random = random
         self._trace = trace
         self._reported = reported
+
+    def tells(self, possibilities: Possibilities) -> None:
+        """Tell it what actions change."""
+        self.touched, self.touched_channel = possibilities.touch, possibilities.touch_channel
+        self.touched_feedback = possibilities.touch_feedback
 
     def open(self, slot: SlotId) -> None:
         """A slot starts."""

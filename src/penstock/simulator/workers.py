@@ -93,6 +93,11 @@ class Workers:
         self.feedback.started(workers.keys())
         return workers
 
+    def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
+        """A slot feeds a buffer back."""
+        self.checks[slot.level].channels.fed_back(row)
+        self.feedback.send(slot, target, row)
+
     def stop(self, levels: range) -> None:
         """The workers of a region are killed."""
         for slot, host in self.running.items():

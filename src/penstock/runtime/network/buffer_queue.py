@@ -1,4 +1,4 @@
-"""A queue of buffers: in memory up to a limit, then on local disk. Order is kept, and what is read is removed from disk.
+"""A queue of buffers: in memory up to a limit, then on local disk. What has been read is removed from disk.
 
 The disk has several files one after the other, so that one of which everything was read can be removed: a queue that is
 never empty must not grow for ever.

@@ -51,11 +51,7 @@ class FeedbackLog:
 
 
 def share_of(
-    logged: Iterable[LoggedBuffer],
-    partitioners: Sequence[Partitioner],
-    subtask: int,
-    parallelism: int,
-    key_groups: KeyGroups,
+    logged: Iterable[LoggedBuffer], partitioners: Sequence[Partitioner], subtask: int, parallelism: int
 ) -> Iterator[LoggedBuffer]:
     """The buffers that are, or hold records, for a subtask. `partitioners`: those of the edges, in the head's order."""
     for position, (edge, before, buffer) in enumerate(logged):

@@ -94,7 +94,7 @@ class Feedback:
         """What was restored comes before all input."""
         info, restored = self._info, self._head.restored
         self._head.restored = []
-        mine = share_of(restored, self._partitioners, info.subtask, info.parallelism, self._key_groups)
+        mine = share_of(restored, self._partitioners, info.subtask, info.parallelism)
         replayed = deque(mine)
         if replayed:
             self._work.append(partial(self._replay, replayed))
@@ -126,7 +126,9 @@ class Feedback:
 
     def _take(self, channel: InputChannel, buffer: bytes, segments: Sequence[Segment]) -> None:
         if self.ended:
-            self._counters.late_records_dropped += sum(len(segment[0]) for segment in segments if isinstance(segment, tuple))
+            self._counters.late_records_dropped += sum(
+                len(segment[0]) for segment in segments if isinstance(segment, tuple)
+            )
             return
         for open_log in self._logs.values():
             if channel.id in open_log.missing:

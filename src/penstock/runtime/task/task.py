@@ -141,25 +141,23 @@ class Task:
             lambda effect: self.ask(effect),
             environment,
         )
-        self._feedback = None
-        if isinstance(head, IterationHead):
-            self._feedback = Feedback(
-                vertex,
-                level,
-                self.info,
-                head,
-                self.inputs,
-                self.chain.counters[0],
-                self._work,
-                key_groups,
-                environment,
-            )
-            self._checkpoints.with_feedback(self._feedback)
+        self._feedback = self._with_feedback(level, key_groups, environment)
         self._probe = LoopProbe(self.inputs, self.edges, self.chain.operators)
         self._awaits_peers = any(edge.info.feedback for edge in self.edges)
         """Whether it must not begin: it does not know yet where what it feeds back goes to."""
         self._flush_timer = FlushTimer(self.edges, -1 if level.batched else vertex.buffer_timeout_ms, self._now_ms)
         self._handlers = self._handled_events()
+
+    def _with_feedback(self, level: LevelSpec, key_groups: KeyGroups, environment: Environment) -> Feedback | None:
+        """What comes back, if the task has the head of an iteration."""
+        head, counters = self.chain.head, self.chain.counters[0]
+        if not isinstance(head, IterationHead):
+            return None
+        feedback = Feedback(
+            self.vertex, level, self.info, head, self.inputs, counters, self._work, key_groups, environment
+        )
+        self._checkpoints.with_feedback(feedback)
+        return feedback
 
     def _handled_events(self) -> dict[type[Event], Callable[[Any], None]]:
         checkpoints, work = self._checkpoints, self._work

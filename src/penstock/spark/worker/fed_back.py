@@ -1,6 +1,6 @@
 """What is fed back to a slot, between the thread that receives it and the slot's own: it spills, and never refuses.
 
-So a loop can't come to a standstill with each of its slots waiting for the next one: who feeds back is always let go on.
+So a loop can't come to a standstill with each of its slots waiting for the next one.
 """
 
 from __future__ import annotations
