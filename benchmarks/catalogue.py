@@ -73,6 +73,7 @@ TITLES = {
     25: "what a time to live costs on the heap",
     26: "many timers",
     27: "asynchronous calls",
+    28: "loops",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
@@ -85,6 +86,7 @@ STATE_SIZES_MB = (10, 100, 500, 1_000, 2_000)
 STATE_PARALLELISMS = (1, 2, 4)
 FULL_SIZES_MB = (1_000, 4_000)
 _CURVE_SECONDS = 10
+_AT_ONCE = ("--buffer-timeout-ms", "0")
 _LONG_SECONDS = 600
 
 
@@ -113,6 +115,9 @@ def _throughput() -> list[Measurement]:
         Measurement(22, "interval join", "two_streams", ("--program", "interval-join"), (_rate(400_000),)),
         Measurement(22, "broadcast", "two_streams", ("--program", "broadcast"), (_rate(60_000),)),
         Measurement(27, "10 ms a call, capacity 200", "async_calls", (), (_rate(18_000),)),
+        Measurement(28, "passes", "loops", (), (_rate(300_000),)),
+        Measurement(28, "one pass", "loops", ("--stamped", "--records", "200", *_AT_ONCE), _latency(10)),
+        Measurement(28, "10,000,000 records in flight", "loops", ("--records", "10000000"), (_rate(), memory)),
     ]
 
 

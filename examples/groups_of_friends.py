@@ -27,7 +27,7 @@ class Hear(KeyedProcessFunction):
         if name < known:
             self.smallest.update(name)
             yield f"{person} belongs to {name}"
-            for other in self.friends.keys():
+            for other in self.friends:
                 yield TELL, (other, None, name)
 
 

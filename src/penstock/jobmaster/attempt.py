@@ -170,7 +170,7 @@ class Attempt:
         ids = {vertex.id for vertex in self.vertices}
         heads: dict[int, set[SlotId]] = {}
         for edge in self.graph.edges:
-            if edge.stream_edge.feedback and edge.source in ids:
+            if edge.feedback and edge.source in ids:
                 target = self.graph.vertices[edge.target]
                 slots = {SlotId(target.level, subtask) for subtask in range(target.parallelism)}
                 heads.setdefault(edge.source, set()).update(slots)

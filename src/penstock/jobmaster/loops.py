@@ -80,7 +80,7 @@ class Loops:
     """Those of an attempt of a region, with the vertices of that region."""
 
     def __init__(self, graph: JobGraph, vertices: frozenset[int], send: Send) -> None:
-        heads = {edge.target for edge in graph.edges if edge.stream_edge.feedback}
+        heads = {edge.target for edge in graph.edges if edge.feedback}
         self._loops = []
         for loop in graph.loops:
             if loop <= vertices:

@@ -85,6 +85,11 @@ class JobEdge:
         return self.stream_edge.partitioner.ship_strategy
 
     @property
+    def feedback(self) -> bool:
+        """Whether it leads back to the head of an iteration."""
+        return self.stream_edge.feedback
+
+    @property
     def side_output(self) -> str | None:
         """Id of the side output that it carries; None: the main output."""
         tag = self.stream_edge.tag
@@ -247,7 +252,7 @@ class JobGraph:
             before = [
                 self.vertices[edge.source].level
                 for edge in self.edges
-                if edge.target == vertex.id and not edge.stream_edge.feedback
+                if edge.target == vertex.id and not edge.feedback
             ]
             vertex.level = max(before) + 1 if before else 0
         if self.batched:
@@ -293,7 +298,7 @@ class JobGraph:
             target.level,
             widths,
             edge.stream_edge.input_index,
-            edge.stream_edge.feedback,
+            edge.feedback,
             any(edge.source in loop and edge.target in loop for loop in self.loops),
         )
 

@@ -40,7 +40,7 @@ def test_order_is_kept_between_memory_and_disk() -> None:
             given += 1
         elif queue:
             expected.append(int(queue.popleft()[:3]))
-    assert list(map(lambda buffer: int(buffer[:3]), queue)) == list(range(len(expected), given))
+    assert [int(buffer[:3]) for buffer in queue] == list(range(len(expected), given))
     while queue:
         expected.append(int(queue.popleft()[:3]))
     assert expected == list(range(given))
