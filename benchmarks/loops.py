@@ -52,6 +52,7 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--records", type=int, default=50_000, help="how many go round")
     parser.add_argument("--stamped", action="store_true", help="measure the time of a pass")
+    parser.set_defaults(buffer_timeout_ms=1)
     arguments = parser.parse_args()
 
     def program(env: StreamExecutionEnvironment) -> DataStream[Any]:

@@ -13,7 +13,6 @@ from penstock.jobmaster.loops import LoopEnd
 from penstock.runtime.network import feedback_log
 from penstock.runtime.network.buffer import decode_header
 from penstock.runtime.network.feedback_log import FeedbackLog
-from penstock.runtime.operators.async_wait import AsyncWaitOperator
 from penstock.runtime.task import feedback
 from penstock.runtime.task.events import EndLoop, LoopQuiet
 from penstock.runtime.task.feedback import Feedback
@@ -22,6 +21,7 @@ from penstock.runtime.task.slot import Slot
 from penstock.simulator import Circumstances, SimulationError, run_program
 from penstock.simulator.generation import generate
 from penstock.simulator.network import Channel, FeedbackNetwork, Network
+from penstock.simulator.programs import Program
 
 pytestmark = pytest.mark.simulation
 
@@ -30,7 +30,6 @@ OFTEN = {
     "checkpoint_at_steps": tuple(range(0, 800, 40)), "checkpoint_timeout_ms": 3_000, "cancel_at_step": None,
     "crash_at_steps": (100, 200, 300), "crash_rate": 0.9,
 }  # fmt: skip
-STOPPED = {"savepoint_at_steps": (60, 120, 240), "stop_rate": 1.0, "drain_rate": 0.0, "cancel_at_step": None}
 
 
 def nothing_logged(patch: pytest.MonkeyPatch) -> None:
@@ -56,12 +55,6 @@ def barrier_not_awaited(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Feedback, "frozen", at_once)
 
 
-def goes_round_after_the_last_barrier(patch: pytest.MonkeyPatch) -> None:
-    """A job that stops with a savepoint goes on turning, so that results come before and after."""
-    frozen = Feedback.frozen
-    patch.setattr(Feedback, "frozen", lambda self, snapshot, stops, aborted: frozen(self, snapshot, False, aborted))
-
-
 def one_round_is_enough(patch: pytest.MonkeyPatch) -> None:
     """A loop ends as soon as each of its tasks has been at rest once."""
 
@@ -78,11 +71,6 @@ def one_round_is_enough(patch: pytest.MonkeyPatch) -> None:
 def buffers_not_counted(patch: pytest.MonkeyPatch) -> None:
     """A loop ends when each of its tasks has been at rest twice."""
     patch.setattr(LoopProbe, "counted", lambda self: (0, 0))
-
-
-def calls_in_flight_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """A task that waits for calls only is taken for one at rest."""
-    patch.setattr(AsyncWaitOperator, "in_flight", False)
 
 
 def newest_first(patch: pytest.MonkeyPatch) -> None:
@@ -124,16 +112,31 @@ FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] =
     nothing_logged: (0, OFTEN),
     log_not_replayed: (0, OFTEN),
     barrier_not_awaited: (0, OFTEN),
-    goes_round_after_the_last_barrier: (0, STOPPED),
     one_round_is_enough: (0, {}),
     buffers_not_counted: (0, {}),
-    calls_in_flight_forgotten: (0, {}),
     newest_first: (0, {}),
     earlier_attempts_let_in: (0, {**OFTEN, "late_rate": 0.5}),
     log_stays_where_it_was: (0, {**OFTEN, "driver_crash_at_steps": (150, 400), "rescale_rate": 1.0}),
     keys_of_others_replayed: (0, {**OFTEN, "driver_crash_at_steps": (150, 400), "rescale_rate": 1.0}),
 }
 """The seed to start with, to save time, and the circumstances that let a fault show soon."""
+SHAPES = {
+    log_stays_where_it_was: {"how": "hash"}, keys_of_others_replayed: {"how": "hash"},
+}  # fmt: skip
+"""What loops are, for faults that show in some of them only."""
+
+
+def looped(seed: int, fault: Callable[[pytest.MonkeyPatch], None]) -> Program | None:
+    """The program of a seed, if it has a loop."""
+    program = generate(seed)
+    if not any(node.kind == "loop" for node in program.nodes):
+        return None
+    shape: dict[str, Any] = SHAPES.get(fault, {})
+    nodes = [
+        dataclasses.replace(node, settings={**node.settings, **shape}) if node.kind == "loop" else node
+        for node in program.nodes
+    ]
+    return dataclasses.replace(program, nodes=tuple(nodes))
 
 
 @pytest.mark.timeout(900)
@@ -144,7 +147,7 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     first, provoked = FAULTS[fault]
     with pytest.raises(SimulationError):
         for seed in range(first, first + SEEDS):
-            program = generate(seed)
-            if any(node.kind == "loop" for node in program.nodes):
+            program = looped(seed, fault)
+            if program is not None:
                 circumstances = dataclasses.replace(Circumstances.draw(Random(seed + 1)), **provoked)
-                run_program(program, circumstances, seed)
+                run_program(program, circumstances, seed, named=False)
