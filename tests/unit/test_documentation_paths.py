@@ -1,11 +1,14 @@
-"""The files, pages and headings that the documentation names exist."""
+"""The files, pages and headings that the documentation names exist; a list that is complete stays so."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from penstock.runtime.task.events import ControlEffect, ControlEvent
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -65,3 +68,10 @@ def test_what_is_missing_is_found() -> None:
 
     assert missing_paths(text) == ["runtime/gone.py"]
     assert broken_links(text, ROOT / "README.md") == ["docs/gone.md", "docs/testing.md#gone", "#gone"]
+
+
+def test_all_messages_between_job_master_and_tasks_are_documented() -> None:
+    """A contributor would read the page as the whole vocabulary, and miss what was added since."""
+    page = (ROOT / "docs" / "a-jobs-way.md").read_text(encoding="utf-8")
+    names = [message.__name__ for message in [*get_args(ControlEvent), *get_args(ControlEffect)]]
+    assert names and not [name for name in names if f"`{name}`" not in page]

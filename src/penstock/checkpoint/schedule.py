@@ -10,7 +10,10 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointSettings:
-    """Times in milliseconds. `interval_ms` None: no periodic checkpoints, only those that are requested."""
+    """Times in milliseconds. `interval_ms` None: no periodic checkpoints, only those that are requested.
+
+    `has_directory`: whether another run finds the job's checkpoints, since their directory is the user's.
+    """
 
     interval_ms: int | None = None
     timeout_ms: int = 600_000
@@ -18,6 +21,7 @@ class CheckpointSettings:
     concurrent_max: int = 1
     failures_tolerated: int = 0
     retained: int = 1
+    has_directory: bool = False
 
 
 class CheckpointSchedule:

@@ -72,6 +72,13 @@ AllowNonRestored = Annotated[
         "--allow-non-restored-state", "-n", help="With -s: ignore the state of operators that no longer exist."
     ),
 ]
+KeepSession = Annotated[
+    bool,
+    typer.Option(
+        "--keep-session",
+        help="Keep Spark's JVM for the next program, for ten minutes: that starts in a second or two.",
+    ),
+]
 AllowDuplicates = Annotated[
     bool,
     typer.Option(
@@ -83,7 +90,7 @@ AllowDuplicates = Annotated[
 
 _OURS = (
     "-p", "--parallelism", "--master", "-D", "-s", "--from-savepoint", "-n", "--allow-non-restored-state",
-    "-q", "--quiet", "--json", "--pyflink",
+    "-q", "--quiet", "--json", "--pyflink", "--keep-session",
 )  # fmt: skip
 
 
@@ -111,6 +118,7 @@ def settings_of(
     allow_non_restored: bool = False,
     allow_duplicates: bool = False,
     master: str | None = None,
+    keep_session: bool = False,
 ) -> dict[str, str]:
     """Return the defaults as one mapping. Specific options take precedence over `-D`, a later `-D` over an earlier one.
 
@@ -126,6 +134,8 @@ def settings_of(
         result["parallelism.default"] = str(parallelism)
     if master is not None:
         result["spark.master"] = master
+    if keep_session:
+        result["penstock.spark.keep-session"] = "true"
     if from_state is not None:
         result["execution.state-recovery.path"] = from_state
     if allow_non_restored:

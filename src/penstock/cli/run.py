@@ -15,6 +15,7 @@ from penstock.cli.options import (
     AsJson,
     FromState,
     Job,
+    KeepSession,
     Master,
     Parallelism,
     PyFlink,
@@ -37,6 +38,7 @@ def run(
     from_state: FromState = None,
     allow_non_restored: AllowNonRestored = False,
     allow_duplicates: AllowDuplicates = False,
+    keep_session: KeepSession = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +61,9 @@ def run(
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.cli.watched_executor import WatchedExecutor
 
-    defaults = settings_of(parallelism, settings, from_state, allow_non_restored, allow_duplicates, master)
+    defaults = settings_of(
+        parallelism, settings, from_state, allow_non_restored, allow_duplicates, master, keep_session
+    )
     try:
         with (
             Interrupts(),
@@ -67,7 +71,9 @@ def run(
             program_context(defaults, pyflink, executor),
         ):
             run_script(job, arguments or [])
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        for note in getattr(interrupt, "__notes__", ()):
+            typer.echo(note, err=True)
         raise typer.Exit(EXIT_CODE) from None
     if not executor.jobs:
         _say_that_nothing_ran(job)

@@ -1,5 +1,6 @@
 """Common definitions of programs: types, rows, configuration, watermark strategies."""
 
+from penstock.common import pyflink_names
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.configuration import Configuration
@@ -55,3 +56,5 @@ __all__ = [
     "Types",
     "WatermarkStrategy",
 ]
+
+pyflink_names.answer(__name__)

@@ -12,10 +12,14 @@ PenstockError
 │   ├── SourceError         input could not be read or parsed
 │   ├── TaskLostError       a worker or executor was lost
 │   └── CheckpointError     state could not be written, found or restored
+│       ├── DamagedCheckpointError  part of a snapshot is missing, truncated or corrupted
+│       └── FencedError             another run has taken the job over
 └── JobCancelledError       the job was cancelled before it produced a result
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 class PenstockError(Exception):
@@ -53,6 +57,11 @@ class JobError(PenstockError):
 class UserFunctionError(JobError):
     """A user's function raised. The message names operator, position and value, and has the user's own traceback."""
 
+    def __init__(self, message: str = "", raised: Iterable[str] = ()) -> None:
+        """`raised`: `class_names` of what the function raised, which the job master decides by."""
+        super().__init__(message)
+        self.raised = frozenset(raised)
+
 
 class SourceError(JobError):
     """A source can't read its input: a missing file, a line that is not JSON, a truncated archive."""
@@ -76,3 +85,11 @@ class FencedError(CheckpointError):
 
 class JobCancelledError(PenstockError):
     """The job was cancelled."""
+
+
+def class_names(error: BaseException) -> frozenset[str]:
+    """The names of the class of `error` and of its base classes, as tracebacks show them: built-in ones bare."""
+    return frozenset(
+        kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        for kind in type(error).__mro__
+    )

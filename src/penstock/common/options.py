@@ -393,6 +393,16 @@ SHOW_SPARK_STACK = (
     .with_description("Whether the error of a failed job includes Spark's stack trace below the user's traceback.")
 )
 
+KEEP_SESSION = (
+    _key("penstock.spark.keep-session")
+    .boolean_type()
+    .default_value(False)
+    .with_description(
+        "Whether Spark's JVM on this machine stays for the next program, for ten minutes, which then starts in a "
+        "second or two: `penstock run --keep-session`. PENSTOCK_KEEP_SESSION=true in the environment does the same."
+    )
+)
+
 SPARK_TRANSPORT = (
     _key("penstock.spark.transport")
     .enum_type(SparkTransport)

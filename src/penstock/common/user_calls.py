@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.common.errors import UserFunctionError
+from penstock.common.errors import UserFunctionError, class_names
 from penstock.common.user_traceback import user_traceback
 
 RAISED = (BaseException,)
@@ -40,7 +40,7 @@ def as_exception(error: BaseException) -> Exception:
     if isinstance(error, Exception):
         return error
     pass_on_ctrl_c(error)
-    failure = UserFunctionError(user_traceback(error))
+    failure = UserFunctionError(user_traceback(error), class_names(error))
     failure.__cause__ = error
     return failure
 

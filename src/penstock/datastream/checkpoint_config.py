@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.common import options
+from typing import TYPE_CHECKING, Any
+
+from penstock.common import options, pyflink_names
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
 from penstock.common.time import Duration, TimeLength, to_milliseconds
@@ -17,6 +19,11 @@ class CheckpointConfig:
     Durations are given as Duration, Time, timedelta or int milliseconds, and returned as int milliseconds.
     Source: Flink docs, "Checkpointing".
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise pyflink_names.missing_method(type(self), name)
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration() if configuration is None else configuration
@@ -149,3 +156,6 @@ class CheckpointConfig:
             raise ValueError(f"{key} must be {least_ms} ms or more, got {length_ms} ms")
         self._configuration.set_string(key, f"{length_ms} ms")
         return self
+
+
+pyflink_names.answer(__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from penstock.api.output_tag import OutputTag
 from penstock.api.sink import Sink
 from penstock.api.state.descriptors import MapStateDescriptor
+from penstock.common import pyflink_names
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation, Types
@@ -72,6 +72,11 @@ class DataStream(OperatorSettings, Generic[T]):
     def __init__(self, environment: StreamExecutionEnvironment, transformation: Transformation) -> None:
         self.environment = environment
         self._transformation = transformation
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise pyflink_names.missing_method(type(self), name)
 
     def get_type(self) -> TypeInformation:
         """Return the type of the values: declared or from type hints, else pickled."""
@@ -389,20 +394,4 @@ def check_one_environment(method: str, first: DataStream[Any], second: DataStrea
         )
 
 
-_ELSEWHERE = {
-    "AllWindowedStream": "windowed_stream",
-    "BroadcastConnectedStream": "broadcast_streams",
-    "BroadcastStream": "broadcast_streams",
-    "CloseableIterator": "collected",
-    "ConnectedStreams": "connected_streams",
-    "IterativeStream": "iterative_stream",
-    "KeyedStream": "keyed_stream",
-    "WindowedStream": "windowed_stream",
-}
-"""Classes that PyFlink has in this module, and the modules of penstock that define them and import this one."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ELSEWHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"penstock.datastream.{_ELSEWHERE[name]}"), name)
+pyflink_names.answer(__name__)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from copy import copy
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.api.sink import Sink
 from penstock.api.source import Boundedness, Source
 from penstock.client.context_environment import context_environment
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
-from penstock.common import option_checks, options
+from penstock.common import option_checks, options, pyflink_names
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.declared_rows import row_converter
+from penstock.common.declared_text import text_in_print
+from penstock.common.declared_values import value_converter
 from penstock.common.errors import PenstockError, ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
@@ -26,6 +28,7 @@ from penstock.common.typeinfo import TypeInformation
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.collection import CollectionSource
 from penstock.connectors.socket import SocketTextSource
+from penstock.datastream.arguments import described
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.collected import CloseableIterator
@@ -63,6 +66,11 @@ class StreamExecutionEnvironment:
         self._sinks: list[Transformation] = []
         self._result_sinks: dict[int, ResultSink] = {}
         self._ids = 0
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise pyflink_names.missing_method(type(self), name)
 
     @staticmethod
     def get_execution_environment(
@@ -227,7 +235,7 @@ class StreamExecutionEnvironment:
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError(f"expected a WatermarkStrategy, got {watermark_strategy!r}")
         source.validate()
-        declared = type_info or source.get_produced_type()
+        declared = type_info or described(source.get_produced_type())
         return DataStream(
             self, SourceTransformation(self.next_id(), source_name, source, copy(watermark_strategy), declared, None)
         )
@@ -241,11 +249,13 @@ class StreamExecutionEnvironment:
     def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
         """Create a stream of the values of `collection`, in order, read by one subtask.
 
-        Where `type_info` has rows, values become Rows with its names: from tuples, lists, dicts and objects. Raises
-        TypeError or ValueError if one does not fit.
+        Values become ones of `type_info`: an INT has 32 bits, and wraps; tuples, lists, dicts and objects become Rows
+        where it has rows. Raises TypeError or ValueError if one does not fit.
         """
-        convert = row_converter(type_info)
-        source = CollectionSource(list(collection if convert is None else map(convert, collection)))
+        values: Iterable[Any] = collection
+        for convert in (row_converter(type_info), value_converter(type_info)):
+            values = values if convert is None else map(convert, values)
+        source = CollectionSource(list(values))
         strategy = WatermarkStrategy.no_watermarks()
         stream: DataStream[T] = self.from_source(source, strategy, "Collection Source", type_info)
         return _by_one_subtask(stream, "one subtask reads a collection, to keep its order")
@@ -272,8 +282,8 @@ class StreamExecutionEnvironment:
         client = self.execute_async(job_name)
         try:
             return client.get_job_execution_result().result()
-        except KeyboardInterrupt:
-            client.cancel().result()
+        except KeyboardInterrupt as interrupt:
+            client.cancel_for(interrupt)
             raise
         except PenstockError as error:
             # Omit the traceback through futures: the message of the error is complete.
@@ -314,6 +324,8 @@ class StreamExecutionEnvironment:
     def _add_sink(self, input: Transformation, sink: Sink[Any]) -> DataStreamSink:
         id = self.next_id()
         name = type(sink).__name__
+        if input.output_type is not None:
+            sink = sink.for_type(input.output_type)
         transformation = OperatorTransformation(id, name, [input], SinkOperator(name, sink, id), is_sink=True)
         committer = sink.create_committer()
         if committer is not None:
@@ -372,10 +384,13 @@ class _PrintLater(PrintResults):
     def __init__(
         self, transformation: Transformation, environment: StreamExecutionEnvironment, identifier: str | None
     ) -> None:
-        super().__init__(identifier, parallel=True)
+        super().__init__(identifier, parallel=True, text_of=text_in_print(transformation.inputs[0].output_type))
         self._transformation = transformation
         self._environment = environment
 
     def take(self, subtask: int, values: list[Any]) -> None:
         self._parallel = (self._transformation.parallelism or self._environment.get_parallelism()) > 1
         super().take(subtask, values)
+
+
+pyflink_names.answer(__name__)

@@ -23,9 +23,11 @@ from penstock.common.errors import DamagedCheckpointError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
+from penstock.jobmaster.connections import SlotConnections
 from penstock.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
 from penstock.jobmaster.enumerators import SplitEnumerators
 from penstock.jobmaster.loops import Loops
+from penstock.jobmaster.notices import EnumeratorNotClosed
 from penstock.jobmaster.results.held_back import HeldBackResults
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
@@ -66,6 +68,7 @@ class Attempt:
         """The last checkpoint before the newest results that have reached the program though no checkpoint has released
         them; None: there are none."""
         self.slots = slots_of(graph, id.region)
+        self.connections = SlotConnections()
         self._emit = emit
         self._slot_of = {task: slot for slot, tasks in self.slots.items() for task in tasks}
         self._registered: dict[SlotId, str] = {}
@@ -75,7 +78,11 @@ class Attempt:
         self._data_ended: set[SubtaskId] = set()
         self._finished: set[SubtaskId] = set()
         self.enumerators = SplitEnumerators(
-            [vertex for vertex in vertices if vertex.is_source], self.send, self._call, now_ms
+            [vertex for vertex in vertices if vertex.is_source],
+            self.send,
+            self._call,
+            now_ms,
+            lambda error: emit(EnumeratorNotClosed(error)),
         )
 
     @property
@@ -241,6 +248,11 @@ class Attempt:
             self.status = JobStatus.CANCELLING
             self._send_to_registered(Cancel())
             self._end_if_all_finished()
+
+    def cancel_again(self, slot: SlotId) -> None:
+        """What this slot was sent may be lost: if its tasks were to stop, they are told so again."""
+        if self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
+            self._send_to(self.slots[slot], Cancel())
 
     def failed(self, error: BaseException, slot: SlotId | None = None) -> None:
         """A slot failed or was lost; `slot` None: the attempt as a whole failed. The first error counts."""

@@ -1,4 +1,4 @@
-"""What a job master asks of its host. Effects of checkpoints are those of checkpoint/effects.py.
+"""What a job master asks of its host. Checkpoints: checkpoint/effects.py; what is only logged: notices.py.
 
 The host carries effects out without blocking the thread that hands in events: deploying, stopping, storage and commits
 each have threads of their own, and their outcomes come back as events.
@@ -15,6 +15,7 @@ from penstock.checkpoint.effects import AbortCommittables, Commit, StorageEffect
 from penstock.checkpoint.restore import Restored
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt_id import AttemptId
+from penstock.jobmaster.notices import JobNotice
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId
@@ -109,4 +110,5 @@ JobEffect = (
     | StorageEffect
     | Commit
     | AbortCommittables
+    | JobNotice
 )

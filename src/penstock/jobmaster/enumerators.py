@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.api.source import Source, SplitEnumerator
-from penstock.common.errors import PenstockError, SourceError, UserFunctionError
+from penstock.common.errors import PenstockError, SourceError, UserFunctionError, class_names
 from penstock.common.user_calls import RAISED, pass_on_ctrl_c
 from penstock.common.user_traceback import user_traceback
 from penstock.plan.job_graph import JobVertex
 from penstock.runtime.task.events import AssignSplits, ControlEvent, NoMoreSplits
 from penstock.runtime.task.opaque import Opaque
-
-_log = logging.getLogger(__name__)
 
 SendToTask = Callable[[int, int, ControlEvent], None]
 MakeCall = Callable[[int, Callable[[], Any]], None]
@@ -30,9 +27,16 @@ Handler = Callable[[Any, Exception | None], None]
 
 
 class SplitEnumerators:
-    """By source vertex: those of `sources`."""
+    """By source vertex: those of `sources`. `not_closed` is called with the error of one that fails to close."""
 
-    def __init__(self, sources: Sequence[JobVertex], send: SendToTask, make_call: MakeCall, now_ms: int) -> None:
+    def __init__(
+        self,
+        sources: Sequence[JobVertex],
+        send: SendToTask,
+        make_call: MakeCall,
+        now_ms: int,
+        not_closed: Callable[[BaseException], None] = lambda error: None,
+    ) -> None:
         self.now_ms = now_ms
         """Processing time; kept up to date by the job master."""
         self._sources = sources
@@ -40,6 +44,7 @@ class SplitEnumerators:
         self._send = send
         self._discover_at_ms: dict[int, int] = {}
         self._make_call = make_call
+        self._not_closed = not_closed
         self._calls = itertools.count(1)
         self._handlers: dict[int, tuple[int, Handler]] = {}
         """Vertex and handler of calls that have not ended, by their number."""
@@ -116,7 +121,7 @@ class SplitEnumerators:
         return min(self._discover_at_ms.values(), default=None)
 
     def close(self) -> None:
-        """Close each once. One that fails is logged: the job ends, or restarts, nevertheless."""
+        """Close each once. One that fails is reported: the job ends, or restarts, nevertheless."""
         while self._enumerators:
             # Removed before the call: one that fails to close is not closed a second time.
             _, enumerator = self._enumerators.popitem()
@@ -124,7 +129,7 @@ class SplitEnumerators:
                 enumerator.close()
             except RAISED as error:
                 pass_on_ctrl_c(error)
-                _log.exception("a split enumerator could not be closed")
+                self._not_closed(error)
 
     def _discover(self, vertex: int) -> None:
         with self._errors_named(vertex, "discover"):
@@ -146,7 +151,8 @@ class SplitEnumerators:
         except RAISED as error:
             pass_on_ctrl_c(error)
             raise UserFunctionError(
-                f"split enumerator of the source '{self._names[vertex]}', in {method}\n{user_traceback(error)}"
+                f"split enumerator of the source '{self._names[vertex]}', in {method}\n{user_traceback(error)}",
+                class_names(error),
             ) from error
 
 

@@ -12,7 +12,6 @@ deployed. A region that fails meanwhile joins them. Source: Flink docs, "Task Fa
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -24,13 +23,12 @@ from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import JobEffect, RestartResults
 from penstock.jobmaster.ending import JobEnding
+from penstock.jobmaster.notices import EndFailed, FellBack, RestartJoined, RestartScheduled
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.restarts import RestartDecision
 from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
-
-_log = logging.getLogger(__name__)
 
 
 def collected_twice(error: BaseException | None) -> JobError:
@@ -119,7 +117,7 @@ class Failover:
         # A region that has finished waits for the others: if one of them fails all are restarted.
         is_due = len(down) == len(regions) or any(region.has_failed for region in ended)
         are_gone = all(region.is_gone for region in down)
-        if ended and is_due and are_gone and self._job.coordinator.store.is_idle:
+        if ended and is_due and are_gone and self._job.coordinator.store.is_settled:
             end = self._end(ended, is_cancelled)
         if self.restart_at_ms is not None and (is_cancelled or self._job.coordinator.store.fenced):
             self.restart_at_ms = None
@@ -149,7 +147,7 @@ class Failover:
         if coordinator.stopped:
             # What the savepoint names with which the job stops is committed: a restart would write it a second time.
             error = next((region.attempt.error for region in [*failures, *regions] if region.has_failed), None)
-            _log.warning("%s stopped with a savepoint, but its end failed: %s", self._job.name, error)
+            self._emit(EndFailed(error))
             return JobStatus.FINISHED, None
         if is_cancelled:
             # As in Flink: a job that is cancelled while it fails is cancelled.
@@ -171,7 +169,7 @@ class Failover:
             return output_twice(str(error), f"chk-{before[0].checkpoint_id}", repeated)
         coordinator.fall_back()
         self._restarts.fell_back()
-        _log.warning("%s falls back to the previous checkpoint: %s", self._job.name, error)
+        self._emit(FellBack(error))
         return None
 
     # Restarts.
@@ -193,15 +191,13 @@ class Failover:
         repeats = self._collects_again
         if self.restart_at_ms is not None and not repeats and not any(map(self._restarts.is_final, attempts)):
             # They join those that wait already: all of it is one failure, as for Flink's exponential delay.
-            _log.warning("%s: a further region failed and restarts with the others: %s", self._job.name, error)
+            self._emit(RestartJoined(error))
             return None
         delay_ms = self._restarts.delay_ms(attempts, self._job.now_ms)
         if delay_ms is not None and repeats:
             delay_ms, error = None, collected_twice(error)
         if delay_ms is not None:
-            _log.warning(
-                "%s", self._restarts.notice(self._job.name, error, self.restarts + 1, delay_ms, self._job.now_ms)
-            )
+            self._emit(RestartScheduled(error, self.restarts + 1, delay_ms, self._job.now_ms, self._restarts.waits))
             self.restart_at_ms = self._job.now_ms + delay_ms
             return None
         self.restart_at_ms = None
@@ -217,7 +213,7 @@ class Failover:
     def may_restart(self) -> bool:
         """Whether the regions that wait may be deployed as soon as their time has come."""
         is_settled = all(region.is_ended for region in self._job.regions.down)
-        return self.restart_at_ms is not None and is_settled and self._job.coordinator.store.is_idle
+        return self.restart_at_ms is not None and is_settled and self._job.coordinator.store.is_settled
 
     def restart_if_due(self, graph: JobGraph) -> list[Region]:
         """Restart the regions that wait, if their time has come; returns them. `graph`: that of their next attempts."""

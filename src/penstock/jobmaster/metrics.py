@@ -8,7 +8,7 @@ import threading
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.plan.job_graph import JobGraph
-from penstock.rpc.messages import TaskReport
+from penstock.rpc.messages import OperatorReport, TaskReport
 
 OPERATOR_METRICS = {
     "numRecordsIn": ("records_in", "Records that have come to the operator."),
@@ -59,6 +59,14 @@ class VertexMetrics:
     """The same by subtask, with times in nanoseconds."""
     restored_bytes: int
     """State restored when the tasks last started, in bytes."""
+    initializing: int = 0
+    """How many of its subtasks restore their state, or open their functions."""
+    bytes_to_restore: int = 0
+    """How many `restored_bytes` there will be at most, once no subtask initializes any more."""
+    restored_files: int = 0
+    """Files from which state was restored."""
+    files_to_restore: int = 0
+    """How many of these there will be at most."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +178,7 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
                 late_records_dropped=sum(report.late_records_dropped for report in reports),
                 watermark=min(report.watermark for report in reports),
                 user={
-                    metric: _add_up(metric, [report.user[metric] for report in reports if metric in report.user])
+                    metric: _combined(metric, [report for report in reports if metric in report.user])
                     for metric in sorted({metric for report in reports for metric in report.user})
                 },
             )
@@ -178,11 +186,18 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
         ],
         subtasks=subtasks,
         restored_bytes=sum(report.restored_bytes for report in subtasks),
+        initializing=sum(report.initializing for report in subtasks),
+        bytes_to_restore=sum(report.bytes_to_restore for report in subtasks),
+        restored_files=sum(report.restored_files for report in subtasks),
+        files_to_restore=sum(report.files_to_restore for report in subtasks),
     )
 
 
-def _add_up(metric: str, values: list[int | float]) -> int | float:
-    """One metric over its subtasks: a sum, but for the ends of a distribution."""
-    if metric.endswith(".min"):
-        return min(values)
-    return max(values) if metric.endswith(".max") else sum(values)
+_COMBINE = {"min": min, "max": max}
+
+
+def _combined(metric: str, reports: list[OperatorReport]) -> int | float:
+    """One metric over its subtasks: a sum, except for the ends of a distribution."""
+    kind = reports[0].extremes.get(metric)
+    values = [report.user[metric] for report in reports]
+    return sum(values) if kind is None else _COMBINE[kind](values)

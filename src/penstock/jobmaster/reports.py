@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.common.errors import JobError
+from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import Deliver, JobEffect
@@ -26,6 +26,9 @@ from penstock.runtime.task.events import (
     RequestSplit,
     Result,
 )
+
+_AFTER_A_LOSS = (Register, SlotFailed, Finished)
+"""What counts of a slot whose messages may be lost. No snapshot: committables of the one before may be missing."""
 
 
 class SlotReports:
@@ -50,11 +53,23 @@ class SlotReports:
         self._of_data_ended = data_ended
         self._watermarks = watermarks
 
-    def take(self, region: Region, message: FromSlot) -> None:
+    def take(self, region: Region, message: FromSlot, connection: bytes) -> None:
         """A slot of the present attempt of a region reported."""
         slot = SlotId(message.level, message.index)
         region.attempt.reported(slot, self._job.now_ms)
+        fault = region.attempt.connections.fault(slot, connection, message.report)
+        # An error of its own says more.
+        if fault is not None and not isinstance(message.report, SlotFailed):
+            self._connection_broke(region, slot, fault)
+        if region.attempt.connections.have_broken(slot) and not isinstance(message.report, _AFTER_A_LOSS):
+            return
         _HANDLERS[type(message.report)](self, region, slot, message.report)
+
+    def _connection_broke(self, region: Region, slot: SlotId, fault: TaskLostError) -> None:
+        """The slot itself lives, so its tasks are to close as those of the others."""
+        if region.is_up:
+            self._job.fail(region, fault)
+        region.attempt.cancel_again(slot)
 
     def _registered(self, region: Region, slot: SlotId, report: Register) -> None:
         attempt = region.attempt
@@ -70,7 +85,9 @@ class SlotReports:
         """Nothing more to do: `take` has noted that the slot reported."""
 
     def _slot_failed(self, region: Region, slot: SlotId, report: SlotFailed) -> None:
-        self._job.fail(region, region.attempt.error_of_slot(slot, revive(report.kind, report.message)), slot)
+        self._job.fail(
+            region, region.attempt.error_of_slot(slot, revive(report.kind, report.message, report.raised)), slot
+        )
 
     def _split_requested(self, region: Region, slot: SlotId, report: RequestSplit) -> None:
         self._job.guarded(lambda: region.attempt.split_requested(report.vertex, report.subtask), region)

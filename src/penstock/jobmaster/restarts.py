@@ -5,7 +5,6 @@ Without clock or randomness of their own: both are parameters. Source: Flink doc
 
 from __future__ import annotations
 
-import datetime
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -33,10 +32,7 @@ another run has taken over never comes back."""
 _UNREAD_MAX = 3
 """Tries to read a damaged checkpoint that has no other before it."""
 
-_SAME_ERROR = 10
-"""After so many failures by one error in a row the notice says that nothing changes."""
-
-_MISTAKES = ("AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "TypeError", "UnboundLocalError")
+_MISTAKES = frozenset({"AttributeError", "ImportError", "NameError", "TypeError"})
 """Raised in `open` of a first attempt they are mistakes of the program, and not of the input or of a service."""
 
 
@@ -131,10 +127,9 @@ class RestartDecision:
     def __init__(self, strategy: RestartStrategy, settings: JobSettings) -> None:
         self._strategy = strategy
         self._settings = settings
+        self.waits = False
+        """Whether the last restart was none of the strategy's: the job waits for slots."""
         self._slots_missed_ms: int | None = None
-        self._noticed = ""
-        self._in_a_row = 0
-        """How often in a row the job has failed by the same error."""
         self._unread = 0
         """How often in a row the same checkpoint could not be read."""
 
@@ -166,6 +161,7 @@ class RestartDecision:
 
         They count as one failure: Flink's strategies count failures of the job.
         """
+        self.waits = False
         if any(map(self.is_final, failed)):
             return None
         if any(map(self.falls_back, failed)):
@@ -178,28 +174,14 @@ class RestartDecision:
             if self._slots_missed_ms is None:
                 self._slots_missed_ms = now_ms
             if now_ms - self._slots_missed_ms < self._settings.slot_request_timeout_ms:
+                self.waits = True
                 return self._settings.slots_retry_ms
         return self._strategy.delay_ms(now_ms)
 
-    def notice(self, job: str, error: BaseException | None, restart: int, delay_ms: int, now_ms: int) -> str:
-        """What the user reads about a restart; of an error that comes again only where it was, and what."""
-        at = datetime.datetime.fromtimestamp(now_ms / 1000).strftime("%H:%M:%S")
-        lines = str(error).splitlines() or [""]
-        again = lines[-1] == self._noticed
-        self._in_a_row = self._in_a_row + 1 if again else 1
-        self._noticed = lines[-1]
-        # In between there are the value and the traceback.
-        text = f"{lines[0]} … {lines[-1].strip()}" if again and len(lines) > 1 else "\n".join(lines)
-        kind = type(error).__name__
-        if self._in_a_row % _SAME_ERROR == 0:
-            text += f". This is the same error {self._in_a_row} times in a row: no restart repairs it (penstock cancel)"
-        return f"{at} {job} failed and restarts in {delay_ms} ms (restart {restart}): {kind}: {text}"
-
 
 def _is_of_the_program(error: BaseException | None) -> bool:
-    """Whether a user's function raised what is a mistake in its code whenever it runs, as its traceback ends."""
-    lines = str(error).splitlines()
-    return isinstance(error, UserFunctionError) and bool(lines) and lines[-1].strip().partition(":")[0] in _MISTAKES
+    """Whether a user's function raised what is a mistake in its code whenever it runs."""
+    return isinstance(error, UserFunctionError) and not error.raised.isdisjoint(_MISTAKES)
 
 
 def restart_strategy(configuration: Configuration, chance: Callable[[], float]) -> RestartStrategy:

@@ -1,21 +1,29 @@
-"""A failure as a worker sends it to the driver: the name of its class, and its text."""
+"""A failure as a worker sends it to the driver: the names of its classes, and its text."""
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable
 
 from penstock.common import errors
-from penstock.common.errors import JobError, PenstockError
+from penstock.common.errors import JobError, PenstockError, UserFunctionError
+from penstock.common.unicode_text import writable
+
+Failure = tuple[str, str, frozenset[str]]
+"""(name of the error's class, its text, `class_names` of what a user's function raised)."""
 
 
-def describe(error: BaseException) -> tuple[str, str]:
-    """(name of the error's class, its text); an error that is not penstock's own comes with its traceback."""
+def describe(error: BaseException) -> Failure:
+    """An error in words, which can be written; one that isn't penstock's own is a JobError, with its traceback."""
     if isinstance(error, PenstockError):
-        return type(error).__name__, str(error)
-    return "JobError", "".join(traceback.format_exception(error)).rstrip()
+        raised = error.raised if isinstance(error, UserFunctionError) else frozenset[str]()
+        return type(error).__name__, writable(str(error)), raised
+    return "JobError", writable("".join(traceback.format_exception(error)).rstrip()), frozenset()
 
 
-def revive(kind: str, message: str) -> PenstockError:
+def revive(kind: str, message: str, raised: Iterable[str] = ()) -> PenstockError:
     """The error that `describe` described."""
     known = getattr(errors, kind, None)
-    return known(message) if isinstance(known, type) and issubclass(known, PenstockError) else JobError(message)
+    if not isinstance(known, type) or not issubclass(known, PenstockError):
+        return JobError(message)
+    return known(message, raised) if issubclass(known, UserFunctionError) else known(message)

@@ -27,9 +27,9 @@ from penstock.simulator.clock import Clock
 from penstock.simulator.event_loop import SteppedEventLoops
 from penstock.simulator.key_order import PARAMETER
 from penstock.simulator.outside import Outside
+from penstock.simulator.patience import STEPS_MAX
 from penstock.simulator.report import Trace
 from penstock.simulator.scheduler import Action, Scheduler
-from penstock.simulator.simulation import STEPS_MAX
 from penstock.simulator.stores import MemorySpill
 
 _RUN_AGAIN = 0.15

@@ -147,8 +147,8 @@ def _operator(program: Program, node: Node, input: Part) -> Part:
     if node.kind in _EACH:
         records = [(after, time) for record, time in input.records for after in _EACH[node.kind](node, record)]
         order = None if node.kind == "plain" or (node.kind == "rekey" and input.order == SPLIT_AND_KEY) else input.order
-        if node.kind == "ask" and not (node.settings["ordered"] or program.batched):
-            order = None
+        if node.kind == "ask":
+            order = _order_after_calls(node, input, program.batched)
         same_count = node.kind in ("map", "lambda", "rekey", "plain", "raise", "assign", "collect", "write", "ask")
         part = _part(records, node.parallelism, input, order)
         finals = input.finals if node.kind in ("lambda", "collect", "write") else None
@@ -163,6 +163,16 @@ def _operator(program: Program, node: Node, input: Part) -> Part:
     records = list(_KEYED[node.kind](node, input.records, program.batched))
     timed = input.timed or node.kind == "gather"
     return Part(records, count=len(records), timed=timed, parallelism=node.parallelism, again=again)
+
+
+def _order_after_calls(node: Node, input: Part, batched: bool) -> str | None:
+    """What is in flight is dealt out to all subtasks when a job is rescaled, each one's share before its new input.
+
+    So a split is spread from then on; and of one that was spread before, the shares of several subtasks meet.
+    """
+    if batched:
+        return input.order
+    return SPREAD if node.settings["ordered"] and input.order == SPLIT else None
 
 
 def _again(node: Node, input: Again) -> Again:

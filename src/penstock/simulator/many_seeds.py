@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -12,6 +13,7 @@ from penstock.simulator.runs import run_seed
 
 _FAILURES_MAX = 10
 _PART_SEEDS = 100
+_GARBAGE_OBJECTS = 50_000
 
 
 def run_many(first: int, count: int) -> int:
@@ -41,6 +43,9 @@ def _run_part(seeds: range) -> tuple[int, list[str]]:
     """Return the number of events, and the failures."""
     # Restarts are simulated all the time: a log line for each would hide the reports.
     logging.disable(logging.WARNING)
+    # What was imported stays, and traversing it again and again takes a tenth of the time.
+    gc.freeze()
+    gc.set_threshold(_GARBAGE_OBJECTS)
     steps, errors = 0, []
     for seed in seeds:
         try:

@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
-from penstock.checkpoint.effects import AbortCommittables, Commit, StorageEffect
+from penstock.checkpoint.effects import AbortCommittables, Commit, DeleteFiles, DeleteJob, StorageEffect
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.storage_operations import carry_out
@@ -35,6 +35,7 @@ from penstock.jobmaster.effects import (
 )
 from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed, SavepointRequested, StorageEnded, Tick
 from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.notices import JobNotice
 from penstock.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.settings import JobSettings
@@ -188,6 +189,9 @@ class MasterHost:
 
     def storage_does_next(self) -> None:
         """The storage executes an operation."""
+        if isinstance(self.storage[0], DeleteFiles) and not any(isinstance(e, DeleteJob) for e in self.storage):
+            # Last, though it came first: the storage deletes many files little by little.
+            self.storage.rotate(-1)
         effect = self.storage.popleft()
         error, fenced = "", False
         try:
@@ -258,6 +262,8 @@ class MasterHost:
             elif isinstance(effect, Finish):
                 self._around.trace.add("job master", f"the job is {effect.status.name}")
                 self.finish = effect
+            elif isinstance(effect, JobNotice):
+                self._around.trace.add("job master", type(effect).__name__)
             else:
                 _ON_RESULTS[type(effect)](self._lanes, effect)
 

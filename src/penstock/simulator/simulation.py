@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.common.errors import DamagedCheckpointError, NotEnoughSlotsError, TaskLostError, UserFunctionError
+from penstock.common.errors import DamagedCheckpointError, NotEnoughSlotsError, UserFunctionError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.effects import Deploy, Finish
 from penstock.jobmaster.events import Reported, Tick
@@ -22,7 +22,7 @@ from penstock.rpc.messages import (
     SlotReport,
     ToTask,
     decode_to_job_master,
-    encoder,
+    encode,
 )
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import (
@@ -42,15 +42,16 @@ from penstock.simulator.host import SlotHost
 from penstock.simulator.master_host import DriverLostError, MasterHost, Surroundings
 from penstock.simulator.network import ControlMessages
 from penstock.simulator.outside import Outside, Results
+from penstock.simulator.patience import Patience
 from penstock.simulator.possibilities import Possibilities
 from penstock.simulator.report import Trace, name_of, report_line
 from penstock.simulator.scheduler import Agenda
 from penstock.simulator.slot_actions import SlotActions
 from penstock.simulator.storage import MemoryRun, MemoryStorage
 from penstock.simulator.user import User
-from penstock.simulator.workers import Workers, draw_living, heartbeats
+from penstock.simulator.worker_faults import WorkerFaults
+from penstock.simulator.workers import Workers, heartbeats
 
-STEPS_MAX = 60_000
 _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
 _LATE_RATE = 0.1
@@ -78,6 +79,7 @@ class Simulation:
         self.clock = Clock(random, circumstances.tick_ns_max)
         trace.use_clock(self.clock.now_ms)
         self.outside = Outside()
+        self._patience = Patience()
         self.acknowledged: list[Acknowledge] = []
         self.declined: list[Decline] = []
         self.went_back = 0
@@ -156,6 +158,10 @@ class Simulation:
         actions = SlotActions(*moving, workers.checks, self.random, self.trace, self._reported)
         self._possibilities: Possibilities = Possibilities(self._agenda, actions, *moving, self.clock.now_ms)
         actions.tells(self._possibilities)
+        self.faults = WorkerFaults(
+            workers.running, control, self.driver, self.random, self.trace, self._possibilities.touch
+        )
+        """What may befall the workers that run."""
 
     def _deploy(self, effect: Deploy) -> None:
         """Spark starts the slots of an attempt, unless it has too few, or one of them never comes."""
@@ -167,6 +173,7 @@ class Simulation:
         if number and self._fate.chance(circumstances.damage_rate):
             self.storage.damage()
         workers = self._workers.start(effect, self.driver.job_id, self.driver.run)
+        self._control.connect(workers)
         if number and self._fate.chance(circumstances.slot_never_starts_rate):
             workers[self.random.choice(sorted(workers))].freeze()
         self._workers_changed()
@@ -199,8 +206,8 @@ class Simulation:
         if self._is_cancelled or not self.circumstances.checkpointing:
             return
         seen, driver = self.storage.recorded(), self.driver
-        if seen is not None and seen.results:
-            # A user who starts it again would be refused: results may be there.
+        if not self.circumstances.has_directory:
+            # Nothing of it can be found: its user can only begin another one.
             return
         self.trace.add("fate", f"the driver is {'stopped' if stopped else 'killed'}")
         for host in self.hosts.values():
@@ -244,7 +251,7 @@ class Simulation:
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
-        self._control.from_slot(slot, encoder.encode(FromSlot(attempt, *slot, report)))
+        self._control.from_slot(slot, encode(FromSlot(attempt, *slot, report)))
 
     def upload_ms(self) -> int:
         """How long the storage takes before it begins to write."""
@@ -292,9 +299,9 @@ class Simulation:
     def step(self) -> None:
         """One event."""
         steps = self.trace.steps
-        assert steps < STEPS_MAX, f"after {steps} steps the job has not ended: deadlock or livelock"
+        self._patience.check(steps)
         try:
-            self._fate.befall(self, self.user, steps)
+            self._fate.befall(self, self.faults, self.user, steps)
             if self.driver.finish is None:
                 self._next()
         except DriverLostError:
@@ -326,29 +333,6 @@ class Simulation:
 
     # What befalls the job.
 
-    def crash(self) -> None:
-        """A worker is killed: Spark notices it some time later."""
-        slot = self._victim()
-        if slot is not None:
-            self.trace.add("fate", f"{name_of(slot)} is killed")
-            self.hosts[slot].kill()
-            self._control.forget(slot)
-            region = self.master.regions.of_level(slot.level).index
-            self.driver.query_failed(region, TaskLostError(f"{name_of(slot)} was killed"))
-
-    def freeze(self) -> None:
-        """A worker is stopped without dying: only its missing heartbeats show it."""
-        slot = self._victim()
-        if slot is not None and self.circumstances.checkpointing:
-            self.trace.add("fate", f"{name_of(slot)} is frozen")
-            self.hosts[slot].freeze()
-            self._possibilities.touch(slot)
-
-    def _victim(self) -> SlotId | None:
-        regions = self.master.regions
-        up = {slot: host for slot, host in self._workers.running.items() if regions.of_level(slot.level).is_up}
-        return draw_living(up, self.random)
-
     def heal(self) -> None:
         """Nothing fails any more."""
         self.storage.heal()
@@ -361,7 +345,7 @@ class Simulation:
     def _send(self, slot: SlotId, message: ToTask) -> None:
         if isinstance(message.event, TriggerCheckpoint) and self._fate.chance(self.circumstances.trigger_lost):
             return
-        data = encoder.encode(message)
+        data = encode(message)
         self._control.to_slot(slot, data)
         if isinstance(message.event, _AGAIN) and self._fate.chance(self.circumstances.late_rate):
             self._control.again(slot, data)
@@ -372,15 +356,17 @@ class Simulation:
         message = decode_to_job_master(data)
         assert isinstance(message, FromSlot)
         report = message.report
-        self.trace.add("job master", f"{name_of(SlotId(message.level, message.index))}: {report_line(report)}")
+        slot = SlotId(message.level, message.index)
+        self.trace.add("job master", f"{name_of(slot)}: {report_line(report)}")
         if self.master.is_present(message.level, message.attempt):
             if isinstance(report, Effect):
                 self._workers.checks[message.level].tasks.effect(report)
+                self._patience.reported(report)
             if isinstance(report, Acknowledge):
                 self.acknowledged.append(report)
             elif isinstance(report, Decline):
                 self.declined.append(report)
-        self.handle(Reported(message))
+        self.handle(Reported(message, self._control.connection(slot)))
 
     def _handle_next(self) -> None:
         self._watched(self.driver.handle_next)
@@ -408,8 +394,8 @@ class Simulation:
                 self.user.restart_by_hand()
 
     def _storage_does_next(self) -> None:
-        # Without an interval, and with nothing on record, no other run can take the job over.
-        known = self.circumstances.has_interval or self.storage.numbers()
+        # With nothing on record no other run can take the job over.
+        known = self.circumstances.has_interval or (self.circumstances.has_directory and self.storage.numbers())
         if known and self._fate.chance(self.circumstances.stopped_rate):
             self.crash_driver(stopped=True)
         else:
@@ -445,6 +431,6 @@ class Simulation:
         self.trace.add("clock", why)
         if now_ms - self._heartbeat_ms >= _HEARTBEAT_MS:
             self._heartbeat_ms = now_ms
-            for heartbeat in heartbeats(self._workers.running):
-                self.handle(Reported(heartbeat))
+            for slot, heartbeat in heartbeats(self._workers.running, self._control):
+                self.handle(Reported(heartbeat, self._control.connection(slot)))
         self.handle(Tick())

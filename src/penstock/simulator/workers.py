@@ -14,7 +14,7 @@ from penstock.simulator.checkers import RegionChecks
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.host import SlotHost, World
-from penstock.simulator.network import FeedbackNetwork, Network
+from penstock.simulator.network import ControlMessages, FeedbackNetwork, Network
 from penstock.simulator.storage import MemoryRun
 
 
@@ -24,11 +24,11 @@ def draw_living(workers: dict[SlotId, SlotHost], random: Random) -> SlotId | Non
     return random.choice(alive) if alive else None
 
 
-def heartbeats(workers: dict[SlotId, SlotHost]) -> Iterator[FromSlot]:
+def heartbeats(workers: dict[SlotId, SlotHost], control: ControlMessages) -> Iterator[tuple[SlotId, FromSlot]]:
     """Those of all living workers. They arrive at once: the thread that sends them has nothing else to do."""
     for slot, host in workers.items():
         if host.sends_heartbeats:
-            yield FromSlot(host.attempt, *slot, Heartbeat([]))
+            yield slot, FromSlot(host.attempt, *slot, Heartbeat([], control.heartbeat(slot)))
 
 
 class Workers:

@@ -11,7 +11,7 @@ import re
 import msgspec
 
 from penstock.common.errors import NotEnoughSlotsError, PenstockError, TaskLostError
-from penstock.rpc.failures import describe, revive
+from penstock.rpc.failures import Failure, describe, revive
 from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, NO_PYTHON, TOO_FEW_SLOTS
 from penstock.spark.internals.jvm import java_stack_of, jvm_has_ended
 
@@ -38,9 +38,10 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     if jvm_has_ended():
         return TaskLostError("Spark's JVM has ended: killed, or out of memory")
     text = str(error)
+    raised: frozenset[str] = frozenset()
     mark = _MARK.search(text)
     if mark is not None:
-        kind, message = msgspec.json.decode(base64.b64decode(mark.group(1)), type=tuple[str, str])
+        kind, message, raised = msgspec.json.decode(base64.b64decode(mark.group(1)), type=Failure)
     elif NO_PENSTOCK in text:
         kind, message = (
             "ConfigurationError",
@@ -74,7 +75,7 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
         message = f"{message}\n\nSpark's own stack:\n{java_stack_of(error)}"
     elif mark is None:
         message = f"{message}\n  Spark's own stack: penstock.errors.show-spark-stack: true"
-    return revive(kind, message)
+    return revive(kind, message, raised)
 
 
 def _cause(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from penstock.api.state.descriptors import StateDescriptor
 from penstock.checkpoint.storage import StateFiles
-from penstock.common.errors import PenstockError, ProgramError, UserFunctionError
+from penstock.common.errors import PenstockError, ProgramError, UserFunctionError, class_names
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.user_traceback import user_traceback
 from penstock.runtime.task.context import shortened
@@ -104,7 +104,8 @@ def changed(
                 raise
             lines = "\n".join("  " + line for line in user_traceback(error).splitlines())
             raise UserFunctionError(
-                f"the change of the state '{state}' of operator '{uid}'\n  entry {shortened(row)}\n{lines}"
+                f"the change of the state '{state}' of operator '{uid}'\n  entry {shortened(row)}\n{lines}",
+                class_names(error),
             ) from error
         if value is not None:
             yield *row[:-1], value

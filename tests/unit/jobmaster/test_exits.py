@@ -20,6 +20,7 @@ from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import CallAsync, CloseResults, Deliver
 from penstock.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
+from penstock.jobmaster.notices import EnumeratorNotClosed
 from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.results.result_sinks import CommittedResults
 from penstock.runtime.task.events import RequestSplit
@@ -127,8 +128,9 @@ def test_an_enumerator_that_leaves_while_it_is_closed_holds_up_nothing(
     job.handle(make_call(call_of(job.effects)))
     job.runs()
     monkeypatch.setattr(Listed, "close", leaves)
-    job.fails(TaskLostError("a worker"))
+    effects = job.fails(TaskLostError("a worker"))
     assert job.master.status is JobStatus.RESTARTING
+    assert any(isinstance(effect, EnumeratorNotClosed) for effect in effects), "its author can't see why"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from hypothesis import given
@@ -21,9 +21,13 @@ SOURCE, COUNT = (vertex.id for vertex in GRAPH.vertices)
 
 
 def operator(
-    name: str = "count", records: int = 0, watermark: int = 0, user: dict[str, int | float] | None = None
+    name: str = "count",
+    records: int = 0,
+    watermark: int = 0,
+    user: dict[str, int | float] | None = None,
+    extremes: dict[str, Literal["min", "max"]] | None = None,
 ) -> OperatorReport:
-    return OperatorReport(name, records, records * 2, records * 3, watermark, user or {})
+    return OperatorReport(name, records, records * 2, records * 3, watermark, user or {}, extremes or {})
 
 
 def report(subtask: int, *operators: OperatorReport, vertex: int = COUNT, **figures: int) -> TaskReport:
@@ -80,11 +84,14 @@ def test_what_an_operator_has_done() -> None:
 
 def test_the_ends_of_a_distribution_are_not_added_up() -> None:
     """A user's longest request would be reported as the sum of the longest ones of all subtasks."""
-    first = operator(user={"requests": 3, "latency.min": 2, "latency.max": 9, "only.here": 4})
-    second = operator(user={"requests": 5, "latency.min": 1, "latency.max": 4})
+    ends: dict[str, Literal["min", "max"]] = {"latency.min": "min", "latency.max": "max"}
+    first = operator(
+        user={"requests": 3, "latency.min": 2, "latency.max": 9, "retries.max": 3, "only.here": 4}, extremes=ends
+    )
+    second = operator(user={"requests": 5, "latency.min": 1, "latency.max": 4, "retries.max": 4}, extremes=ends)
     metrics = metrics_of(report(0, first), report(1, second)).as_dict()["count"]
     users = {name: value for name, value in metrics.items() if not name.startswith(("num", "current"))}
-    assert users == {"requests": 8, "latency.min": 1, "latency.max": 9, "only.here": 4}
+    assert users == {"requests": 8, "latency.min": 1, "latency.max": 9, "retries.max": 7, "only.here": 4}
 
 
 def test_latency_is_the_mean_of_markers_and_not_of_subtasks() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +19,9 @@ from penstock.common.errors import (
     SourceError,
     TaskLostError,
     UserFunctionError,
+    class_names,
 )
+from penstock.common.user_traceback import user_traceback
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.restarts import (
@@ -34,6 +34,8 @@ from penstock.jobmaster.restarts import (
     restart_strategy,
 )
 from penstock.jobmaster.settings import JobSettings
+from penstock.rpc.failures import describe, revive
+from penstock.rpc.messages import FromSlot, SlotFailed, decode_to_job_master, encode
 
 SETTINGS = JobSettings(slot_request_timeout_ms=10_000, slots_retry_ms=7)
 GRAPH = plan()
@@ -64,6 +66,18 @@ class Counting(RestartStrategy):
         return 100
 
 
+def raised(error: Exception) -> UserFunctionError:
+    """The error of a job whose function raised `error` in `open`, as it reaches the driver."""
+    error.add_note("while opening the client")
+    failure = UserFunctionError(f"operator 'm', in open\n{user_traceback(error)}", class_names(error))
+    report = SlotFailed(*describe(failure))
+    message = decode_to_job_master(encode(FromSlot(0, 0, 0, report)))
+    assert isinstance(message, FromSlot) and isinstance(message.report, SlotFailed)
+    arrived = revive(message.report.kind, message.report.message, message.report.raised)
+    assert isinstance(arrived, UserFunctionError)
+    return arrived
+
+
 @pytest.mark.parametrize(
     ("error", "number", "has_run", "restarts"),
     [
@@ -74,10 +88,13 @@ class Counting(RestartStrategy):
         (SourceError("a line that is not JSON"), 0, True, True),
         (SourceError("the bucket is away"), 1, False, True),
         (UserFunctionError("it raised"), 0, True, True),
-        (UserFunctionError("operator 'm', in open\nNameError: name 'x' is not defined"), 0, False, False),
-        (UserFunctionError("operator 'm', in open\nNameError: name 'x' is not defined"), 1, False, True),
-        (UserFunctionError("operator 'm', in map\nTypeError: None + 1"), 0, True, True),
-        (UserFunctionError("operator 'm', in open\nConnectionRefusedError: the service"), 0, False, True),
+        (raised(NameError("name 'x' is not defined")), 0, False, False),
+        (raised(NameError("name 'x' is not defined")), 1, False, True),
+        (raised(TypeError("None + 1")), 0, True, True),
+        (raised(ConnectionRefusedError("the service")), 0, False, True),
+        (raised(ConnectionError("the service answered 503:\nTypeError: upstream not ready")), 0, False, True),
+        (raised(TypeError("unsupported\n  operand")), 0, False, False),
+        (raised(ModuleNotFoundError("a subclass")), 0, False, False),
         (TaskLostError("a worker"), 0, False, True),
         (CheckpointError("timeout"), 3, False, True),
         (DamagedCheckpointError("a file is missing"), 3, False, True),
@@ -138,31 +155,6 @@ def test_a_fixed_number_of_restarts(attempts: int, delay_ms: int, times: list[in
     strategy = FixedDelay(attempts, delay_ms)
     delays = [strategy.delay_ms(now) for now in times]
     assert delays == [delay_ms if number < attempts else None for number in range(len(times))]
-
-
-def test_a_restart_is_told_with_its_time_its_number_and_its_error() -> None:
-    """A job that fails again and again would fill the screen with one traceback, or not say how often it failed."""
-    decision = RestartDecision(FixedDelay(3, 100), SETTINGS)
-    error = UserFunctionError("operator 'm', in map\n  value 3\n  Traceback\n  ValueError: 3")
-    first = decision.notice("job 'x'", error, 1, 100, 0)
-    second = decision.notice("job 'x'", error, 2, 100, 61_000)
-    other = decision.notice("job 'x'", TaskLostError("a worker went away"), 3, 100, 0)
-
-    assert re.match(r"\d\d:\d\d:\d\d job '.*' failed and restarts in 100 ms \(restart 1\): UserFunctionError: o", first)
-    assert first.endswith("in map\n  value 3\n  Traceback\n  ValueError: 3")
-    assert second.endswith("(restart 2): UserFunctionError: operator 'm', in map … ValueError: 3")
-    assert other.endswith("(restart 3): TaskLostError: a worker went away")
-
-
-def test_a_failure_that_does_not_change_is_called_so() -> None:
-    """A job would fail in the same way all night, with growing pauses, and look as if it were about to recover."""
-    decision = RestartDecision(FixedDelay(100, 100), SETTINGS)
-    error, other = TaskLostError("no space left"), TaskLostError("away")
-    notices = [decision.notice("job 'x'", error, restart, 100, 0) for restart in range(1, 21)]
-    told = [number for number, notice in enumerate(notices, 1) if "times in a row" in notice]
-    assert told == [10, 20] and "the same error 20 times in a row: no restart repairs it" in notices[-1]
-    mixed = [decision.notice("job 'x'", (error, other)[restart % 2], restart, 100, 0) for restart in range(1, 21)]
-    assert not any("in a row" in notice for notice in mixed)
 
 
 @given(TIMES)

@@ -16,6 +16,7 @@ from penstock.common.errors import (
     SourceError,
     TaskLostError,
     UserFunctionError,
+    class_names,
 )
 from penstock.plan.pickling import load_level
 from penstock.spark.failures import describe, from_spark, revive, to_stage_failure
@@ -35,7 +36,7 @@ def test_any_other_error_comes_with_its_traceback() -> None:
     try:
         _ = {}["missing"]
     except KeyError as error:
-        kind, text = describe(error)
+        kind, text, _ = describe(error)
     assert kind == "JobError"
     assert "Traceback" in text
     assert "KeyError: 'missing'" in text
@@ -43,15 +44,26 @@ def test_any_other_error_comes_with_its_traceback() -> None:
     assert type(revive("annotations", "text")) is JobError
 
 
+@pytest.mark.parametrize("of", [UserFunctionError, ValueError])
+def test_an_error_that_quotes_what_can_not_be_written_arrives(of: type[Exception]) -> None:
+    """The user would read that a worker was lost: a name of a file that is not UTF-8 is enough."""
+    error = of("no record in 'caf\udce9'")
+    kind, text, raised = describe(error)
+    assert r"no record in 'caf\udce9'" in text
+    arrived = from_spark(to_stage_failure(error), show_stack=False)
+    assert type(arrived) is type(revive(kind, text, raised)) and str(arrived) == text
+
+
 MESSAGE = "operator 'm'\n  value {'ä': \"x\"} … > < = /\n"
 
 
 def test_it_survives_the_text_of_a_spark_exception() -> None:
     """The user would get Spark's stack of eighty lines instead of the value that broke."""
-    failure = to_stage_failure(UserFunctionError(MESSAGE))
+    failure = to_stage_failure(UserFunctionError(MESSAGE, class_names(ValueError())))
     text = f"Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times\n  {failure}\n\tat org.apache.spark.X"
     arrived = from_spark(RuntimeError(text), show_stack=False)
-    assert (type(arrived), str(arrived)) == (UserFunctionError, MESSAGE)
+    assert isinstance(arrived, UserFunctionError) and "ValueError" in arrived.raised
+    assert str(arrived) == MESSAGE
     shown = str(from_spark(RuntimeError(text), show_stack=True))
     assert shown.startswith(MESSAGE)
     assert "org.apache.spark.X" in shown

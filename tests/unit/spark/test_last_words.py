@@ -77,8 +77,8 @@ def test_how_a_worker_has_ended_is_there_when_its_connection_ends(tmp_path: Path
     lines = told_of(tmp_path, "exits", "exits well", "killed", "crashes")
     failures = [json.loads(base64.b64decode(line.split("<")[1].split(">")[0])) for line in lines]
     worker = "the worker of level 1 slot 1, which runs 'orders', 'sum', "
-    assert {kind for kind, _ in failures} == {"TaskLostError"}
-    for (_, text), expected in zip(
+    assert {kind for kind, *_ in failures} == {"TaskLostError"}
+    for (_, text, *_), expected in zip(
         failures,
         [
             "ended itself with exit code 3: a function, or a library that it uses, has called os._exit",

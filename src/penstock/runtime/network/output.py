@@ -237,8 +237,9 @@ class OutputEdge:
             # The loop that failed keeps no position, for speed. Selectors have no side effects: call them again.
             try:
                 self.partitioner.probe(value)
-            except RAISED:
-                return self.operator.user_error(error, method, value)
+            except RAISED as found:
+                # A key that is a list fails in the loop as "unhashable"; the probe says what can be a key.
+                return self.operator.user_error(found, method, value)
         return self.operator.user_error(error, method)
 
 

@@ -217,7 +217,7 @@ class TaskCheckpoints:
         if figures is None:
             figures = SnapshotFigures(start_delay_ms=_delay_ms(barrier, self._now_ms()))
         # What operators send in `prepare` belongs before the barrier; what they freeze must not change after it.
-        self.snapshots.prepare(barrier.checkpoint_id)
+        self.snapshots.prepare(barrier.checkpoint_id, bool(barrier.options.savepoint))
         self.last = barrier.checkpoint_id
         # The barrier leaves before state is frozen: tasks downstream can align while this one freezes and writes.
         for edge in self._edges:

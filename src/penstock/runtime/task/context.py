@@ -18,7 +18,7 @@ from penstock.api.state.descriptors import (
     ValueStateDescriptor,
 )
 from penstock.api.state.state import AggregatingState, KeyedStateStore, ListState, MapState, ReducingState, ValueState
-from penstock.common.errors import ProgramError, UserFunctionError
+from penstock.common.errors import ProgramError, UserFunctionError, class_names
 from penstock.common.user_calls import PASSED_ON, RAISED
 from penstock.common.user_traceback import user_traceback
 from penstock.runtime.task.async_calls import AsyncCalls, no_event_loop
@@ -137,7 +137,7 @@ class OperatorContext:
         if about:
             lines.append("  " + "   ".join(about))
         lines.extend("  " + line for line in user_traceback(error).splitlines())
-        return UserFunctionError("\n".join(lines))
+        return UserFunctionError("\n".join(lines), class_names(error))
 
     def pickling_error(self, error: BaseException, what: str, values: Iterable[Any]) -> UserFunctionError:
         """`error`, raised when `values` were pickled, as an error for the user: it names the first that can't be."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from penstock.common.constants import MIN_TIMESTAMP
 
 
 class OperatorCounters:
     """Of one operator in one subtask."""
 
-    __slots__ = ("late_records_dropped", "name", "records_in", "records_out", "user", "watermark")
+    __slots__ = ("extremes", "late_records_dropped", "name", "records_in", "records_out", "user", "watermark")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -17,6 +19,8 @@ class OperatorCounters:
         self.late_records_dropped = 0
         self.watermark = MIN_TIMESTAMP
         self.user: dict[str, int | float] = {}
+        self.extremes: dict[str, Literal["min", "max"]] = {}
+        """Metrics of `user` that are the lowest or the highest value. All others are sums."""
 
 
 class TaskCounters:
@@ -29,12 +33,15 @@ class TaskCounters:
         "busy_ns",
         "bytes_in",
         "bytes_out",
+        "bytes_to_restore",
+        "files_to_restore",
         "idle_ns",
         "latency_count",
         "latency_max_ms",
         "latency_sum_ms",
         "operators",
         "restored_bytes",
+        "restored_files",
     )
 
     def __init__(self) -> None:
@@ -42,7 +49,8 @@ class TaskCounters:
         self.buffers_in = self.buffers_out = 0
         self.busy_ns = self.idle_ns = self.back_pressured_ns = 0
         self.latency_count = self.latency_sum_ms = self.latency_max_ms = 0
-        self.restored_bytes = 0
+        self.restored_bytes = self.bytes_to_restore = 0
+        self.restored_files = self.files_to_restore = 0
         self.operators: list[OperatorCounters] = []
 
     def latency(self, ms: int) -> None:

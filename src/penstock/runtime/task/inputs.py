@@ -119,7 +119,6 @@ class TaskInput:
         if self._open or self.ended:
             return False
         self.ended = True
-        self._work.appendleft(self.end_input)
         return True
 
 
@@ -190,8 +189,7 @@ class TaskInputs:
         input = self.fed_back
         if not input.ended:
             input.ended = True
-            self._work.appendleft(input.end_input)
-            self._end_if_all_ended()
+            self._end(input)
 
     def deliver(self, channel: InputChannel, item: Any) -> None:
         """A chunk or an element of a channel, in order: queue what is to be done with it. Barriers do not come here."""
@@ -206,8 +204,10 @@ class TaskInputs:
 
     def _end_of_data(self, channel: InputChannel, element: EndOfData | EndOfInput) -> None:
         if channel.input.end_of_data(channel):
-            self._end_if_all_ended()
+            self._end(channel.input)
 
-    def _end_if_all_ended(self) -> None:
+    def _end(self, input: TaskInput) -> None:
+        # At the head of the queue, where each next item goes before the one before it.
         if all(input.ended for input in self.inputs):
             self._on_end()
+        self._work.appendleft(input.end_input)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,16 +11,37 @@ from penstock.checkpoint.report import CheckpointReport
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import Deploy, Finish, JobEffect
 from penstock.jobmaster.events import CancelRequested, HostFailed, JobEvent, QueryFailed, Reported, SavepointRequested
+from penstock.jobmaster.notices import (
+    EndFailed,
+    EnumeratorNotClosed,
+    FellBack,
+    JobNotice,
+    RestartJoined,
+    RestartScheduled,
+)
 from penstock.rpc.messages import SlotFailed
+
+_SAME_ERROR = 10
+"""After this many consecutive equal failures, and each multiple, the notice of a restart says that nothing changes."""
+
+_notices = logging.getLogger(__name__)
 
 
 class JobEvents:
-    """Writes to the `events` of a JobLog. `history`: the job's checkpoints that completed or failed, as they come."""
+    """Writes to the `events` of a JobLog, and notices of the job master to penstock's own log: the user's terminal.
 
-    def __init__(self, log: logging.Logger, history: Sequence[CheckpointReport]) -> None:
+    `name`: the job as log lines name it. `history`: the newest checkpoints that completed or failed, oldest first.
+    """
+
+    def __init__(self, log: logging.Logger, name: str, history: Sequence[CheckpointReport]) -> None:
         self._log = log
+        self._name = name
         self._history = history
         self._last_checkpoint: CheckpointReport | None = None
+        self._last_line = ""
+        """The last line of the error of the last restart."""
+        self._in_a_row = 0
+        """How many consecutive restarts had this error."""
 
     def happened(self, event: JobEvent) -> None:
         """An event is about to be handled."""
@@ -28,19 +50,53 @@ class JobEvents:
             tell(self._log, event)
 
     def followed(self, effects: Iterable[JobEffect]) -> None:
-        """This has come of it."""
-        newest = self._history[-1] if self._history else None
-        if newest is not None and newest is not self._last_checkpoint:
-            self._last_checkpoint = newest
-            self._tell_checkpoint(newest)
+        """Logs the effects of the event."""
+        for report in self._new_checkpoints():
+            self._log_checkpoint(report)
         for effect in effects:
-            if isinstance(effect, Deploy):
+            if isinstance(effect, RestartScheduled):
+                line = self._restart_line(effect)
+                # A job that waits for slots tries each second: once told is enough.
+                is_told = effect.waits and self._in_a_row > 1
+                _notices.log(logging.DEBUG if is_told else logging.WARNING, "%s", line)
+            elif isinstance(effect, EnumeratorNotClosed):
+                _notices.error("a split enumerator could not be closed", exc_info=effect.error)
+            elif isinstance(effect, JobNotice):
+                _notices.warning(_NOTICES[type(effect)], self._name, effect.error)
+            elif isinstance(effect, Deploy):
                 checkpoint = f" from {len(effect.restored)} restored subtasks" * bool(effect.restored)
                 self._log.info("%s is deployed%s", _attempt(effect.attempt), checkpoint)
             elif isinstance(effect, Finish):
-                self._tell_end(effect)
+                self._log_end(effect)
 
-    def _tell_checkpoint(self, report: CheckpointReport) -> None:
+    def _new_checkpoints(self) -> list[CheckpointReport]:
+        """Checkpoints that ended since the last call: one event may end several."""
+        new: list[CheckpointReport] = []
+        for report in reversed(self._history):
+            if report is self._last_checkpoint:
+                break
+            new.insert(0, report)
+        if new:
+            self._last_checkpoint = new[-1]
+        return new
+
+    def _restart_line(self, notice: RestartScheduled) -> str:
+        """What the user reads about a restart; of an error that repeats only where it was, and what."""
+        at = datetime.datetime.fromtimestamp(notice.now_ms / 1000).strftime("%H:%M:%S")
+        lines = str(notice.error).splitlines() or [""]
+        again = lines[-1] == self._last_line
+        self._in_a_row = self._in_a_row + 1 if again else 1
+        self._last_line = lines[-1]
+        # In between there are the value and the traceback.
+        text = f"{lines[0]} … {lines[-1].strip()}" if again and len(lines) > 1 else "\n".join(lines)
+        kind = type(notice.error).__name__
+        if self._in_a_row % _SAME_ERROR == 0:
+            text += f". This is the same error {self._in_a_row} times in a row: no restart repairs it (penstock cancel)"
+        return (
+            f"{at} {self._name} failed and restarts in {notice.delay_ms} ms (restart {notice.restart}): {kind}: {text}"
+        )
+
+    def _log_checkpoint(self, report: CheckpointReport) -> None:
         if report.is_completed:
             self._log.info(
                 "checkpoint %d completed in %d ms, %d bytes written of %d",
@@ -52,7 +108,7 @@ class JobEvents:
         else:
             self._log.warning("checkpoint %d failed: %s", report.checkpoint_id, report.failure)
 
-    def _tell_end(self, effect: Finish) -> None:
+    def _log_end(self, effect: Finish) -> None:
         if effect.error is None:
             self._log.info("the job has ended: %s", effect.status.name)
         else:
@@ -70,12 +126,17 @@ def _reported(log: logging.Logger, event: Reported) -> None:
         log.warning("%s has failed\n%s", where, message.report.message)
 
 
+_NOTICES: dict[type[JobNotice], str] = {
+    RestartJoined: "%s: a further region failed and restarts with the others: %s",
+    FellBack: "%s falls back to the previous checkpoint: %s",
+    EndFailed: "%s stopped with a savepoint, but its end failed: %s",
+}
+"""Each with the job and the error."""
+
 _EVENTS: dict[type[JobEvent], Callable[[logging.Logger, Any], None]] = {
     Reported: _reported,
     QueryFailed: lambda log, event: log.warning("%s has failed\n%s", _attempt(event.attempt), event.error),
     HostFailed: lambda log, event: log.error("a fault of the job itself\n%s", event.error),
-    CancelRequested: lambda log, event: log.info("the job is to be cancelled"),
-    SavepointRequested: lambda log, event: log.info(
-        "a savepoint is to be taken%s", " and the job to stop" * event.stop
-    ),
+    CancelRequested: lambda log, event: log.info("cancellation requested"),
+    SavepointRequested: lambda log, event: log.info("savepoint requested%s", ", with which the job stops" * event.stop),
 }

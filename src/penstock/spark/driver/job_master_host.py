@@ -38,6 +38,7 @@ from penstock.jobmaster.effects import (
 from penstock.jobmaster.events import CancelRequested, HostFailed, JobEvent, Reported, SavepointRequested, Tick
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.metrics import JobMetrics
+from penstock.jobmaster.notices import JobNotice
 from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.rpc.messages import Command, FromSlot, Heartbeat, ToJobMaster, ToTask
@@ -89,7 +90,7 @@ class JobMasterHost:
         self._requests: dict[int, Future[str]] = {}
         self._request_numbers = itertools.count()
         self._fault: BaseException | None = None
-        self._events = JobEvents(log, master.coordinator.history)
+        self._events = JobEvents(log, master.name, master.coordinator.history)
 
     # Any thread.
 
@@ -98,8 +99,7 @@ class JobMasterHost:
         try:
             effects = self._master.start()
         except BaseException:
-            for region in self._master.regions:
-                region.attempt.enumerators.close()
+            self._events.followed(self._master.abandon())
             self._finish(Finish(JobStatus.FAILED, None))
             raise
         self._server.start(self._on_message, lambda: self._handle(Tick()), self._end_here)
@@ -171,12 +171,12 @@ class JobMasterHost:
         if self._master.is_present(message.level, message.attempt):
             if isinstance(message.report, Heartbeat):
                 self.metrics.update(message.report.reports)
-            # A slot is known by its first message. One that Spark has started again has another identity.
+            # A slot is known by its first message. After a reconnect it has another identity: see connections.py.
             if self._identities.get(key) != identity:
                 self._identities[key] = identity
                 for waiting in self._unsent.pop(key, []):
                     self._server.send(identity, waiting)
-        self._handle(Reported(message))
+        self._handle(Reported(message, identity))
 
     def _handle(self, event: JobEvent) -> None:
         self._events.happened(event)
@@ -213,7 +213,7 @@ class JobMasterHost:
             try:
                 if isinstance(effect, StorageEffect):
                     self._storage.carry_out(effect)
-                else:
+                elif not isinstance(effect, JobNotice):
                     _CARRY_OUT[type(effect)](self, effect)
             except RAISED as error:
                 # The others are executed nevertheless: the job master waits for the answers to them.

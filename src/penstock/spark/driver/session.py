@@ -20,17 +20,20 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError
 from penstock.logs.settings import LogSettings
 from penstock.spark.driver.class_archive import ClassArchive
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import find_java, quiet_home
-from penstock.spark.driver.jvm_log import JvmLog
+from penstock.spark.driver.jvm_log import OPTIONS_OF_LOG_FILE, JvmLog
+from penstock.spark.driver.kept_jvm import KeptJvm, Wanted, environment_of_workers, lease
 from penstock.spark.driver.shipping import ship
 from penstock.spark.driver.slots import check_slots, fits
 from penstock.spark.driver.standalone_master import PREFIX, reach
 from penstock.spark.internals.jvm import (
+    adopt,
     forget_jvm,
     is_alive,
     jvm_has_ended,
@@ -62,6 +65,8 @@ _OWN = {
 _LOCAL_SLOTS_LEAST = 64
 _TASK_TRIES = 4
 _FOR_PLANNING = ("pandas", "pyspark.sql.pandas.functions", "pyspark.sql.functions")
+KEEP_SWITCH = "PENSTOCK_KEEP_SESSION"
+"""The environment variable that does for all programs what penstock.spark.keep-session does for one."""
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.submit.")
 _ENDS_SECONDS = 10.0
 _NO_FILES = JobFiles()
@@ -110,7 +115,8 @@ def session_for(
         running.stop()
         running = None
     if running is None or not is_alive(running):
-        running = start_session(slots + HELD.total, settings, logs)
+        keep = configuration.get(options.KEEP_SESSION) or os.environ.get(KEEP_SWITCH) == "true"
+        running = start_session(slots + HELD.total, settings, logs, keep)
     elif pipelined:
         _check_settings(running)
     check_slots(running, slots)
@@ -207,10 +213,13 @@ def stop_own_session() -> None:
         own_session = None
 
 
-def start_session(slots: int, settings: dict[str, str], logs: LogSettings | None = None) -> SparkSession:
+def start_session(
+    slots: int, settings: dict[str, str], logs: LogSettings | None = None, keep: bool = False
+) -> SparkSession:
     """Start a session with at least `slots` slots, and remember it as penstock's own.
 
     On a cluster it asks for so many; they come later, see `wait_for_slots`. Its JVM writes its log where `logs` says.
+    `keep`: the JVM may be one that other programs have used, and is kept for others, unless it has settings of its own.
     Raises MasterUnreachableError if the master of a standalone cluster does not answer.
     """
     global own_session
@@ -228,27 +237,20 @@ def start_session(slots: int, settings: dict[str, str], logs: LogSettings | None
     os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python", python)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     one_more = jvm_runs()
-    log = JvmLog(logs, one_more)
-    # With classes or options of the user's, the archive would fit no other program.
-    archive = ClassArchive(found, os.environ, not one_more and not any(k.startswith(_OF_THE_JVM) for k in settings))
-    java_options = f"{log.java_options} {archive.options}"
-    settings = {"spark.driver.extraJavaOptions": java_options, **settings}
-    # The second number is how often a task is tried: as on a cluster, Spark reruns a lost task in batched mode.
-    local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)},{_TASK_TRIES}]"
-    merged = {"spark.master": local, "spark.app.name": "penstock", **_OWN, **FIXED_AT_START, **PER_QUERY}
-    merged.update({**log.settings, **settings})
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
-    else:
-        for key in ("spark.driver.host", "spark.driver.bindAddress"):
-            if key not in settings:
-                del merged[key]
+    # With classes or options of the user's, neither the archive nor the JVM would fit another program.
+    usual = not one_more and not any(key.startswith(_OF_THE_JVM) for key in settings)
+    keep = keep and usual and master.startswith("local")
+    archive = ClassArchive(found, os.environ, may_make=usual and not keep)
+    kept = _kept_jvm(java, archive) if keep else None
+    log = JvmLog(logs, one_more, kept.log if kept else None)
+    java_options = {"spark.driver.extraJavaOptions": f"{log.java_options} {archive.options}"}
     builder = SparkSession.builder
-    for key, value in merged.items():
+    for key, value in _merged(master, slots, {**log.settings, **java_options, **settings}).items():
         builder = builder.config(key, value)
     # Planning needs these next. While the JVM starts this process only waits, and they take a third of a second.
     threading.Thread(target=_import, args=(_FOR_PLANNING,), name="penstock-imports", daemon=True).start()
-    with _environment({"JAVA_HOME": str(java), **log.environment}), _interrupts_wait():
+    of_jvm = kept.environment if kept else log.environment
+    with _environment({"JAVA_HOME": str(java), **of_jvm}), _interrupts_wait():
         try:
             own_session = builder.getOrCreate()
         except Exception as error:
@@ -258,9 +260,44 @@ def start_session(slots: int, settings: dict[str, str], logs: LogSettings | None
                 f"the master at {master} accepts connections, but has not taken this application. Is it Spark "
                 f"{SUPPORTED}, as PySpark is here? Spark says: {_of_java(error)}"
             ) from None
+    if kept is not None:
+        _use(kept, own_session)
     if archive.is_made:
         atexit.register(archive.finish, partial(stop_and_end_jvm, own_session))
     return own_session
+
+
+def _merged(master: str, slots: int, settings: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a session; `settings` are those of the user and of this start."""
+    # The second number is how often a task is tried: as on a cluster, Spark reruns a lost task in batched mode.
+    local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)},{_TASK_TRIES}]"
+    merged = {"spark.master": local, "spark.app.name": "penstock", **_OWN, **FIXED_AT_START, **PER_QUERY, **settings}
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    else:
+        for key in ("spark.driver.host", "spark.driver.bindAddress"):
+            if key not in settings:
+                del merged[key]
+    return merged
+
+
+def _kept_jvm(java: Path, archive: ClassArchive) -> KeptJvm | None:
+    options_of_java = {"spark.driver.extraJavaOptions": f"{OPTIONS_OF_LOG_FILE} {archive.options}"}
+    with _interrupts_wait():
+        memory = {"spark.driver.memory": _OWN["spark.driver.memory"]}
+        return lease(Wanted({**memory, **FIXED_AT_START, **options_of_java}, str(java)), os.environ)
+
+
+def _use(kept: KeptJvm, session: SparkSession) -> None:
+    adopt(kept.process)
+    session.sparkContext.environment.update(environment_of_workers(os.environ))
+    atexit.register(_give_back, kept)
+
+
+def _give_back(kept: KeptJvm) -> None:
+    # A job that still runs would disturb those of the next program.
+    if not HELD.is_used:
+        kept.give_back()
 
 
 def _import(names: Iterable[str]) -> None:

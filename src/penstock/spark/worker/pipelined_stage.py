@@ -8,6 +8,7 @@ before, which may be blocked writing to it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import time
@@ -51,6 +52,8 @@ from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
 from penstock.spark.worker.task_log import TaskLog
 from penstock.spark.worker.transport import Transport
+
+_log = logging.getLogger(__name__)
 
 _SWITCH_SECONDS = 0.0005
 
@@ -109,7 +112,9 @@ class SlotHost:
         self._keys = payload.control
         self._snapshots = SnapshotThread(self._storage, self._transport.ring, self._fail)
         self._event_loops = EventLoops(self._transport.ring)
-        self._client = ControlClient(payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms)
+        self._client = ControlClient(
+            payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms, self._fail
+        )
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Run until Spark ends the query, then end the process. What is yielded, PySpark writes."""
@@ -164,13 +169,22 @@ class SlotHost:
         )
         slot = Slot(self._level, self._index, environment)
         self._slot = slot
+        # The slot is there, whatever it does next: a restore may take longer than a heartbeat's interval.
+        self._report(self._heartbeat())
         if self._level.restore:
-            slot.restore(self._storage)
+            self._restore(slot)
         slot.open()
         if slot.is_fed or slot.feeds_back:
             self._feedback = Feedback(slot, self._keys, self._transport.ring, self._fail)
         self._report(Register(self._feedback.address if self._feedback is not None else ""))
         return False
+
+    def _restore(self, slot: Slot) -> None:
+        began = time.monotonic()
+        restored_bytes = slot.restore(self._storage)
+        files = sum(task.counters.restored_files for task in slot.tasks.values())
+        took_s = time.monotonic() - began
+        _log.info("restored %d bytes of state from %d files in %.1f s", restored_bytes, files, took_s)
 
     def _work(self) -> bool:
         """Handle control messages, then do one step. Returns whether the slot has more work now."""
@@ -304,19 +318,18 @@ class SlotHost:
             # By a Cancel, which has been received, or by the end of the query: the next turn finds it.
             return True
         except RAISED as error:
-            kind, text = describe(error)
             self._discarding = True
-            self._report(SlotFailed(kind, text))
+            self._report(SlotFailed(*describe(error)))
             if self._slot is not None:
                 # The first failure is the one that is reported.
                 with contextlib.suppress(*RAISED):
                     self._slot.handle_all(Cancel())
             return False
 
-    def _next_heartbeat(self) -> FromSlot:
-        return self._from_slot(self._heartbeat())
+    def _next_heartbeat(self, sent: int) -> FromSlot:
+        return self._from_slot(self._heartbeat(sent))
 
-    def _heartbeat(self) -> Heartbeat:
+    def _heartbeat(self, sent: int | None = None) -> Heartbeat:
         reports = reports_of(self._slot) if self._slot is not None else []
         waiting = self._waiting
         if waiting is not None:
@@ -324,7 +337,7 @@ class SlotHost:
             what, since_ns = waiting
             ns = time.monotonic_ns() - since_ns
             reports = [msgspec.structs.replace(report, **{what: getattr(report, what) + ns}) for report in reports]
-        return Heartbeat(reports)
+        return Heartbeat(reports, sent)
 
     def _account(self) -> None:
         """A wait is over: count it as idle or back-pressured time of each task of the slot."""

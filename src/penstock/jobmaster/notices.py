@@ -1,0 +1,45 @@
+"""Decisions of a job master that a person wants to read about. The host logs them; the job does not depend on it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class RestartScheduled(msgspec.Struct, frozen=True):
+    """Regions have failed and are restarted together. `restart`: the number of this restart, from 1.
+
+    `waits`: it is no failure of the job's, which waits for slots and tries again.
+    """
+
+    error: BaseException | None
+    restart: int
+    delay_ms: int
+    now_ms: int
+    waits: bool = False
+
+
+class RestartJoined(msgspec.Struct, frozen=True):
+    """A further region has failed, and is restarted with those that wait already."""
+
+    error: BaseException | None
+
+
+class FellBack(msgspec.Struct, frozen=True):
+    """The newest checkpoint is damaged: the job is restored from the one before."""
+
+    error: BaseException | None
+
+
+class EndFailed(msgspec.Struct, frozen=True):
+    """The job has stopped with a savepoint, but its tasks failed while they were closed."""
+
+    error: BaseException | None
+
+
+class EnumeratorNotClosed(msgspec.Struct, frozen=True):
+    """A split enumerator of a source has raised when it was closed."""
+
+    error: BaseException
+
+
+JobNotice = RestartScheduled | RestartJoined | FellBack | EndFailed | EnumeratorNotClosed

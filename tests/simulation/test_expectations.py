@@ -1,0 +1,65 @@
+"""What the simulator may expect of a run, and what it may not: it once took these for faults."""
+
+from __future__ import annotations
+
+import dataclasses
+from random import Random
+
+import pytest
+
+from penstock.runtime.task.events import Result
+from penstock.runtime.task.opaque import Opaque
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.patience import STEPS_MAX, Patience
+from penstock.simulator.programs import Node, Program, SplitScript
+from penstock.simulator.runs import run_program
+
+pytestmark = pytest.mark.simulation
+
+SCRIPT = SplitScript("s", 0, tuple((("s", (number,), number % 2, number), number) for number in range(40)))
+SOURCE = {
+    "splits": [SCRIPT], "shared": False, "interleaved": False, "chunk": 1, "timed": True, "assigner": False,
+    "watermarks": "punctuated", "bound_ms": 0, "idle_ms": None,
+}  # fmt: skip
+CALLS = {"ordered": True, "capacity": 5, "timeout_ms": 10_000, "delay_ms": 5, "fails_each": 0, "amount": 4}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_in_flight_in_several_subtasks_meets_in_one_after_a_rescale(seed: int) -> None:
+    """A seed fails now and then, and nobody trusts the others."""
+    program = Program(
+        (
+            Node(0, "source", (), 1, SOURCE),
+            Node(1, "ask", (0,), 2, CALLS),
+            Node(2, "write", (1,), 2),
+        ),
+        exact_time=False,
+    )
+    drawn = Circumstances.draw(Random(seed))
+    often = dataclasses.replace(drawn, rescale_rate=1.0, driver_crash_rate=0.02, checkpoint_interval_ms=20)
+    run_program(program, often, seed, named=False)
+
+
+def test_a_long_job_goes_on() -> None:
+    """A large program fails its seed."""
+    patience = Patience()
+    for steps in range(0, 3 * STEPS_MAX, 50):
+        patience.reported(Result(0, 0, 0, Opaque([])))
+        patience.check(steps)
+
+
+def test_a_job_without_results_has_to_end() -> None:
+    """A deadlock is waited for, and not reported."""
+    patience = Patience()
+    patience.check(STEPS_MAX - 1)
+    with pytest.raises(AssertionError, match="livelock"):
+        patience.check(STEPS_MAX)
+
+
+def test_a_job_with_results_has_to_end_some_time() -> None:
+    """A job that fails and restarts without end is waited for."""
+    patience = Patience()
+    with pytest.raises(AssertionError, match="livelock"):
+        for steps in range(0, 20 * STEPS_MAX, 50):
+            patience.reported(Result(0, 0, 0, Opaque([])))
+            patience.check(steps)
