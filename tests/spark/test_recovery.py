@@ -95,9 +95,10 @@ def test_checkpoints_are_seen_while_the_job_runs(tmp_path: Path) -> None:
     numbers = env.from_source(NumberSequenceSource(0, 10_000_000), NONE, "numbers").map(Slowly())
     numbers.key_by(lambda v: v % 50).sum().filter(lambda v: False).print()
     client = env.execute_async("seen")
-    wait_until(lambda: len(client.get_checkpoints()) >= 3, "no three checkpoints")
+    wait_until(lambda: len([one for one in client.get_checkpoints() if not one.failure]) >= 3, "no three checkpoints")
     client.cancel().result()
-    reports = client.get_checkpoints()
+    # The cancel may have aborted one.
+    reports = [report for report in client.get_checkpoints() if not report.failure]
     assert [report.checkpoint_id for report in reports[:3]] == [1, 2, 3]
     assert all(report.duration_ms >= report.async_ms > 0 for report in reports)
     assert all(report.total_bytes >= report.written_bytes > 0 for report in reports)
