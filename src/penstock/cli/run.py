@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from penstock.cli.interrupts import EXIT_CODE, Interrupts
+from penstock.cli.interrupts import EXIT_CODE, Interrupts, give_up_jvm
 from penstock.cli.options import (
     AllowDuplicates,
     AllowNonRestored,
@@ -69,12 +69,13 @@ def run(
     )
     try:
         with (
-            Interrupts(),
-            WatchedExecutor(job.name, quiet, as_json) as executor,
+            Interrupts() as interrupts,
+            WatchedExecutor(job.name, quiet, as_json, is_interrupted=lambda: interrupts.has_come) as executor,
             program_context(defaults, pyflink, executor),
         ):
             run_script(job, arguments or [])
     except KeyboardInterrupt as interrupt:
+        give_up_jvm()
         for note in getattr(interrupt, "__notes__", ()):
             typer.echo(note, err=True)
         raise typer.Exit(EXIT_CODE) from None
