@@ -47,6 +47,7 @@ MAY_PATCH_ALL = {
     "tests/simulation/test_mutants.py",
     "tests/simulation/test_async_mutants.py",
     "tests/simulation/test_region_mutants.py",
+    "tests/simulation/test_savepoint_mutants.py",
 }
 PATCHERS = {"setattr", "delattr", "setitem", "delitem", "patch", "object"}
 

@@ -13,6 +13,7 @@ from penstock.cli.options import (
     AllowNonRestored,
     Arguments,
     AsJson,
+    ConfFile,
     FromState,
     Job,
     KeepSession,
@@ -23,6 +24,7 @@ from penstock.cli.options import (
     Settings,
     misplaced,
     program_context,
+    settings_in,
     settings_of,
 )
 from penstock.cli.script import run_script
@@ -34,6 +36,7 @@ def run(
     parallelism: Parallelism = None,
     master: Master = None,
     settings: Settings = None,
+    conf_file: ConfFile = None,
     pyflink: PyFlink = False,
     from_state: FromState = None,
     allow_non_restored: AllowNonRestored = False,
@@ -61,7 +64,7 @@ def run(
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.cli.watched_executor import WatchedExecutor
 
-    defaults = settings_of(
+    defaults = settings_in(conf_file) | settings_of(
         parallelism, settings, from_state, allow_non_restored, allow_duplicates, master, keep_session
     )
     try:

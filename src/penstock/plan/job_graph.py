@@ -15,6 +15,7 @@ from typing import Any
 from penstock.api.source import Source
 from penstock.common.basic_types import TypeInformation
 from penstock.common.declared_rows import row_converter
+from penstock.common.declared_values import value_converter
 from penstock.plan.regions import regions_of
 from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.plan.transformations import Chaining
@@ -309,9 +310,10 @@ def _applied_type(node: StreamNode) -> TypeInformation | None:
     A source emits what its reader gives; a collection is converted where the program is written.
     """
     output_type: TypeInformation | None = node.transformation.output_type
-    if isinstance(node.operator, SourceOperator) or row_converter(output_type) is None:
+    if isinstance(node.operator, SourceOperator) or output_type is None or not output_type.applies:
         return None
-    return output_type
+    changes = row_converter(output_type) is not None or value_converter(output_type) is not None
+    return output_type if changes else None
 
 
 def _buffer_timeout_ms(nodes: list[StreamNode]) -> int:

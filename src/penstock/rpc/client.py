@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 
 import zmq
 
+from penstock.common.user_calls import RAISED
 from penstock.rpc.keys import ControlAddress
-from penstock.rpc.messages import FromJobMaster, FromSlot, decode_from_job_master, encoder
+from penstock.rpc.messages import FromJobMaster, FromSlot, decode_from_job_master, encode
 
 _TURN = 64
 """Messages each way before the other way's turn."""
@@ -24,7 +25,8 @@ _TURN = 64
 class ControlClient:
     """Connects to the job master. Messages from it gather in `received`; `on_message` is called for each.
 
-    `heartbeat` is given the number of messages that were sent before it, heartbeats not counted.
+    `heartbeat` is given the number of messages that were sent before it, heartbeats not counted. `on_failure` is called
+    if one can't be made: the slot can be reached nevertheless, and says why it fails.
     """
 
     def __init__(
@@ -33,10 +35,12 @@ class ControlClient:
         on_message: Callable[[FromJobMaster], None],
         heartbeat: Callable[[int], FromSlot],
         interval_ms: int,
+        on_failure: Callable[[BaseException], object] = lambda error: None,
     ) -> None:
         self.received: deque[FromJobMaster] = deque()
         self._on_message = on_message
         self._heartbeat = heartbeat
+        self._on_failure = on_failure
         self._interval_ms = interval_ms
         self._context = zmq.Context()
         self._outgoing = self._context.socket(zmq.PUSH)
@@ -50,7 +54,7 @@ class ControlClient:
 
     def send(self, message: FromSlot) -> None:
         """Send to the job master. Blocks while a thousand messages are queued: that is the back pressure on results."""
-        self._outgoing.send(encoder.encode(message))
+        self._outgoing.send(encode(message))
 
     def close(self) -> None:
         """Send what is queued, then close."""
@@ -89,12 +93,18 @@ class ControlClient:
             if time.monotonic() >= heartbeat_at:
                 heartbeat_at = time.monotonic() + interval_s
                 if len(unsent) < 2:
-                    unsent.append(encoder.encode(self._heartbeat(self._sent)))
+                    self._beat(unsent)
                     _send(unsent, socket)
         for message in itertools.chain(unsent, _queued(incoming)):
             socket.send(message)
         incoming.close()
         socket.close()
+
+    def _beat(self, unsent: deque[bytes]) -> None:
+        try:
+            unsent.append(encode(self._heartbeat(self._sent)))
+        except RAISED as error:
+            self._on_failure(error)
 
     def _forward(self, incoming: zmq.Socket[bytes], socket: zmq.Socket[bytes], unsent: deque[bytes]) -> None:
         """Send messages of the slot, in order, for one turn: one that sends all the time must hear and be heard."""

@@ -12,7 +12,7 @@ from zmq.auth.thread import ThreadAuthenticator
 from penstock.common.job_threads import start_thread
 from penstock.common.user_calls import RAISED
 from penstock.rpc.keys import ControlAddress, make_keys
-from penstock.rpc.messages import FromJobMaster, ToJobMaster, decode_to_job_master, encoder
+from penstock.rpc.messages import FromJobMaster, ToJobMaster, decode_to_job_master, encode
 
 _log = logging.getLogger(__name__)
 _TICK_MS = 50
@@ -70,7 +70,7 @@ class ControlServer:
 
     def send(self, identity: bytes, message: FromJobMaster) -> None:
         """Send to one slot."""
-        self._socket.send_multipart([identity, encoder.encode(message)])
+        self._socket.send_multipart([identity, encode(message)])
 
     def call(self, call: Callable[[], None]) -> None:
         """Make a call on the server's thread: immediately if this is it, else soon."""

@@ -22,7 +22,7 @@ from penstock.rpc.messages import (
     SlotReport,
     ToTask,
     decode_to_job_master,
-    encoder,
+    encode,
 )
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import (
@@ -249,7 +249,7 @@ class Simulation:
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
-        self._control.from_slot(slot, encoder.encode(FromSlot(attempt, *slot, report)))
+        self._control.from_slot(slot, encode(FromSlot(attempt, *slot, report)))
 
     def upload_ms(self) -> int:
         """How long the storage takes before it begins to write."""
@@ -343,7 +343,7 @@ class Simulation:
     def _send(self, slot: SlotId, message: ToTask) -> None:
         if isinstance(message.event, TriggerCheckpoint) and self._fate.chance(self.circumstances.trigger_lost):
             return
-        data = encoder.encode(message)
+        data = encode(message)
         self._control.to_slot(slot, data)
         if isinstance(message.event, _AGAIN) and self._fate.chance(self.circumstances.late_rate):
             self._control.again(slot, data)

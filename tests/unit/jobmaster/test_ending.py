@@ -107,6 +107,43 @@ def test_savepoints_are_taken_one_after_the_other() -> None:
     assert replies(job.acknowledges(2)) == [Reply(2, "/b")]
 
 
+@pytest.mark.parametrize("stores", [True, False])
+@pytest.mark.parametrize("first", [(), (SavepointRequested(4, "/first"),)])
+@pytest.mark.parametrize(
+    "second",
+    [
+        SavepointRequested(6, "/b"),
+        SavepointRequested(6, "/b", stop=True),
+        SavepointRequested(6, "/b", True, drain=True),
+    ],
+)
+def test_nothing_is_requested_of_a_job_that_stops(
+    second: SavepointRequested, first: tuple[SavepointRequested, ...], stores: bool
+) -> None:
+    """A drain would close windows half full behind the savepoint, and the job restored from it write them again."""
+    job = Job().runs()
+    for request in (*first, STOP):
+        job.handle(request)
+    effects = job.handle(second)
+    (refused,) = replies(effects)
+    assert refused.request == 6 and "about to end" in str(refused.error) and not sent(effects)
+    if first:
+        job.acknowledges(1)
+        assert [answer.request for answer in replies(job.handle(second))] == [6], "it is still about to end"
+    job.stores = stores
+    stop = 1 + len(first)
+    job.acknowledges(stop)
+    assert ["about to end" in str(answer.error) for answer in replies(job.handle(second))] == [True], "it is stored"
+
+
+def test_a_job_may_be_drained_when_its_stop_has_failed() -> None:
+    """A user whose first savepoint met a full disk could only cancel the job, and lose what its windows hold."""
+    job = Job().runs()
+    job.handle(STOP)
+    declines(job, 1, "the disk is full")
+    assert sent(job.handle(DRAIN)) == {Drain}
+
+
 @pytest.mark.parametrize("request_", [SavepointRequested(5, "/sp"), STOP, DRAIN])
 def test_a_savepoint_request_is_answered_when_the_job_fails(request_: SavepointRequested) -> None:
     """The command line would wait for ever."""

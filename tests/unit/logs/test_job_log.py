@@ -35,6 +35,15 @@ def test_what_happens_to_a_job_is_in_its_log(tmp_path: Path) -> None:
     ]
 
 
+def test_a_line_that_can_not_be_written_has_escapes(tmp_path: Path) -> None:
+    """The line that says why a job failed would be missing, for the name of a file in it."""
+    log = log_of(tmp_path)
+    log.events.error("no such file: %s", "caf\udce9")
+    log.close()
+
+    assert r"no such file: caf\udce9" in (tmp_path / "logs" / ID / "driver.log").read_text()
+
+
 def test_the_level_is_a_setting(tmp_path: Path) -> None:
     """A checkpoint each second would bury the one line that counts."""
     log = log_of(tmp_path, level="WARN")

@@ -110,7 +110,6 @@ class TaskInput:
         if self._open or self.ended:
             return False
         self.ended = True
-        self._work.appendleft(self.end_input)
         return True
 
 
@@ -171,5 +170,8 @@ class TaskInputs:
         assert all(input.pacing.records_max >= 1 for input in self.inputs)
 
     def _end_of_data(self, channel: InputChannel, element: EndOfData | EndOfInput) -> None:
-        if channel.input.end_of_data(channel) and all(input.ended for input in self.inputs):
-            self._on_end()
+        if channel.input.end_of_data(channel):
+            # At the head of the queue, where each next item goes before the one before it.
+            if all(input.ended for input in self.inputs):
+                self._on_end()
+            self._work.appendleft(channel.input.end_input)

@@ -12,6 +12,7 @@ from penstock.common.user_calls import RAISED
 from penstock.runtime.network.buffer import HEADER_BYTES, OUTCOME_EDGE, Header, decode_header, encode
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded
+from penstock.runtime.task.restored_storage import RestoredStorage
 from penstock.runtime.task.task import Task, TaskState
 from penstock.runtime.task.vertex import LevelSpec
 from penstock.state.snapshot.storage import SnapshotStorage
@@ -35,9 +36,11 @@ class Slot:
     def restore(self, storage: SnapshotStorage) -> int:
         """Restore the state that the level brings for this slot's tasks. Returns how many bytes were read."""
         restored = self.level.restore
-        for task in self.tasks.values():
-            if task.id in restored:
-                task.counters.restored_bytes = task.restore(restored[task.id], storage)
+        tasks = [task for task in self.tasks.values() if task.id in restored]
+        # All before the first begins: what is reported says how much is to come.
+        counted = [RestoredStorage(storage, task.counters, restored[task.id].values()) for task in tasks]
+        for task, of_task in zip(tasks, counted, strict=True):
+            task.counters.restored_bytes = task.restore(restored[task.id], of_task)
         return sum(task.counters.restored_bytes for task in self.tasks.values())
 
     def open(self) -> None:

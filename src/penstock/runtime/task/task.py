@@ -321,12 +321,16 @@ class Task:
         self.chain.head.watermark(MAX_TIMESTAMP)
 
     def _end_operators(self) -> None:
-        """All inputs have ended: operators finish, behind what is queued, and then the data of the task has ended."""
+        """All inputs have ended: operators finish, before what is queued, and then the data of the task has ended.
+
+        What is queued may be the barrier of a savepoint with which the job stops. What came behind it would be
+        committed at the end, and be written again by the job that is restored from the savepoint.
+        """
         endings = self.chain.endings()
         if self._sorted is not None:
             # Behind the head's: what it emits at its end has to arrive before the operators behind it end.
             endings.insert(1, self._sorted.flush)
-        self._work.append(partial(self._end_next, endings))
+        self._work.appendleft(partial(self._end_next, endings))
 
     def _end_next(self, endings: list[Callable[[], bool]]) -> None:
         if endings:
@@ -363,6 +367,7 @@ class Task:
                 self._do_work()
 
     def _end_early(self) -> None:
+        assert self._checkpoints.stopped_by is None, "a job that stops with a savepoint was drained"
         source = self._source
         if not source.ended and self.state is TaskState.RUNNING:
             source.ended = True

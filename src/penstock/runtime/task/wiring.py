@@ -18,6 +18,7 @@ from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import TaskCounters
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.inputs import Work
+from penstock.runtime.task.type_boundary import TypeBoundary
 from penstock.runtime.task.typed_output import typed_output
 from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.state.key_groups import KeyGroups
@@ -83,6 +84,7 @@ def wired_chain(
         )
         tags = [link.tag for link in node.links if link.tag is not None]
         node.operator.setup(context, typed_output(outlet, context, node.output_type, tags))
+        outlet.boundary = TypeBoundary(context, node.output_type).before
         contexts.append(context)
     chain.connect({edge.info.id: edge for edge in edges})
     if reuses_objects:

@@ -8,6 +8,7 @@ before, which may be blocked writing to it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import time
@@ -17,6 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from penstock.checkpoint.storage import DirectoryStorage
+from penstock.common.errors import TaskLostError
 from penstock.common.spark_transport import SparkTransport
 from penstock.common.user_calls import RAISED, Interrupted
 from penstock.rpc.client import ControlClient
@@ -42,7 +44,7 @@ from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.iterators import IteratorTransport
-from penstock.spark.worker.last_words import leave_note, take_note_away
+from penstock.spark.worker.last_words import end_of_former, leave_note, take_note_away
 from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
@@ -50,6 +52,8 @@ from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
 from penstock.spark.worker.task_log import TaskLog
 from penstock.spark.worker.transport import Transport
+
+_log = logging.getLogger(__name__)
 
 _SWITCH_SECONDS = 0.0005
 
@@ -104,7 +108,9 @@ class SlotHost:
         self._storage = DirectoryStorage(payload.checkpoints, epoch=self._level.epoch)
         self._snapshots = SnapshotThread(self._storage, self._transport.ring, self._fail)
         self._event_loops = EventLoops(self._transport.ring)
-        self._client = ControlClient(payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms)
+        self._client = ControlClient(
+            payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms, self._fail
+        )
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Run until Spark ends the query, then end the process. What is yielded, PySpark writes."""
@@ -142,6 +148,9 @@ class SlotHost:
         return False
 
     def _open(self) -> bool:
+        if former := end_of_former(self._level, self._index):
+            # What that one had sent and received may be lost: the attempt fails. This is why.
+            raise TaskLostError(former)
         stores = None
         if self._level.rocksdb_settings is not None:
             from penstock.spark.worker.rocksdb import rocksdb_stores
@@ -157,11 +166,20 @@ class SlotHost:
         )
         slot = Slot(self._level, self._index, environment)
         self._slot = slot
+        # The slot is there, whatever it does next: a restore may take longer than a heartbeat's interval.
+        self._report(self._heartbeat())
         if self._level.restore:
-            slot.restore(self._storage)
+            self._restore(slot)
         slot.open()
         self._report(Register())
         return False
+
+    def _restore(self, slot: Slot) -> None:
+        began = time.monotonic()
+        restored_bytes = slot.restore(self._storage)
+        files = sum(task.counters.restored_files for task in slot.tasks.values())
+        took_s = time.monotonic() - began
+        _log.info("restored %d bytes of state from %d files in %.1f s", restored_bytes, files, took_s)
 
     def _work(self) -> bool:
         """Handle control messages, then do one step. Returns whether the slot has more work now."""
