@@ -345,6 +345,7 @@ class JobMaster:
         for region in self.regions:
             if region.status is JobStatus.RUNNING:
                 self.guarded(region.attempt.enumerators.discover_due, region)
+                region.attempt.loops.tick(self.now_ms)
         if self.regions.all_running:
             self.guarded(lambda: self.coordinator.tick(self.now_ms, not self._ending.is_closing))
         # The coordinator notes it only: it was in the middle of an abort, and attempts end by this path alone.

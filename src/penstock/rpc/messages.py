@@ -53,7 +53,9 @@ class TaskReport(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Register(msgspec.Struct, frozen=True, tag=True):
-    """The slot's tasks are open and wait for input."""
+    """The slot's tasks are open and wait for input. `address`: where other slots reach it; empty: none has to."""
+
+    address: str = ""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag=True):

@@ -93,7 +93,7 @@ class Simulation:
         )
         self._idle_jumps = 0
         self._heartbeat_ms = 0
-        self._workers = Workers(circumstances, self.clock, self, exact_time)
+        self._workers = Workers(circumstances, self.clock, self, exact_time, random)
         self._former = FormerRuns(random)
         self._start_job(graph, self.storage.new_job(graph.name))
 
@@ -154,13 +154,10 @@ class Simulation:
         self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
         workers, control = self._workers, self._control
-        actions = SlotActions(
-            workers.running, workers.network, control, workers.checks, self.random, self.trace, self._reported
-        )
-        self._possibilities: Possibilities = Possibilities(
-            self._agenda, actions, workers.running, workers.network, control, self.clock.now_ms
-        )
-        actions.touched, actions.touched_channel = self._possibilities.touch, self._possibilities.touch_channel
+        moving = workers.running, workers.network, workers.feedback, control
+        actions = SlotActions(*moving, workers.checks, self.random, self.trace, self._reported)
+        self._possibilities: Possibilities = Possibilities(self._agenda, actions, *moving, self.clock.now_ms)
+        actions.tells(self._possibilities)
         self.faults = WorkerFaults(
             workers.running, control, self.driver, self.random, self.trace, self._possibilities.touch
         )
@@ -246,6 +243,11 @@ class Simulation:
     def sent(self, slot: SlotId, row: bytes) -> None:
         """A slot has a row to write."""
         self._workers.checks[slot.level].channels.sent(row, slot.level)
+
+    def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
+        """A slot feeds a buffer back."""
+        self._workers.fed_back(slot, target, row)
+        self._possibilities.touch_feedback((slot, target))
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""

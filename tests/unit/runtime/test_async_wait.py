@@ -17,7 +17,7 @@ from penstock.runtime.operators.async_wait import IN_FLIGHT, AsyncWaitOperator
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.stateless import FlatMapOperator
-from penstock.runtime.task.events import Acknowledge, CallsEnded, Cancel, DataEnded
+from penstock.runtime.task.events import Acknowledge, CallsEnded, Cancel, DataEnded, LoopQuiet, ProbeLoop
 from penstock.runtime.task.task import TaskState
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
@@ -165,6 +165,15 @@ def test_results_as_they_come() -> None:
     host.sends(0, ["a", "b"]).works()
     assert host.answers("b", "B").flushed() == ["B"]
     assert host.answers("a").flushed() == [] and not host.held()
+
+
+def test_calls_keep_a_loop_alive() -> None:
+    """A loop would end while the answer to a record of it is on its way."""
+    host = Asking()
+    host.sends(0, ["a"], EndOfData()).handle(ProbeLoop(1)).works()
+    assert not [effect for effect in host.asks() if isinstance(effect, LoopQuiet)]
+    host.answers("a", "A").works()
+    assert [effect for effect in host.asks() if isinstance(effect, LoopQuiet)] == [LoopQuiet(1, 0, 1, 0, 0)]
 
 
 @pytest.mark.parametrize("ordered", [True, False])

@@ -98,6 +98,10 @@ class AsyncWaitOperator(FunctionOperator):
         self._queue.put_mark(mark)
         return True
 
+    @property
+    def in_flight(self) -> bool:
+        return bool(self._queue or self._queue.ready or self._next < len(self._records))
+
     def finish(self) -> bool:
         # Retries go on. Flink makes one last try at once, and fails the job if that fails: a bounded job would then end
         # by an error that a moment's patience mends.

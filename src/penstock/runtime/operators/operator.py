@@ -121,6 +121,11 @@ class Operator:
         """Processing time reached `now_ms`: fire what is due."""
         return True
 
+    @property
+    def in_flight(self) -> bool:
+        """Whether it holds records that it will emit without further input, once calls for them have ended."""
+        return False
+
     def finish(self) -> bool:
         """No more records come on any input: emit what is still buffered."""
         return True

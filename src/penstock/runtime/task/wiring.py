@@ -9,7 +9,7 @@ from typing import Any
 from penstock.runtime.batch.gathering_output import GatheringOutput
 from penstock.runtime.batch.key_sorter import KeySorter
 from penstock.runtime.batch.sorted_inputs import SortedInputs
-from penstock.runtime.network.output import OutputEdge
+from penstock.runtime.network.output import FeedbackEdge, OutputEdge
 from penstock.runtime.network.partitioners import HashPartitioner
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.task.async_calls import AsyncCalls
@@ -29,11 +29,11 @@ def output_edges(
 ) -> list[OutputEdge]:
     """The edges that leave a subtask."""
     return [
-        OutputEdge(
+        (FeedbackEdge if edge.feedback else OutputEdge)(
             edge,
             partitioner,
             info.subtask,
-            environment.outbox,
+            environment.feedback if edge.feedback else environment.outbox,
             environment.budget,
             counters,
             info.attempt,
