@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
 import sys, time
+from functools import partial
 from pathlib import Path
 import cloudpickle, zmq
 from penstock.common import WatermarkStrategy
@@ -23,10 +24,11 @@ from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.rpc.messages import Register, ToTask
 from penstock.rpc.server import ControlServer
 from penstock.plan.static_splits import assign_statically
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import AssignSplits, NoMoreSplits
+from penstock.runtime.task.events import AssignSplits, Cancel, Close, Finished, NoMoreSplits
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
 from penstock.spark.payload import pack, unpack
@@ -35,6 +37,8 @@ from penstock.spark.worker.pipelined_stage import SlotHost
 
 FOLDER = Path(sys.argv[1])
 FAIL_ON = None
+ORDERS = []
+'''Attempts and events: what the job master sends when the slot has registered.'''
 
 
 class Noted(KeyedProcessFunction):
@@ -79,6 +83,15 @@ class Transport:
         pass
 
 
+def arrived(server, identity, message):
+    note("message", [type(message.report).__name__])
+    if isinstance(message.report, Register):
+        for attempt, event in ORDERS:
+            server.send(identity, ToTask(attempt, 0, event))
+    if isinstance(message.report, Finished):
+        (FOLDER / "finished").touch()
+
+
 def run(transport_of=Transport, go=lambda host: [None for _ in host.run()]):
     env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
     source = NumberSequenceSource(0, 99)
@@ -86,7 +99,7 @@ def run(transport_of=Transport, go=lambda host: [None for _ in host.run()]):
     numbers.key_by(lambda v: v % 7).process(Noted()).rebalance().map(str).print()
     graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=1)), False)
     server = ControlServer("127.0.0.1")
-    server.start(lambda identity, message: note("message", [type(message.report).__name__]), lambda: None)
+    server.start(partial(arrived, server), lambda: None)
     payloads = pack(graph.levels("job-1"), server.address, 60_000, str(FOLDER))
     level = unpack(payloads[0])
     slot = Slot(level, 0, Environment(lambda: 0, time.monotonic_ns))
@@ -184,4 +197,26 @@ def test_a_slot_that_has_failed_goes_on_reading(tmp_path) -> None:
     noted = run(tmp_path, program)
     assert ("left", [0]) in noted
     assert ("message", ["SlotFailed"]) in noted
+    assert (tmp_path / "closed").exists()
+
+
+@pytest.mark.parametrize("event", ["Close", "Cancel"])
+def test_the_job_master_ends_a_slot_of_its_own_attempt_only(tmp_path, event) -> None:
+    """An order for the attempt before would end the new one, or a slot would not end when the job does."""
+    program = f"""
+    class Lasting(Transport):
+        def read(self, timeout_ns):
+            if self.rows or (FOLDER / "finished").exists():
+                return super().read(timeout_ns)
+            time.sleep(0.01)
+
+    # The last counters come once for each order that is followed.
+    ORDERS += [(1, Close()), (1, Cancel()), (0, {event}())]
+    run(Lasting)
+    """
+    reports = [report for number, (report, *_) in run(tmp_path, program) if number == "message"]
+    assert [report for report in reports if report in ("Heartbeat", "Finished", "SlotFailed")] == [
+        "Heartbeat",
+        "Finished",
+    ]
     assert (tmp_path / "closed").exists()

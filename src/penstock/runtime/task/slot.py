@@ -1,7 +1,8 @@
 """A slot: subtask p of every vertex of a level, behind one input and one output.
 
 Slot p hosts the tasks with index p, relays what only passes through its level, and computes when it must be called
-next. Hosts (Spark's Python worker, the simulator) drive slots and hold no rule of their own.
+next. Hosts (Spark's Python worker, the simulator) drive slots by slot_lifecycle.py and batch/slot_run.py, and hold no
+rule of their own.
 """
 
 from __future__ import annotations
