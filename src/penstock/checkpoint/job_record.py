@@ -164,7 +164,7 @@ def older_in(store: RecordStore, newest: int) -> list[Manifest]:
 
 
 def job_name_in(store: RecordStore) -> str | None:
-    """The name of the job that a record is of, also if a newer penstock has written it. None: it can't be told."""
+    """The name of the job that a record is of, also if a newer version of penstock has written it. None: unknown."""
     for number in reversed(store.numbers()):
         with contextlib.suppress(OSError, *UNREADABLE):
             name = msgspec.json.decode(store.read(number), type=_Entry).job_name
@@ -187,7 +187,7 @@ def _decoded(data: bytes, number: int) -> tuple[_Entry, Manifest | None]:
         raise DamagedCheckpointError(f"{where} is damaged: {error}") from error
     if entry.kind not in _KINDS:
         raise CheckpointError(
-            f"{where} is of a kind that this penstock does not know ({entry.kind}): a newer one wrote it"
+            f"{where} is of a kind that this version of penstock does not know ({entry.kind}): a newer one wrote it"
         )
     if entry.record_number not in (0, number):
         raise DamagedCheckpointError(f"{where} is damaged: it is entry {entry.record_number}")
@@ -295,7 +295,7 @@ class JobRecord:
     def check(self) -> None:
         """Raises FencedError if it is known that the job was taken over."""
         if self.is_fenced:
-            raise FencedError("another run has taken this job over: this one may change nothing any more")
+            raise FencedError("another run has taken this job over: this one may no longer write to the job's storage")
 
     def _append(self, entry: Callable[[int], bytes]) -> None:
         """Create the entry behind the last one; `entry` gives its text, by its number."""

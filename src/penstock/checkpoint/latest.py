@@ -55,8 +55,9 @@ def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Lat
             raise CheckpointError(f"{directory}: {error}") from error
         if seen is not None and seen.end is not None:
             if seen.end.job_name == job_name:
-                where = f"with the savepoint {seen.end.savepoint}: start from it" if seen.end.savepoint else "for good"
-                ended = f" The job in {directory} is {seen.end.how}, {where}."
+                savepoint = seen.end.savepoint
+                where = f", with the savepoint {savepoint}: start from it" if savepoint else " and cannot be resumed"
+                ended = f" The job in {directory} is {seen.end.how}{where}."
             continue
         found = _newest_in(directory, seen, job_name, repeats or [])
         if found is not None and (newest is None or _age(found) > _age(newest)):

@@ -89,7 +89,7 @@ class Slot:
 
     @property
     def waiting(self) -> bool:
-        """Whether a task can't take more input before what it waits for has come: the host must not read more."""
+        """Whether a task is blocked until a call completes or a timeout expires: the host must not read more."""
         # Asked each turn: a loop costs half of `any` over a generator.
         for task in self.tasks.values():  # noqa: SIM110
             if task.waiting:

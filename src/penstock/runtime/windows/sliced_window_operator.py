@@ -98,7 +98,7 @@ class SlicedWindowOperator(WindowingOperator):
         super().open()
         self._shares = self._is_cut and self.contents.can_share()
         if self._own is not None:
-            # Contents that were restored from a checkpoint in which they were shared can't be told apart any more.
+            # Contents that were restored from a checkpoint in which they were shared can't be distinguished any more.
             self._shares = bool(self.backend.tables[SLICES_TABLE])
             self._slices = self._shared if self._shares else self._own
         self._waiting_heap[:], self._ended_heap[:] = self._waiting.slices, self._ended.slices

@@ -41,7 +41,7 @@ class EventLoops:
 
     def _add(self, vertex: int, outcome: CallOutcome) -> None:
         self._ended.append((vertex, outcome))
-        # One that finds others before it has nobody to wake: who has put the first has rung, and all are taken at once.
+        # Only the first outcome wakes the slot, which drains the queue.
         if len(self._ended) == 1:
             self._ring()
 

@@ -43,7 +43,7 @@ class FileCommitter(Committer):
         self._sync(committables)
 
     def _sync(self, committables: Sequence[PendingFile]) -> None:
-        """Have the final names on disk, those of an earlier try, too: afterwards nobody commits these files again."""
+        """Have the final names on disk, those of an earlier try, too: afterwards no run commits these files again."""
         synced = set()
         for file in committables:
             file_system, final = resolve_below(self._base_path, file.final_path)
