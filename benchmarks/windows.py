@@ -23,6 +23,8 @@ Reading = tuple[int, int, int]
 class Total(AggregateFunction[Reading, Reading, Reading]):
     """Aggregates key, sum and number of a window's records."""
 
+    shares_slices = True
+
     def create_accumulator(self) -> Reading:
         return 0, 0, 0
 

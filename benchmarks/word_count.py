@@ -47,7 +47,7 @@ def text_file(directory: Path, megabytes: int) -> Path:
 
 
 def by_penstock(parallelism: int) -> Callable[[str, str], None]:
-    """The DataStream API, BATCH: `reduce` combines before the exchange."""
+    """The DataStream API, BATCH: `sum` combines before the exchange."""
     from penstock.common.serialization import Encoder
     from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
 
@@ -58,7 +58,7 @@ def by_penstock(parallelism: int) -> Callable[[str, str], None]:
         files = FileSource.for_record_stream_format(StreamFormat.text_line_format(), source).build()
         lines = env.from_source(files, _no_watermarks(), "text")
         words: Any = lines.flat_map(str.split).map(lambda word: (word, 1))
-        counts = words.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
+        counts = words.key_by(lambda pair: pair[0]).sum(1)
         counts.sink_to(FileSink.for_row_format(target, Encoder.simple_string_encoder()).build())
         env.execute("word count")
 

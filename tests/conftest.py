@@ -17,6 +17,7 @@ os.environ.setdefault("PENSTOCK_CLASS_ARCHIVE", "use")
 # Most JVMs of tests live for seconds: the compiler's last stage and a collector with threads of its own don't pay.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+LEND_JVMS = "PENSTOCK_KEEP_SESSION"
 ON_SPARK = ["chaos", "e2e", "spark"]
 """Folders whose tests share one process: two Sparks on two cores miss each other's deadlines, and save no time."""
 LONG_FILES_FIRST = [*ON_SPARK, "simulation"]
@@ -30,6 +31,21 @@ def relative_names_lead_out_of_the_tree(tmp_path_factory: pytest.TempPathFactory
     """What a program writes by a relative name, as those of the documentation do, would end in a commit."""
     with chdir(tmp_path_factory.mktemp("working_directory")):
         yield
+
+
+@pytest.fixture(scope="session")
+def lent_jvms_end() -> Iterator[None]:
+    """With the tests, and not ten minutes later."""
+    yield
+    from penstock.spark.driver.kept_jvm import end_free
+
+    end_free(os.environ)
+
+
+@pytest.fixture
+def lent_jvms(lent_jvms_end: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that a test starts have one JVM after the other: most of a program's start is the JVM's."""
+    monkeypatch.setenv(LEND_JVMS, "true")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

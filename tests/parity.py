@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 DATA = Path(__file__).parent / "data"
+DIFFERENCES = Path(__file__).parents[1] / "src" / "penstock" / "common" / "pyflink.toml"
 PACKAGES = ("common", "datastream", "metrics")
 _VERSION = "2.3.0"
 
@@ -58,8 +59,16 @@ def _names_of(module: str, tree: ast.Module) -> Iterator[Name]:
                 yield Name(module, node.targets[0].id)
         else:
             yield from _definition(module, node, "")
+    yield from (Name(module, name) for name in _names_set_in(tree))
     defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     yield from (Name(module, name) for name in listed if name not in defined)
+
+
+def _names_set_in(tree: ast.Module) -> Iterator[str]:
+    """Names that a package gives itself by `setattr(package, "Name", ...)`, in a function that it calls."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _is_named(node.func, "setattr") and isinstance(node.args[1], ast.Constant):
+            yield str(node.args[1].value)
 
 
 def _definition(module: str, node: ast.stmt, prefix: str) -> Iterator[Name]:
@@ -125,12 +134,12 @@ def reason_for(name: Name, reasons: dict[str, str]) -> str | None:
 
 def reasons() -> dict[str, str]:
     """Names, or what they begin with, and why penstock differs there."""
-    return tomllib.loads((DATA / "pyflink-differences.toml").read_text(encoding="utf-8"))["names"]
+    return tomllib.loads(DIFFERENCES.read_text(encoding="utf-8"))["names"]
 
 
 def notes() -> dict[str, str]:
     """What is there by name and behaves otherwise."""
-    return tomllib.loads((DATA / "pyflink-differences.toml").read_text(encoding="utf-8"))["behaviour"]
+    return tomllib.loads(DIFFERENCES.read_text(encoding="utf-8"))["behaviour"]
 
 
 def page() -> str:

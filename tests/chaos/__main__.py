@@ -2,6 +2,7 @@
 
     python -m tests.chaos --seed 1 --faults 500
     python -m tests.chaos --plan plan.json
+    python -m tests.chaos --count DIRECTORY DIRECTORY
 
 What this machine does not permit is not drawn: a disk and a network of a run's own need root. See docs/reliability.md.
 """
@@ -17,9 +18,10 @@ from pathlib import Path
 import msgspec
 from tests.chaos import network, store
 from tests.chaos.plan import Kind, Plan, RunPlan, draw, possible
-from tests.chaos.report import RunReport, table
+from tests.chaos.report import RunReport, table, totals
 from tests.chaos.run import Run
 
+REPORT = "report.json"
 BACKENDS = ("hashmap", "rocksdb")
 
 
@@ -35,7 +37,10 @@ def main() -> int:
     parser.add_argument("--runs", help="of the plan only these, by their numbers, with commas between them")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no run after that time")
     parser.add_argument("--keep", type=Path, help="a directory for logs, the plan and the report; default: a new one")
+    parser.add_argument("--count", type=Path, nargs="+", help="only count what is in the directories of earlier ones")
     arguments = parser.parse_args()
+    if arguments.count:
+        return _counted([report for folder in arguments.count for report in _reports(folder)])
     keep = arguments.keep or Path(tempfile.mkdtemp(prefix="chaos-"))
     keep.mkdir(parents=True, exist_ok=True)
     has_disk, has_network = store.is_possible(keep / "trial"), network.is_possible()
@@ -51,7 +56,16 @@ def main() -> int:
         guarantee = "exactly once" if run.exactly_once else "at least once"
         print(f"run {run.number}: {run.backend}, {guarantee}{', local-cluster' * run.is_cluster}", flush=True)
         reports.append(_carry_out(run, keep, has_disk, has_network))
-        (keep / "report.json").write_bytes(msgspec.json.encode(reports))
+        (keep / REPORT).write_bytes(msgspec.json.encode(reports))
+        print(totals(reports), flush=True)
+    return _counted(reports)
+
+
+def _reports(folder: Path) -> list[RunReport]:
+    return msgspec.json.decode((folder / REPORT).read_bytes(), type=list[RunReport])
+
+
+def _counted(reports: list[RunReport]) -> int:
     print(table(reports))
     return int(any(report.findings for report in reports))
 

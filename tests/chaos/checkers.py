@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.chaos.driven_job import DrivenJob
-from tests.chaos.plan import Fault, Kind
+from tests.chaos.plan import Fault, Kind, Moment
 from tests.chaos.processes import marked
 from tests.chaos.program import KEYS, expected
 
@@ -81,13 +81,17 @@ _SAYS = {
     Kind.STORE_FAILS: r"[Oo]peration not permitted",
     Kind.STATE_FLIPPED: r"damaged",
     Kind.RECORD_FLIPPED: r"damaged",
-    Kind.WORKER_STOPPED: r"heartbeat|silent|SIGKILL|lost",
+    Kind.CONNECTIONS_CUT: r"connection|JVM|lost|heartbeat|SIGKILL|killed|another run",
+    Kind.WORKER_STOPPED: r"heartbeat|silent|SIGKILL|lost|went away",
 }
 
 
 def messages(fault: Fault, said: str) -> list[str]:
     """What is missing in what a job has said since a fault, if it has failed by it."""
     pattern = _SAYS.get(fault.kind)
+    if fault.moment is Moment.RESTORE and re.search(_SAYS[Kind.WORKER_KILLED], said):
+        # What it has said may be of the worker that was killed first, so that the job restores.
+        return []
     failed = _ENDED if fault.kind in _NOT_ALWAYS_READ else _FAILED
     if pattern is None or not failed.search(said) or re.search(pattern, said):
         return []

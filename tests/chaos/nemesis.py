@@ -23,6 +23,9 @@ from penstock.common.errors import DamagedCheckpointError
 _STOP_FACTOR = 2
 """Processes are stopped for up to 8 s: some for longer than the heartbeat timeout."""
 
+_KILOBITS = (100, 500, 2_000, 10_000)
+"""Per second: what a network passes on that is slow. Heartbeats alone need about ten."""
+
 
 class Nemesis:
     """Of one job."""
@@ -100,9 +103,20 @@ class Nemesis:
         with self._for(fault, states[fault.kind]()):
             return True
 
-    def _cut(self, fault: Fault, random: Random) -> bool:
+    def _lose_power(self, fault: Fault, random: Random) -> bool:
+        """The machine's: all processes die, and the disk has what was synced."""
+        with self._store.without_power():
+            self._job.end()
+        self._job.looks_anew()
+        return True
+
+    def _disturb(self, fault: Fault, random: Random) -> bool:
+        pid = self._job.driver.pid
         try:
-            with self._for(fault, network.cut(self._job.driver.pid)):
+            if fault.kind is Kind.CONNECTIONS_CUT:
+                return network.cut_connections(pid, random)
+            kilobits = random.choice(_KILOBITS)
+            with self._for(fault, network.down(pid) if fault.kind is Kind.NETWORK_CUT else network.slow(pid, kilobits)):
                 return True
         except FileNotFoundError:
             # The driver has ended.
@@ -169,7 +183,10 @@ _STRIKES: dict[Kind, Callable[[Nemesis, Fault, Random], bool]] = {
     Kind.DISK_FULL: Nemesis._disk,
     Kind.STORE_HANGS: Nemesis._disk,
     Kind.STORE_FAILS: Nemesis._disk,
-    Kind.NETWORK_CUT: Nemesis._cut,
+    Kind.POWER_LOST: Nemesis._lose_power,
+    Kind.NETWORK_CUT: Nemesis._disturb,
+    Kind.NETWORK_SLOW: Nemesis._disturb,
+    Kind.CONNECTIONS_CUT: Nemesis._disturb,
     Kind.STATE_FLIPPED: Nemesis._flip_state,
     Kind.RECORD_FLIPPED: Nemesis._flip_record,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Collection, Sequence
 from random import Random
 
@@ -24,7 +25,10 @@ class Kind(enum.Enum):
     DISK_FULL = "disk full"
     STORE_HANGS = "store hangs"
     STORE_FAILS = "store fails"
+    POWER_LOST = "power lost"
     NETWORK_CUT = "network cut"
+    NETWORK_SLOW = "network slow"
+    CONNECTIONS_CUT = "connections cut"
     STATE_FLIPPED = "bit flipped in state"
     RECORD_FLIPPED = "bit flipped in the record"
 
@@ -76,40 +80,52 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 _WEIGHTS = {
-    Kind.WORKER_KILLED: 6,
-    Kind.WORKER_STOPPED: 2,
-    Kind.DAEMON_KILLED: 2,
+    # What makes a new JVM necessary takes ten times as long as the others.
+    Kind.WORKER_KILLED: 8,
+    Kind.WORKER_STOPPED: 3,
+    Kind.DAEMON_KILLED: 3,
     Kind.JVM_KILLED: 2,
     Kind.JVM_STOPPED: 1,
     Kind.DRIVER_KILLED: 4,
     Kind.DRIVER_STOPPED: 1,
-    Kind.DRIVER_REPLACED: 2,
-    Kind.EXECUTOR_KILLED: 4,
-    Kind.DISK_FULL: 2,
-    Kind.STORE_HANGS: 2,
-    Kind.STORE_FAILS: 2,
-    Kind.NETWORK_CUT: 2,
-    Kind.STATE_FLIPPED: 2,
+    Kind.DRIVER_REPLACED: 1,
+    Kind.EXECUTOR_KILLED: 5,
+    Kind.DISK_FULL: 3,
+    Kind.STORE_HANGS: 3,
+    Kind.STORE_FAILS: 3,
+    Kind.POWER_LOST: 2,
+    Kind.NETWORK_CUT: 3,
+    Kind.NETWORK_SLOW: 3,
+    Kind.CONNECTIONS_CUT: 3,
+    Kind.STATE_FLIPPED: 3,
     Kind.RECORD_FLIPPED: 1,
 }
 OF_CLUSTER = {Kind.EXECUTOR_KILLED}
-OF_THE_STORE = {Kind.DISK_FULL, Kind.STORE_HANGS, Kind.STORE_FAILS}
+OF_THE_STORE = {Kind.DISK_FULL, Kind.STORE_HANGS, Kind.STORE_FAILS, Kind.POWER_LOST}
+OF_THE_NETWORK = {Kind.NETWORK_CUT, Kind.NETWORK_SLOW, Kind.CONNECTIONS_CUT}
 _UNTIMED = {Kind.STATE_FLIPPED, Kind.RECORD_FLIPPED}
 """They are found when something is restored, which is brought about: the moment of the flip does not matter."""
-_RESTARTING = {Kind.DRIVER_KILLED}
+_RESTARTING = {Kind.DRIVER_KILLED, Kind.POWER_LOST}
 """After these the next run of the job may have another parallelism."""
-FAULTS_OF_RUN = 12
+_SELDOM = {Moment.STOP, Moment.LAST}
+"""These end a job, so they need a new JVM, too."""
+FAULTS_OF_RUN = 16
 
 
 def possible(has_disk: bool, has_network: bool) -> set[Kind]:
     """The kinds that a run can carry out, by whether it has a disk and a network of its own."""
-    return set(Kind) - (set() if has_disk else OF_THE_STORE) - (set() if has_network else {Kind.NETWORK_CUT})
+    return set(Kind) - (set() if has_disk else OF_THE_STORE) - (set() if has_network else OF_THE_NETWORK)
 
 
 def one_of_each(kinds: Sequence[Kind], seed: int) -> list[Fault]:
-    """A fault of each of these kinds."""
+    """A fault of each of these kinds, short ones, with the moments in turn that let the job run on."""
     random = Random(seed)
-    return [_fault(random, [kind]) for kind in kinds]
+    moments = itertools.cycle([one for one in Moment if one not in _SELDOM and one is not Moment.RESCALING])
+    faults = [
+        Fault(kind, Moment.ANY if kind in _UNTIMED else next(moments), random.randrange(1 << 30), ms=500)
+        for kind in kinds
+    ]
+    return [*faults[:-1], msgspec.structs.replace(faults[-1], moment=Moment.LAST)]
 
 
 def draw(seed: int, faults: int, backends: Sequence[str], guarantees: Sequence[bool], kinds: Collection[Kind]) -> Plan:
@@ -124,15 +140,19 @@ def draw(seed: int, faults: int, backends: Sequence[str], guarantees: Sequence[b
         is_cluster = number % 5 == 4 and Kind.EXECUTOR_KILLED in kinds
         possible = [kind for kind in _WEIGHTS if kind in kinds and (is_cluster or kind not in OF_CLUSTER)]
         drawn = [_fault(random, possible) for _ in range(min(FAULTS_OF_RUN, left))]
-        # What stops the job, or waits for its end, comes last.
-        order = sorted(drawn, key=lambda fault: fault.moment is Moment.LAST)
-        runs.append(RunPlan(number, backend, exactly_once, is_cluster, order))
+        runs.append(RunPlan(number, backend, exactly_once, is_cluster, _in_order(drawn)))
     return Plan(seed, runs)
+
+
+def _in_order(faults: Sequence[Fault]) -> list[Fault]:
+    """There is one last checkpoint, at the end: what else was to befall it comes at any time."""
+    last = [fault for fault in faults if fault.moment is Moment.LAST]
+    others = [msgspec.structs.replace(fault, moment=Moment.ANY) for fault in last[1:]]
+    return [*(fault for fault in faults if fault.moment is not Moment.LAST), *others, *last[:1]]
 
 
 def _fault(random: Random, kinds: Sequence[Kind]) -> Fault:
     kind = random.choices(kinds, [_WEIGHTS[kind] for kind in kinds])[0]
-    moments = [Moment.ANY] if kind in _UNTIMED else [one for one in Moment if one is not Moment.RESCALING]
-    if kind in _RESTARTING:
-        moments.append(Moment.RESCALING)
-    return Fault(kind, random.choice(moments), random.randrange(1 << 30), random.choice([50, 500, 2_000, 4_000]))
+    moments = [Moment.ANY] if kind in _UNTIMED else [*Moment, *(one for one in Moment if one not in _SELDOM)]
+    possible = [moment for moment in moments if moment is not Moment.RESCALING or kind in _RESTARTING]
+    return Fault(kind, random.choice(possible), random.randrange(1 << 30), random.choice([50, 500, 2_000, 4_000]))

@@ -20,9 +20,9 @@ from typing import Any
 
 from penstock.common import Duration, Encoder, Time, Types, WatermarkStrategy
 from penstock.connectors.base.data_generator import DataGeneratorSource
-from penstock.connectors.base.rate_limiter import RateLimiterStrategy
+from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
 from penstock.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
-from penstock.datastream.connectors.file_system import FileSink
+from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 
@@ -35,6 +35,40 @@ PAID = 3
 """Each third order is paid for."""
 BEATS = 10
 """A beat for so many orders."""
+_ALL = 1_000
+"""Records at once, again and again."""
+
+
+class UntilHurried(RateLimiterStrategy):
+    """So many records a second until a file is there, then all that are left at once."""
+
+    def __init__(self, rate: float, hurry: Path) -> None:
+        self._steady = RateLimiterStrategy.per_second(rate)
+        self._hurry = hurry
+
+    def create_rate_limiter(self, parallelism: int, subtask: int) -> RateLimiter | None:
+        steady = self._steady.create_rate_limiter(parallelism, subtask)
+        assert steady is not None
+        return HurriedLimiter(steady, self._hurry)
+
+
+class HurriedLimiter(RateLimiter):
+    """That of one subtask."""
+
+    def __init__(self, steady: RateLimiter, hurry: Path) -> None:
+        self._steady = steady
+        self._hurry = hurry
+        self._is_hurried = False
+
+    def due(self, now_ms: int) -> int:
+        self._is_hurried = self._is_hurried or self._hurry.exists()
+        return _ALL if self._is_hurried else self._steady.due(now_ms)
+
+    def take(self, count: int) -> None:
+        self._steady.take(count)
+
+    def next_due_ms(self) -> int:
+        return self._steady.next_due_ms()
 
 
 def window_of(order: int) -> int:
@@ -71,19 +105,21 @@ def expected(orders: int) -> Counter[str]:
     return lines
 
 
-def numbers(env: StreamExecutionEnvironment, name: str, count: int, rate: float, step: int) -> DataStream[int]:
+def numbers(
+    env: StreamExecutionEnvironment, name: str, count: int, rate: RateLimiterStrategy, step: int
+) -> DataStream[int]:
     """The numbers below `count`, times `step`."""
-    source = DataGeneratorSource(lambda i: i * step, count, RateLimiterStrategy.per_second(rate))
+    source = DataGeneratorSource(lambda i: i * step, count, rate)
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(0)).with_timestamp_assigner(
         lambda value, timestamp: value * STEP_MS
     )
     return env.from_source(source, watermarks, name).uid(name)
 
 
-def build(env: StreamExecutionEnvironment, out: Path, orders: int, rate: float) -> None:
-    """The program. `rate`: orders per second."""
-    placed = numbers(env, "orders", orders, rate, 1)
-    paid = numbers(env, "payments", orders // PAID, rate / PAID, PAID)
+def build(env: StreamExecutionEnvironment, out: Path, orders: int, rate: float, hurry: Path) -> None:
+    """The program. `rate`: orders per second, until the file `hurry` is there."""
+    placed = numbers(env, "orders", orders, UntilHurried(rate, hurry), 1)
+    paid = numbers(env, "payments", orders // PAID, UntilHurried(rate / PAID, hurry), PAID)
     raw = placed.map(lambda order: f"raw,{order}").uid("raw")
     tally = placed.key_by(lambda order: order % KEYS).process(Tally()).uid("tally")
     windows = TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS))
@@ -106,13 +142,14 @@ def build(env: StreamExecutionEnvironment, out: Path, orders: int, rate: float) 
         .uid("pairs")
     )
     raw.union(tally, sums, pairs).sink_to(files(out / "main")).uid("files")
-    beats = numbers(env, "beats", orders // BEATS, rate / BEATS, 1)
+    beats = numbers(env, "beats", orders // BEATS, UntilHurried(rate / BEATS, hurry), 1)
     beats.map(lambda beat: f"beat,{beat}").uid("beat").sink_to(files(out / "beats")).uid("beat files")
 
 
 def files(out: Path) -> FileSink:
-    """Where lines go."""
-    return FileSink.for_row_format(out, Encoder.simple_string_encoder()).build()
+    """Where lines go. Some files go on over checkpoints, and over faults."""
+    policy = RollingPolicy.default_rolling_policy(rollover_interval=1_000)
+    return FileSink.for_row_format(out, Encoder.simple_string_encoder()).with_rolling_policy(policy).build()
 
 
 def main() -> None:
@@ -121,9 +158,10 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--orders", type=int, required=True)
     parser.add_argument("--rate", type=float, required=True)
+    parser.add_argument("--hurry", type=Path, required=True)
     arguments = parser.parse_args()
     env = StreamExecutionEnvironment.get_execution_environment()
-    build(env, arguments.out, arguments.orders, arguments.rate)
+    build(env, arguments.out, arguments.orders, arguments.rate, arguments.hurry)
     env.execute(NAME)
 
 

@@ -27,7 +27,23 @@ class RunReport(msgspec.Struct):
     findings: list[str] = []
     savepoints_read: int = 0
     starts: int = 0
+    former_ended_s: list[float] = []
+    """How long drivers whose job was taken over took to end, from when they went on."""
     seconds: float = 0.0
+
+
+def totals(reports: list[RunReport]) -> str:
+    """What has happened so far, in one line."""
+    struck = [one for report in reports for one in report.struck]
+    hit = sum(one.hit for one in struck)
+    savepoints = sum(report.savepoints_read for report in reports)
+    found = sum(len(report.findings) for report in reports)
+    former_s = [seconds for report in reports for seconds in report.former_ended_s]
+    former = f"{len(former_s)} former runs ended in {max(former_s):.0f} s at most; " if former_s else ""
+    return (
+        f"{hit} faults in {len(reports)} runs, {len(struck) - hit} without effect; {savepoints} savepoints read; "
+        f"{former}{found} findings"
+    )
 
 
 def table(reports: list[RunReport]) -> str:
@@ -47,13 +63,10 @@ def table(reports: list[RunReport]) -> str:
     by_run: Counter[str] = Counter()
     for report in reports:
         guarantee = "exactly once" if report.plan.exactly_once else "at least once"
-        by_run[f"{report.plan.backend}, {guarantee}"] += sum(one.hit for one in report.struck)
+        where = ", local cluster" * report.plan.is_cluster
+        by_run[f"{report.plan.backend}, {guarantee}{where}"] += sum(one.hit for one in report.struck)
     lines += ["", "; ".join(f"{what}: {count}" for what, count in sorted(by_run.items()))]
-    missed = sum(not struck.hit for report in reports for struck in report.struck)
-    savepoints = sum(report.savepoints_read for report in reports)
-    lines.append(
-        f"{sum(moments.values())} faults in {len(reports)} runs, {missed} without effect; {savepoints} savepoints read"
-    )
+    lines.append(totals(reports))
     findings = [f"run {report.plan.number}: {finding}" for report in reports for finding in report.findings]
     lines += ["", *(findings or ["nothing lost, nothing doubled, nothing stuck, nothing left"])]
     return "\n".join(lines)

@@ -18,13 +18,14 @@ from tests.chaos.plan import Fault, Moment, RunPlan
 from tests.chaos.report import RunReport, Struck
 
 _TO_WRITE_STACKS_S = 2
-SECONDS_EACH = 12
+SECONDS_EACH = 8
+"""The records suffice for so long for each fault; those that are left come at once when all faults are over."""
 
 
 class Run:
     """`keep`: where logs stay. `has_disk`, `has_network`: whether the run has one of its own.
 
-    `say` takes what happens, line by line. `seconds_each`: the records suffice for so many seconds for each fault.
+    `say` takes what happens, line by line.
     """
 
     def __init__(
@@ -34,14 +35,12 @@ class Run:
         has_disk: bool,
         has_network: bool,
         say: Callable[[str], None],
-        seconds_each: int = SECONDS_EACH,
     ) -> None:
         self._plan = plan
         self._keep = keep
         self._has_disk = has_disk
         self._has_network = has_network
         self._say = say
-        self._seconds_each = seconds_each
         self._report = RunReport(plan, [], [])
 
     def carry_out(self) -> RunReport:
@@ -53,7 +52,7 @@ class Run:
                 disk = stack.enter_context(store.mounted(self._keep))
             else:
                 disk = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            orders = RATE * self._seconds_each * max(len(self._plan.faults), 1)
+            orders = RATE * SECONDS_EACH * max(len(self._plan.faults), 1)
             job = DrivenJob(self._plan, disk, self._keep, orders, self._has_network)
             try:
                 self._faults(job, Nemesis(job, store.Store(disk)))
@@ -66,6 +65,7 @@ class Run:
                 time.sleep(_TO_WRITE_STACKS_S)
             finally:
                 self._report.starts = job.starts
+                self._report.former_ended_s = job.former_ended_s
                 job.end()
         self._report.seconds = time.monotonic() - began
         return self._report
@@ -149,6 +149,7 @@ class Run:
         nemesis.mend()
 
     def _to_the_end(self, job: DrivenJob) -> None:
+        job.hurry()
         seen, since = job.files_committed, time.monotonic()
         while not job.is_over:
             time.sleep(0.2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
+import boto3
 import pytest
 from tests.unit.checkpoint.manifests import manifest_of
 
@@ -15,6 +16,7 @@ from penstock.common import exclusive_creation
 from penstock.common.errors import CheckpointError, FencedError
 
 pytestmark = pytest.mark.connectors
+_MEBI = 1 << 20
 
 
 def test_of_many_that_create_one_does(bucket: str) -> None:
@@ -64,6 +66,47 @@ def test_a_job_from_its_first_file_to_its_end(bucket: str) -> None:
     late = DirectoryStorage(f"{bucket}/job", JobRecord(record_in(f"{bucket}/job"), "a job", last=1))
     with pytest.raises(FencedError):
         late.publish(manifest_of(3, epoch=1))
+
+
+def test_an_object_is_written_once_under_its_final_name(bucket: str) -> None:
+    """A rename in an object store is a copy: each byte would be written twice, and above 5 GB refused."""
+    store, name = boto3.client("s3"), bucket.removeprefix("s3://")
+    store.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    storage = DirectoryStorage(f"{bucket}/job")
+    writer = storage.create("1-keyed", shared=True)
+    writer.write(b"content")
+    assert "Contents" not in store.list_objects_v2(Bucket=name, Prefix="job/shared/1-keyed"), "it is not complete"
+    writer.close()
+    storage.publish(manifest_of(1, [writer.path]))
+    found = store.list_object_versions(Bucket=name)
+    files = [version["Key"] for version in found["Versions"] if not version["Key"].endswith("/")]
+    assert sorted(files) == ["job/chk-1/_metadata", "job/record/00000001", "job/shared/1-keyed"]
+    assert "DeleteMarkers" not in found
+
+
+@pytest.mark.parametrize(("size", "parts"), [(10 * _MEBI - 1, 1), (10 * _MEBI, 1), (10 * _MEBI + 1, 2)])
+def test_a_large_object_is_written_in_parts(bucket: str, size: int, parts: int) -> None:
+    """One request takes 5 GB at most: the first state beyond that could not be stored."""
+    storage = DirectoryStorage(f"{bucket}/job")
+    writer = storage.create("1-keyed", shared=True)
+    for start in range(0, size, _MEBI):
+        writer.write(bytes(min(_MEBI, size - start)))
+    writer.close()
+    assert storage.read(writer.path, size - 2, 10) == bytes(2)
+    found = boto3.client("s3").head_object(Bucket=bucket.removeprefix("s3://"), Key="job/shared/1-keyed")
+    assert found["ContentLength"] == size
+    # The tag of an object in parts ends with their number.
+    assert found["ETag"].strip('"').endswith(f"-{parts}")
+
+
+def test_a_file_that_was_aborted_is_not_there(bucket: str) -> None:
+    """The rest of a failed checkpoint would stay for ever."""
+    storage = DirectoryStorage(f"{bucket}/job")
+    writer = storage.create("1-keyed", shared=True)
+    writer.write(b"half")
+    writer.abort()
+    with pytest.raises(FileNotFoundError):
+        storage.read(writer.path, 0, 4)
 
 
 def test_without_boto3_it_says_what_is_missing(

@@ -167,6 +167,7 @@ def endless_job(folder: Path) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
+@pytest.mark.own_jvm
 @pytest.mark.parametrize("whom", ["the process", "the terminal's group"])
 def test_ctrl_c(whom: str, tmp_path: Path) -> None:
     """Ctrl-C leaves a JVM and its workers running, or functions without their close()."""
@@ -205,6 +206,7 @@ def error_line(process: subprocess.Popen[str], part: str) -> str:
     raise AssertionError(f"{part!r} was not written")
 
 
+@pytest.mark.own_jvm
 def test_ctrl_c_twice(tmp_path: Path) -> None:
     """Who presses Ctrl-C again gets a traceback, and does not know what is left behind."""
     with endless_job(tmp_path) as process:
@@ -220,6 +222,7 @@ def test_ctrl_c_twice(tmp_path: Path) -> None:
     all_end(left)
 
 
+@pytest.mark.own_jvm
 def test_ctrl_c_while_spark_starts(tmp_path: Path) -> None:
     """A job that was started by mistake ends with a traceback, or its JVM stays."""
     script = tmp_path / "count.py"

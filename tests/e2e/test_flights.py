@@ -198,6 +198,7 @@ def test_the_command() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.own_jvm
 def test_the_command_kills_a_worker() -> None:
     """The demo would claim what it does not do."""
     command = [str(Path(sys.executable).with_name("penstock")), "demo", "--events", "100000"]

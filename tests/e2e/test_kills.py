@@ -19,6 +19,7 @@ from tests.e2e import flights_to_files
 from tests.spark.jobs import processes, workers
 
 pytestmark = [
+    pytest.mark.own_jvm,
     pytest.mark.e2e,
     pytest.mark.spark,
     pytest.mark.slow,

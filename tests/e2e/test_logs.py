@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm]
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 JOB = """
 import logging

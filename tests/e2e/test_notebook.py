@@ -14,7 +14,7 @@ from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpec
 from nbclient import NotebookClient
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "orders_by_city.ipynb"
 _SECONDS = 240
 

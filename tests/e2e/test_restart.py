@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm]
 
 NUMBERS = 20_000
 SLOWLY, FAST = "1500", "6000"
@@ -23,7 +23,7 @@ JOB = """
 
     from penstock.common import Encoder, Types, WatermarkStrategy
     from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-    from penstock.datastream.connectors.file_system import FileSink
+    from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
     from penstock.connectors.base.data_generator import DataGeneratorSource
     from penstock.connectors.base.rate_limiter import RateLimiterStrategy
     from penstock.datastream.state import ValueStateDescriptor
@@ -43,7 +43,10 @@ JOB = """
     source = DataGeneratorSource(lambda i: i, NUMBERS, RateLimiterStrategy.per_second(float(sys.argv[1])))
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
     counted = numbers.key_by(lambda v: v % 50).process(Count()).uid("count")
-    counted.sink_to(FileSink.for_row_format("OUT", Encoder.simple_string_encoder()).build()).uid("files")
+    files = FileSink.for_row_format("OUT", Encoder.simple_string_encoder())
+    # Some files go on over checkpoints.
+    files = files.with_rolling_policy(RollingPolicy.default_rolling_policy(rollover_interval=1_000))
+    counted.sink_to(files.build()).uid("files")
     env.execute("counts")
 """
 

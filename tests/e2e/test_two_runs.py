@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.test_restart import JOB, NUMBERS, SLOWLY, lines
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm]
 LONG_ENOUGH = "3000"
 """Records a second of a run beside which another one is to be seen."""
 

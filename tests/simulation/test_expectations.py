@@ -26,6 +26,7 @@ CALLS = {"ordered": True, "capacity": 5, "timeout_ms": 10_000, "delay_ms": 5, "f
 
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_in_flight_in_several_subtasks_meets_in_one_after_a_rescale(seed: int) -> None:
+    """A seed fails now and then, and nobody trusts the others."""
     program = Program(
         (
             Node(0, "source", (), 1, SOURCE),
@@ -40,6 +41,7 @@ def test_what_is_in_flight_in_several_subtasks_meets_in_one_after_a_rescale(seed
 
 
 def test_a_long_job_goes_on() -> None:
+    """A large program fails its seed."""
     patience = Patience()
     for steps in range(0, 3 * STEPS_MAX, 50):
         patience.reported(Result(0, 0, 0, Opaque([])))
@@ -47,6 +49,7 @@ def test_a_long_job_goes_on() -> None:
 
 
 def test_a_job_without_results_has_to_end() -> None:
+    """A deadlock is waited for, and not reported."""
     patience = Patience()
     patience.check(STEPS_MAX - 1)
     with pytest.raises(AssertionError, match="livelock"):
@@ -54,6 +57,7 @@ def test_a_job_without_results_has_to_end() -> None:
 
 
 def test_a_job_with_results_has_to_end_some_time() -> None:
+    """A job that fails and restarts without end is waited for."""
     patience = Patience()
     with pytest.raises(AssertionError, match="livelock"):
         for steps in range(0, 20 * STEPS_MAX, 50):

@@ -29,7 +29,6 @@ from penstock.runtime.network.alignment import AtLeastOnceAlignment
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, Element
 from penstock.runtime.network.output import OutputEdge
-from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.operators.interval_join import JoinSide
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
@@ -38,7 +37,6 @@ from penstock.runtime.task.checkpoints import TaskCheckpoints
 from penstock.runtime.task.events import TriggerCheckpoint
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.slot_lifecycle import SlotLifecycle
-from penstock.runtime.task.snapshot import KeyedChain
 from penstock.runtime.time.timers import HeapTimerQueue
 from penstock.runtime.time.watermarks import WatermarkValve
 from penstock.simulator import SimulationError
@@ -308,7 +306,7 @@ def tasks_of_a_failed_attempt_never_abandoned(patch: pytest.MonkeyPatch) -> None
 
 def no_wait_for_the_storage(patch: pytest.MonkeyPatch) -> None:
     """An attempt starts while storage operations of the previous one are pending."""
-    patch.setattr(StorageRequests, "is_idle", True)
+    patch.setattr(StorageRequests, "is_settled", True)
 
 
 def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:
@@ -319,16 +317,6 @@ def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:
 def no_last_checkpoint(patch: pytest.MonkeyPatch) -> None:
     """A job whose data has ended closes its tasks at once: what came after the last checkpoint is never committed."""
     patch.setattr(JobEnding, "_last_checkpoint", lambda self: self._close())
-
-
-def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:
-    """A job that fails while it stops with a savepoint is restored from the checkpoint before it."""
-    patch.setattr(CheckpointCoordinator, "stopped", False)
-
-
-def changes_lost_to_a_savepoint(patch: pytest.MonkeyPatch) -> None:
-    """A checkpoint after a savepoint, or after an upload that failed, holds what has changed since that one only."""
-    patch.setattr(KeyedChain, "next_is_full", property(lambda self: not self.files))
 
 
 def open_slots(patch: pytest.MonkeyPatch) -> None:
@@ -350,18 +338,6 @@ def each_trigger_counts(patch: pytest.MonkeyPatch) -> None:
         trigger(self, event)
 
     patch.setattr(TaskCheckpoints, "trigger", again)
-
-
-def savepoints_not_aligned(patch: pytest.MonkeyPatch) -> None:
-    """In AT_LEAST_ONCE mode, savepoints are as checkpoints: a job that starts from one sees records again."""
-
-    def barrier(self: AtLeastOnceAlignment, channel: Any, element: CheckpointBarrier) -> None:
-        n = element.checkpoint_id
-        if n > self._last_counted and n not in self._aborted:
-            self._pending.setdefault(n, (element, set()))[1].add(channel)
-            self._count()
-
-    patch.setattr(AtLeastOnceAlignment, "_barrier", barrier)
 
 
 def nothing_restored_in_at_least_once(patch: pytest.MonkeyPatch) -> None:
@@ -388,28 +364,20 @@ def partners_freed_too_early(patch: pytest.MonkeyPatch) -> None:
 
 FAULTS = [
     rules_forgotten, partners_freed_too_early, commits_not_repeated, late_acknowledgements_dropped,
-    no_time_limit_at_the_end, back_behind_the_stop, changes_lost_to_a_savepoint, open_slots, open_regions,
-    each_trigger_counts, savepoints_not_aligned, nothing_restored_in_at_least_once,
-    a_taken_over_run_that_goes_on_storing,
-    deployed_before_the_splits_are_known, no_fall_back, a_record_that_is_overwritten, one_epoch_for_all,
-    silence_is_not_noticed, slots_may_take_for_ever, cancel_forgotten_between_attempts, no_wait_for_the_storage,
-    tasks_of_a_failed_attempt_never_abandoned, aborted_while_it_is_stored, no_last_checkpoint, a_store_that_goes_on,
-    what_is_in_memory_left_out, committed_too_early, only_the_first_layer, timers_left_out, splits_from_the_start,
-    results_before_their_time, highest_watermark, newest_row_first, another_way_each_time, forgotten_cursor,
-    forgotten_timers, forgotten_elements, keys_not_by_time, only_the_last_run, state_of_the_key_before,
-    one_partitioner_for_all, no_alignment, barrier_before_records,
+    no_time_limit_at_the_end, open_slots, open_regions, each_trigger_counts, nothing_restored_in_at_least_once,
+    a_taken_over_run_that_goes_on_storing, deployed_before_the_splits_are_known, no_fall_back,
+    a_record_that_is_overwritten, one_epoch_for_all, silence_is_not_noticed, slots_may_take_for_ever,
+    cancel_forgotten_between_attempts, no_wait_for_the_storage, tasks_of_a_failed_attempt_never_abandoned,
+    aborted_while_it_is_stored, no_last_checkpoint, a_store_that_goes_on, what_is_in_memory_left_out,
+    committed_too_early, only_the_first_layer, timers_left_out, splits_from_the_start, results_before_their_time,
+    highest_watermark, newest_row_first, another_way_each_time, forgotten_cursor, forgotten_timers, forgotten_elements,
+    keys_not_by_time, only_the_last_run, state_of_the_key_before, one_partitioner_for_all, no_alignment,
+    barrier_before_records,
 ]  # fmt: skip
 
 OF_KINDS_ADDED_LATER = {rules_forgotten, partners_freed_too_early}
 OFTEN = {"checkpoint_at_steps": tuple(range(0, 800, 60)), "checkpoint_timeout_ms": 3_000, "cancel_at_step": None}
 PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
-    back_behind_the_stop: {**OFTEN, "savepoint_at_steps": (150,), "stop_rate": 1.0, "stop_crash_rate": 1.0},
-    changes_lost_to_a_savepoint: {
-        **OFTEN, "checkpoint_at_steps": tuple(range(0, 800, 25)), "savepoint_at_steps": tuple(range(60, 700, 50)),
-        "stop_rate": 0.0, "crash_rate": 0.9, "growth_max": 1_000.0, "rescale_rate": 0.0, "cached_entries": None,
-        "alignment_limits": AlignmentLimits(), "driver_crash_rate": 0.0, "upload_ms_max": 0, "abort_rate": 0.0,
-        "trigger_lost": 0.0, "upload_failure_rate": 0.0,
-    },
     rules_forgotten: {**OFTEN, "crash_at_steps": (150, 300), "crash_rate": 1.0, "rescale_rate": 0.0},
     only_the_first_layer: {**OFTEN, "crash_rate": 0.5, "growth_max": 1_000.0, "rescale_rate": 0.0},
     a_store_that_goes_on: {**OFTEN, "cached_entries": 0, "crash_rate": 0.5, "upload_ms_max": 1_000},
@@ -426,7 +394,6 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
         **OFTEN, "exactly_once": False, "crash_at_steps": (300,), "crash_rate": 0.5, "retained": 5, "damage_rate": 1.0,
     },
     timers_left_out: {**OFTEN, "crash_at_steps": (300,), "crash_rate": 0.5},
-    savepoints_not_aligned: {**OFTEN, "exactly_once": False, "savepoint_at_steps": (90, 150, 240, 330)},
     silence_is_not_noticed: {**OFTEN, "freeze_at_steps": (200,), "driver_crash_rate": 0.0},
     slots_may_take_for_ever: {**OFTEN, "crash_at_steps": (100, 300), "slot_never_starts_rate": 0.9},
     cancel_forgotten_between_attempts: {**OFTEN, "crash_at_steps": (200,), "rescale_rate": 1.0},
@@ -436,9 +403,8 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
 """Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
 FIRST = {
     rules_forgotten: 141, partners_freed_too_early: 58, commits_not_repeated: 136, late_acknowledgements_dropped: 5,
-    no_time_limit_at_the_end: 124, back_behind_the_stop: 17, changes_lost_to_a_savepoint: 261, open_slots: 12,
-    open_regions: 12,
-    each_trigger_counts: 5, savepoints_not_aligned: 136, nothing_restored_in_at_least_once: 2,
+    no_time_limit_at_the_end: 124, open_slots: 12, open_regions: 12, each_trigger_counts: 5,
+    nothing_restored_in_at_least_once: 2,
     deployed_before_the_splits_are_known: 116, no_fall_back: 19, a_record_that_is_overwritten: 9,
     one_epoch_for_all: 158, silence_is_not_noticed: 15, slots_may_take_for_ever: 52, no_wait_for_the_storage: 37,
     tasks_of_a_failed_attempt_never_abandoned: 10, aborted_while_it_is_stored: 22, a_store_that_goes_on: 409,

@@ -49,7 +49,7 @@ def test_a_killed_worker_restarts_its_own_region(seed: int, full: bool) -> None:
         begins = 60 + 20 * seed
         steps_until(simulation, lambda: simulation.status is JobStatus.RUNNING and simulation.trace.steps > begins)
         workers = dict(simulation.hosts)
-        simulation.crash()
+        simulation.faults.crash()
         killed = {slot.level for slot, host in simulation.hosts.items() if host.is_frozen}
         (victim,) = {simulation.master.regions.of_level(level).index for level in killed}
         steps_until(simulation, lambda: sum(attempts(simulation)) and simulation.status is JobStatus.RUNNING)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from tests.simulation.programs import TIGHT, environment, explained, script, scripted, simulate
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.checkpoint.recorded_end import RecordedEnd
 from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.jobmaster import ending
 from penstock.jobmaster.attempt import Attempt
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.simulator.functions import Add, key_of
@@ -62,6 +63,7 @@ def run_uneven(seed: int) -> None:
     circumstances = dataclasses.replace(
         TIGHT,
         savepoints_only=True,
+        has_directory=seed % 4 < 2,
         savepoint_at_steps=tuple(range(60 + seed, 500, 25)),
         crash_at_steps=(150 + 9 * seed,),
         crash_rate=1.0,
@@ -148,9 +150,33 @@ def test_of_two_runs_one_commits(seed: int) -> None:
     run_two(seed)
 
 
-def results_not_announced(patch: pytest.MonkeyPatch) -> None:
-    """Results are committed at the end whoever holds the record."""
-    patch.setattr(RecordedEnd, "before_results", lambda self, then: then(None))
+def run_killed(seed: int) -> None:
+    """Drivers are killed while they commit their output at the end, and started again."""
+    random = Random(seed)
+    circumstances = dataclasses.replace(
+        TIGHT, savepoints_only=True, savepoint_at_steps=(90, 300) if seed % 2 else (), checkpoint_at_steps=(1_000_000,)
+    )
+    simulation, plain = simulate(program(), seed, circumstances), simulate(program(), seed)
+    kills = 3
+    with explained(simulation):
+        while simulation.driver.finish is None:
+            simulation.step()
+            if kills and simulation.results and random.random() < 0.4 and simulation.driver.finish is None:
+                kills -= 1
+                simulation.crash_driver()
+        assert plain.run() is JobStatus.FINISHED
+        assert count(simulation.results) == count(plain.results)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_driver_that_dies_at_the_end_is_started_again(seed: int) -> None:
+    """A part of the output would be there and the rest not, and to start the job again would repeat that part."""
+    run_killed(seed)
+
+
+def no_last_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    """What is left is committed at the end by no checkpoint, whoever holds the record."""
+    patch.setattr(ending, "has_committers", lambda graph: False)
 
 
 def savepoints_not_on_record(patch: pytest.MonkeyPatch) -> None:
@@ -184,7 +210,8 @@ def carried_to_nowhere(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("fault", "run"),
     [
-        (results_not_announced, run_two),
+        (no_last_checkpoint, run_two),
+        (no_last_checkpoint, run_killed),
         (savepoints_not_on_record, run_two),
         (sent_when_the_data_has_ended, run_uneven),
         (carried_to_nowhere, run_uneven),

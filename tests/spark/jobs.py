@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from penstock.common import Configuration, JobStatus
+from penstock.common import Configuration, Encoder, JobStatus
 from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy, SteadyRateLimiter
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
 from penstock.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +36,12 @@ def environment(
         configuration.set_string(key, value)
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     return env.set_parallelism(parallelism).set_runtime_mode(mode)
+
+
+def lines_to(out: Path) -> FileSink:
+    """A sink of lines that are visible with each checkpoint."""
+    builder = FileSink.for_row_format(out, Encoder.simple_string_encoder())
+    return builder.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy()).build()
 
 
 def collect(stream: Any) -> list[Any]:

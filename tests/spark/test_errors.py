@@ -97,7 +97,7 @@ CULPRITS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
 
 
 def check_message(message: str, operator: str, *parts: str) -> None:
-    assert f"operator '{operator}" in message, "its name; in batched mode perhaps with '(combine)' after it"
+    assert f"operator '{operator}" in message
     assert "subtask" in message and " of 2" in message
     assert "ValueError: refuse 777" in message
     assert "# the user's own line" in message, "the line of the user's code"

@@ -11,7 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.jobs import STREAMING, SlowUntil, collect, environment, failure_of, wait_until, wait_until_running
+from tests.spark.jobs import (
+    STREAMING,
+    SlowUntil,
+    collect,
+    environment,
+    failure_of,
+    lines_to,
+    wait_until,
+    wait_until_running,
+)
 from tests.spark.test_lost_workers import CountsAndDies, killed, visible
 from tests.spark.test_recovery import Slowly
 from tests.spark.test_recovery import settings as recovering
@@ -59,7 +68,7 @@ def start(out: Path, parallelism: int, settings: dict[str, str], function: Any =
     source = DataGeneratorSource(lambda i: i, NUMBERS, SlowUntil(1_500, _in_a_hurry(out)))
     numbers = env.from_source(source, NONE, "numbers").uid("numbers")
     counted = numbers.key_by(lambda v: v % 20, key_type=Types.LONG()).process(function()).uid(uid)
-    counted.sink_to(FileSink.for_row_format(out, Encoder.simple_string_encoder()).build()).uid("files")
+    counted.sink_to(lines_to(out)).uid("files")
     return env.execute_async("remembers")
 
 
@@ -244,7 +253,7 @@ def test_operator_state_is_dealt_out_anew(tmp_path: Path) -> None:
         env = environment(STREAMING, parallelism, settings)
         source = DataGeneratorSource(lambda i: i, numbers, RateLimiterStrategy.per_second(300))
         gathered = env.from_source(source, NONE, "numbers").uid("numbers").rebalance().map(Gathers()).uid("gathers")
-        gathered.sink_to(FileSink.for_row_format(out, Encoder.simple_string_encoder()).build()).uid("files")
+        gathered.sink_to(lines_to(out)).uid("files")
         return env.execute_async("gathers"), out
 
     def lines(out: Path) -> list[str]:

@@ -180,7 +180,7 @@ def test_a_day_of_edits(mode: RuntimeExecutionMode) -> None:
 
 @in_both_modes
 def test_channels_and_robots(mode: RuntimeExecutionMode) -> None:
-    """Counts per key, by reduce, which batched mode combines before the exchange."""
+    """Counts per key, by a reduce over a day that is known."""
     env = environment(mode, 2)
     edits = env.from_source(source(EDITS), WatermarkStrategy.no_watermarks(), "edits")
     names = edits.flat_map(

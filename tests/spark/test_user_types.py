@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.spark.jobs import run_script
 
-pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+pytestmark = [pytest.mark.spark, pytest.mark.e2e, pytest.mark.usefixtures("lent_jvms")]
 
 SCRIPT = """
 import dataclasses

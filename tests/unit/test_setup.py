@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # What `python -m venv` makes is a python that "installs" until it is interrupted, with what Python writes then.
-# The sleep is ended by hand: what a script starts in the background ignores the interrupt, and would keep the pipes open.
+# The sleep is ended by hand: what a script starts in the background ignores the interrupt, and keeps the pipes open.
 PIP = """#!/bin/sh
 trap 'echo "ERROR: Operation cancelled by user" >&2; kill $!; exit 1' INT
 sleep 60 &

@@ -24,7 +24,7 @@ HOT_LOOPS: frozenset[str] = frozenset()
 
 # What a program wrote there by mistake is committed as easily as what was meant.
 IN_THE_ROOT = {
-    ".ci", ".editorconfig", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
+    ".ci", ".editorconfig", ".gitattributes", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
     "benchmarks", "changelog.d", "docs", "examples", "manual", "mkdocs.yml", "pyproject.toml", "src", "tests",
 }  # fmt: skip
 
@@ -46,7 +46,9 @@ CLOCKS = {"now", "today", "utcnow"}
 MAY_PATCH_ALL = {
     "tests/simulation/test_mutants.py",
     "tests/simulation/test_async_mutants.py",
+    "tests/simulation/test_iteration_mutants.py",
     "tests/simulation/test_region_mutants.py",
+    "tests/simulation/test_savepoint_mutants.py",
 }
 PATCHERS = {"setattr", "delattr", "setitem", "delitem", "patch", "object"}
 

@@ -62,7 +62,10 @@ class Distribution(Metric):
 
 
 class MetricGroup(ABC):
-    """Where a function registers metrics. Names are joined by dots; a name registered twice gives the same metric."""
+    """Where a function registers metrics. Names are joined by dots; a name registered twice gives the same metric.
+
+    Each method raises TypeError for a name that is no string, ValueError for one with a lone surrogate.
+    """
 
     @abstractmethod
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
@@ -74,7 +77,10 @@ class MetricGroup(ABC):
 
     @abstractmethod
     def gauge(self, name: str, obj: Callable[[], int | float]) -> None:
-        """A number read by calling `obj`, from another thread. Left out while the call fails or gives no number."""
+        """A number read by calling `obj`, from another thread. Left out while the call fails or gives no number.
+
+        A number beyond 64 bits is none either, of a counter or a distribution, too.
+        """
 
     @abstractmethod
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:

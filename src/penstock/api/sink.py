@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from penstock.common.basic_types import TypeInformation
 
 T = TypeVar("T")
 
@@ -30,6 +33,10 @@ class SinkContext(Protocol):
     @property
     def attempt(self) -> str:
         """Names this attempt of this subtask, unique over all jobs: part of the name of what is not yet committed."""
+
+    @property
+    def job_id(self) -> str:
+        """The id of the job: that of all its runs and attempts."""
 
     @property
     def checkpointing(self) -> bool:
@@ -67,6 +74,12 @@ class SinkWriter(ABC, Generic[T]):
 
     def flush(self, end_of_input: bool) -> None:
         """Write everything buffered so far out of this process's memory."""
+
+    def prepare_savepoint(self) -> None:
+        """The checkpoint that follows is a savepoint: `flush`, `prepare_commit` and `snapshot_state` come next.
+
+        Several jobs may start from it, now and much later: hand over what only one can go on with.
+        """
 
     def prepare_commit(self) -> list[Any]:
         """Picklable committables for what was written since the last call; [] if the sink commits nothing."""
@@ -121,6 +134,10 @@ class Sink(ABC, Generic[T]):
 
     def validate(self) -> None:
         """Raise errors that can be known before anything runs. Called at submission."""
+
+    def for_type(self, type_info: TypeInformation) -> Sink[T]:
+        """This sink for a stream whose type is known. A sink that writes text may write that of the declared type."""
+        return self
 
     def describe(self) -> str:
         """Where is written to, a path for example, in one line for `penstock explain`; empty: its name says it all."""

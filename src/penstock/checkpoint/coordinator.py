@@ -77,7 +77,7 @@ class CheckpointCoordinator:
         self.error: CheckpointError | None = None
         """Set when more checkpoints in a row have failed than are tolerated."""
         self.store = StorageRequests(emit)
-        self.ending = RecordedEnd(self.store, self.retention, epoch, settings.interval_ms is not None)
+        self.ending = RecordedEnd(self.store, self.retention, epoch)
         self._job_id = job_id
         self._job_name = job_name
         self._epoch = epoch

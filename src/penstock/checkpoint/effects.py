@@ -43,13 +43,6 @@ class StoreManifest(StorageEffect, frozen=True):
     commits: bool = False
 
 
-class RecordResults(StorageEffect, frozen=True):
-    """Record that the results of the job's end are about to be committed, which belong to no checkpoint.
-
-    From then on no other run can take the job over, unless its user accepts that results come twice.
-    """
-
-
 class RecordEnd(StorageEffect, frozen=True):
     """Record that the job has ended, as which status. From then on nothing is restored from its checkpoints."""
 
@@ -63,7 +56,7 @@ class DiscardCheckpoint(StorageEffect, frozen=True):
 
 
 class DeleteFiles(StorageEffect, frozen=True):
-    """Delete state files, as far as they exist."""
+    """Delete state files, as far as they exist. Any other operation but DeleteJob may be carried out before it."""
 
     paths: list[str]
 

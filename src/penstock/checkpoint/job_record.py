@@ -6,10 +6,9 @@
     4   checkpoint 3           by the run of epoch 2
     5   end                    the job has finished: nothing follows
 
-A job without a checkpoint interval commits output with savepoints, and at its end. It publishes these the same way:
+A job without a checkpoint interval commits output with savepoints, too. It publishes these the same way:
 
     6   savepoint              output is committed with it: it counts as the newest checkpoint
-    7   results                those of the end are about to be committed: to go on from before them would repeat them
 
 A run publishes by creating the entry behind the last one that it knows. Creating is exclusive, so a run that was taken
 over finds its number taken, by the claim, and is fenced off: it can neither complete a checkpoint, and so commit what
@@ -34,8 +33,8 @@ from penstock.common.errors import CheckpointError, DamagedCheckpointError, Fenc
 
 _LOOKS_MAX = 20
 _CHECKPOINT, _CLAIM, _END, _VOID = "checkpoint", "claim", "end", "void"
-_SAVEPOINT, _RESULTS = "savepoint", "results"
-_KINDS = (_CHECKPOINT, _CLAIM, _END, _VOID, _SAVEPOINT, _RESULTS)
+_SAVEPOINT = "savepoint"
+_KINDS = (_CHECKPOINT, _CLAIM, _END, _VOID, _SAVEPOINT)
 _TRIES = 5
 _PAUSE_S = 0.2
 
@@ -109,8 +108,6 @@ class Recorded(NamedTuple):
     """What is wrong with entries behind that checkpoint, or at its place."""
     savepoint: str = ""
     """A savepoint that takes the place of the checkpoint: it is newer, and output was committed with it."""
-    results: bool = False
-    """Whether results have or may have been committed behind it, at the end of a run that did not record its end."""
 
 
 def recorded(store: RecordStore) -> Recorded | None:
@@ -128,7 +125,7 @@ def recorded(store: RecordStore) -> Recorded | None:
 
 
 def _read(store: RecordStore, numbers: list[int]) -> Recorded:
-    epoch, damaged, unread, results = 1, "", 0, False
+    epoch, damaged, unread = 1, "", 0
     for number in reversed(numbers):
         try:
             entry, manifest = _decoded(store.read(number), number)
@@ -140,10 +137,9 @@ def _read(store: RecordStore, numbers: list[int]) -> Recorded:
         if entry.kind == _END:
             end = End(entry.job_name, entry.how, entry.stopped_with)
             return Recorded(numbers[-1], epoch + unread, None, end, damaged)
-        results = results or entry.kind == _RESULTS
         if manifest is not None or entry.path:
-            return Recorded(numbers[-1], epoch + unread, manifest, None, damaged, entry.path, results)
-    return Recorded(numbers[-1], epoch + unread, None, None, damaged, "", results)
+            return Recorded(numbers[-1], epoch + unread, manifest, None, damaged, entry.path)
+    return Recorded(numbers[-1], epoch + unread, None, None, damaged)
 
 
 def checkpoints_in(store: RecordStore) -> list[Manifest]:
@@ -187,7 +183,7 @@ def _decoded(data: bytes, number: int) -> tuple[_Entry, Manifest | None]:
         raise DamagedCheckpointError(f"{where} is damaged: {error}") from error
     if entry.kind not in _KINDS:
         raise CheckpointError(
-            f"{where} is of a kind that this version of penstock does not know ({entry.kind}): a newer one wrote it"
+            f"{where} is of a kind that this penstock does not know ({entry.kind}): another version wrote it"
         )
     if entry.record_number not in (0, number):
         raise DamagedCheckpointError(f"{where} is damaged: it is entry {entry.record_number}")
@@ -245,11 +241,6 @@ class JobRecord:
     def saved(self, savepoint: str, checkpoint: int) -> None:
         """Record that output is committed with a savepoint: the job goes on from there. Raises FencedError."""
         entry = _Entry(_SAVEPOINT, self.epoch, checkpoint, job_name=self._job_name, path=savepoint)
-        self._append(lambda number: seal(msgspec.structs.replace(entry, record_number=number)))
-
-    def announce_results(self) -> None:
-        """Record that results are about to be committed that belong to no checkpoint. Raises FencedError."""
-        entry = _Entry(_RESULTS, self.epoch, job_name=self._job_name)
         self._append(lambda number: seal(msgspec.structs.replace(entry, record_number=number)))
 
     def forget(self, checkpoint: int) -> None:

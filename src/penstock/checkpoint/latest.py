@@ -11,9 +11,14 @@ from penstock.checkpoint.failure import output_twice
 from penstock.checkpoint.job_record import Recorded, job_name_in, older_in, recorded
 from penstock.checkpoint.manifest import Manifest, located
 from penstock.checkpoint.storage import completed_in, file_system_of, read_manifest, record_in
+from penstock.common import options
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 
 _log = logging.getLogger(__name__)
+_WHY_NONE = (
+    " A job that has succeeded leaves none. One that was cancelled, as by Ctrl-C, or has failed for good keeps its "
+    f"checkpoints if {options.CHECKPOINT_RETENTION.key} says so: RETAIN_ON_CANCELLATION"
+)
 
 
 class Latest(NamedTuple):
@@ -63,7 +68,7 @@ def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Lat
         if found is not None and (newest is None or _age(found) > _age(newest)):
             newest = found
     if newest is None:
-        raise CheckpointError(f"there is no checkpoint of a job named '{job_name}' below {base}.{ended}")
+        raise CheckpointError(f"there is no checkpoint of a job named '{job_name}' below {base}.{ended or _WHY_NONE}")
     return newest
 
 
@@ -92,12 +97,6 @@ def _newest_in(directory: str, seen: Recorded | None, job_name: str, repeats: li
         found, damaged = _without_record(directory)
     if found is None or found[1].job_name != job_name:
         return None
-    if seen is not None and seen.results and repeats:
-        raise CheckpointError(
-            f"the last run of the job in {directory} ended while it committed its results, without a checkpoint "
-            f"interval: a part of the output of {', '.join(repeats)} may be there. To do all since {found[0]} again, "
-            "and accept that output comes twice: --allow-duplicates"
-        )
     if damaged and repeats:
         raise output_twice(damaged, found[0], repeats)
     if damaged:

@@ -13,6 +13,7 @@ import io
 import pickle
 import re
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -30,8 +31,8 @@ from penstock.state.handles import (
     store_files_of,
 )
 
-VERSION = 4
-"""The version that this version of penstock writes. It reads all versions up to this one."""
+VERSION = 5
+"""The version that this penstock writes. It reads all versions up to this one."""
 _NO_CHECKSUM = "00000000"
 _END = b'"checksum": "00000000"\n}'
 _SIGNED = re.compile(rb'"checksum": "([0-9a-f]{8})"\n\}\Z')
@@ -96,7 +97,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """state id of a sink -> pairs (subtask, committables), packed one by one."""
     version: int = VERSION
     savepoint: bool = False
-    oldest_reader: int = 4
+    oldest_reader: int = 5
     """The lowest version that a penstock must know to read this. Below `version` if only optional fields were added."""
     epoch: int = 0
     """Which run of the job wrote it: job_record.py. 0: before there were epochs."""
@@ -140,25 +141,48 @@ def located(manifest: Manifest, directory: str) -> Manifest:
     def moved(state: OperatorState) -> OperatorState:
         return OperatorState(list(map(moved_file, state.keyed)), state.lists and moved_lists(state.lists))
 
+    return _with_states(manifest, moved)
+
+
+def _with_states(manifest: Manifest, change: Callable[[OperatorState], OperatorState]) -> Manifest:
     operators = [
         msgspec.structs.replace(
             operator,
-            subtasks=[msgspec.structs.replace(part, state=moved(part.state)) for part in operator.subtasks],
+            subtasks=[msgspec.structs.replace(part, state=change(part.state)) for part in operator.subtasks],
         )
         for operator in manifest.operators
     ]
     return msgspec.structs.replace(manifest, operators=operators)
 
 
+def _without_repeated_tables(state: OperatorState) -> OperatorState:
+    """A file without tables has those of the file before it."""
+    keyed = [
+        msgspec.structs.replace(file, tables=[]) if before is not None and file.tables == before.tables else file
+        for before, file in zip([None, *state.keyed], state.keyed, strict=False)
+    ]
+    return OperatorState(keyed, state.lists)
+
+
+def _with_repeated_tables(state: OperatorState) -> OperatorState:
+    keyed: list[KeyedFile] = []
+    for file in state.keyed:
+        repeats = keyed and not file.tables
+        keyed.append(msgspec.structs.replace(file, tables=keyed[-1].tables) if repeats else file)
+    return OperatorState(keyed, state.lists)
+
+
 def encode(manifest: Manifest) -> bytes:
-    """As JSON that people can read, with its checksum."""
-    return seal(manifest)
+    """As JSON, with its checksum."""
+    # The files of a chain, of which there may be thousands, mostly have the same tables.
+    return seal(_with_states(manifest, _without_repeated_tables))
 
 
 def seal(stored: msgspec.Struct) -> bytes:
-    """A struct as JSON with a checksum of the whole text in its last field, `checksum`."""
-    blank = msgspec.structs.replace(stored, checksum=_NO_CHECKSUM)
-    data = msgspec.json.format(msgspec.json.encode(blank), indent=1)
+    """A struct as JSON, a line for each field, with a checksum of the whole text in its last field, `checksum`."""
+    blank = msgspec.json.encode(msgspec.structs.replace(stored, checksum=_NO_CHECKSUM))
+    fields = msgspec.json.decode(blank, type=dict[str, msgspec.Raw])
+    data = b"{\n" + b",\n".join(b' "%s": %s' % (name.encode(), value) for name, value in fields.items()) + b"\n}"
     return _with_checksum(data, f"{zlib.crc32(data):08x}")
 
 
@@ -184,10 +208,11 @@ def decode(data: bytes, path: str) -> Manifest:
         needed = head.oldest_reader or head.version
         if needed > VERSION:
             raise CheckpointError(
-                f"the manifest {path} has version {head.version}, this version of penstock reads up to {VERSION}: it "
-                "was written by a newer one"
+                f"the manifest {path} has version {head.version}, this penstock reads up to {VERSION}: it was written "
+                "by a newer one"
             )
-        return msgspec.structs.replace(msgspec.json.decode(data, type=Manifest), checksum=_NO_CHECKSUM)
+        manifest = msgspec.structs.replace(msgspec.json.decode(data, type=Manifest), checksum=_NO_CHECKSUM)
+        return _with_states(manifest, _with_repeated_tables)
     except UNREADABLE as error:
         raise DamagedCheckpointError(f"the manifest {path} is damaged: {error}") from error
 

@@ -10,7 +10,10 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointSettings:
-    """Times in milliseconds. `interval_ms` None: no periodic checkpoints, only those that are requested."""
+    """Times in milliseconds. `interval_ms` None: no periodic checkpoints, only those that are requested.
+
+    `has_directory`: whether another run finds the job's checkpoints, since their directory is the user's.
+    """
 
     interval_ms: int | None = None
     timeout_ms: int = 600_000
@@ -18,6 +21,7 @@ class CheckpointSettings:
     concurrent_max: int = 1
     failures_tolerated: int = 0
     retained: int = 1
+    has_directory: bool = False
 
 
 class CheckpointSchedule:
@@ -47,7 +51,9 @@ class CheckpointSchedule:
         `under_way`: how many checkpoints are pending. `request_waits`: a savepoint waits or is under way; periodic
         checkpoints are held back until it is complete, or barriers of both would overtake each other.
         """
-        if request_waits or under_way >= self.settings.concurrent_max:
+        # A pause between checkpoints implies that there is one at a time, as Flink's documentation says.
+        concurrent_max = 1 if self.settings.pause_ms else self.settings.concurrent_max
+        if request_waits or under_way >= concurrent_max:
             return None
         return self._next_ms
 

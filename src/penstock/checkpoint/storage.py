@@ -19,6 +19,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pyarrow import fs
@@ -29,15 +30,17 @@ from penstock.checkpoint.job_record import JobRecord, file_name
 from penstock.checkpoint.manifest import Manifest, decode, encode, is_relative
 from penstock.checkpoint.record_files import RecordFiles
 from penstock.common import file_systems
-from penstock.common.durable import make_directory, publish
+from penstock.common.durable import is_object_store, make_directory, publish
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.exclusive_creation import exclusive_creation
+from penstock.state.snapshot.storage import whole_or_nothing
 
 _log = logging.getLogger(__name__)
 
 METADATA = "_metadata"
 LEASE = "lease"
 """The file by which a run shows that it lives: lease.py."""
+_DELETIONS_AT_ONCE = 16
 _CHECKPOINT = re.compile(r"chk-(\d+)$")
 
 
@@ -69,13 +72,10 @@ class StateFiles(ColumnFiles):
     def _write_manifest(self, path: str, manifest: Manifest) -> None:
         """Write the manifest atomically."""
         self._make_parent(path)
-        # Written under another name, synced, then renamed: a checkpoint exists if and only if its manifest does, so a
-        # reader must never see a part of it, nor may a crash leave one. The files that it names were synced when they
-        # were closed.
-        unfinished = f"{path}.unfinished"
-        with self._system.open_output_stream(unfinished) as stream:
-            stream.write(encode(manifest))
-        publish(self._system, unfinished, path)
+        # A checkpoint exists if and only if its manifest does, so a reader must never see a part of it, nor may a crash
+        # leave one. The files that it names were synced when they were closed.
+        with whole_or_nothing(FileWriter(self._system, path, path)) as writer:
+            writer.write(encode(manifest))
 
     def _path(self, path: str) -> str:
         return f"{self._root}/{path}"
@@ -140,10 +140,6 @@ class DirectoryStorage(StateFiles):
         """Record that output is committed with a savepoint. Raises FencedError."""
         self._record.saved(savepoint, checkpoint)
 
-    def announce_results(self) -> None:
-        """Record that the results of the job's end are about to be committed. Raises FencedError."""
-        self._record.announce_results()
-
     def discard(self, manifest: Manifest) -> None:
         """Remove the manifest of a subsumed checkpoint. `remove` removes its files. Raises FencedError."""
         self._record.forget(manifest.checkpoint_id)
@@ -155,13 +151,10 @@ class DirectoryStorage(StateFiles):
     def remove(self, paths: Iterable[str]) -> None:
         """Remove state files, as far as they exist. Raises FencedError."""
         self._record.check()
-        directories = set()
-        for path in filter(is_relative, paths):
-            # A file that cannot be deleted now is deleted by a later sweep.
-            with contextlib.suppress(OSError):
-                self._system.delete_file(self._path(path))
-            directories.add(path.rpartition("/")[0])
-        for directory in directories - {"shared"}:
+        own = list(filter(is_relative, paths))
+        # A file that cannot be deleted now is deleted by a later sweep.
+        self._delete_files(map(self._path, own), OSError)
+        for directory in {path.rpartition("/")[0] for path in own} - {"shared"}:
             self._remove_if_empty(directory)
 
     def sweep(self, checkpoints: Iterable[Manifest], former_only: bool = False) -> None:
@@ -177,19 +170,20 @@ class DirectoryStorage(StateFiles):
         # Some file systems return paths with a leading slash.
         needed = {self._path(path).strip("/") for path in kept}
         found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True, recursive=True))
+        removed = [
+            entry
+            for entry in found
+            if entry.type is fs.FileType.File
+            and entry.path.strip("/") not in needed
+            and self._may_remove(self._inside(entry.path), former_only)
+        ]
         # Manifests first: a checkpoint that is half deleted when this process dies must not be taken for a whole one.
-        for entry in sorted(found, key=lambda entry: entry.base_name != METADATA):
-            inside = entry.path.strip("/").removeprefix(self._root.strip("/")).strip("/")
-            if (
-                entry.type is fs.FileType.File
-                and entry.path.strip("/") not in needed
-                and self._may_remove(inside, former_only)
-            ):
-                with contextlib.suppress(FileNotFoundError):
-                    self._system.delete_file(entry.path)
+        for are_manifests in (True, False):
+            paths = [entry.path for entry in removed if (entry.base_name == METADATA) is are_manifests]
+            self._delete_files(paths, FileNotFoundError)
         for entry in sorted(found, key=lambda entry: -len(entry.path)):
             if entry.type is fs.FileType.Directory:
-                self._remove_if_empty(entry.path.strip("/").removeprefix(self._root.strip("/")).strip("/"))
+                self._remove_if_empty(self._inside(entry.path))
         self._remove_if_empty("")
         # Directories may be gone: the next file has to make its own again.
         self._made.clear()
@@ -213,6 +207,21 @@ class DirectoryStorage(StateFiles):
     def savepoint(self, directory: str) -> SavepointStorage:
         """Where a savepoint is kept."""
         return SavepointStorage(directory)
+
+    def _inside(self, path: str) -> str:
+        """A path of the file system, relative to the job's directory."""
+        return path.strip("/").removeprefix(self._root.strip("/")).strip("/")
+
+    def _delete_files(self, paths: Iterable[str], tolerated: type[OSError]) -> None:
+        """Delete files, some at a time: a store may take a while for each."""
+
+        def delete(path: str) -> None:
+            with contextlib.suppress(tolerated):
+                self._system.delete_file(path)
+
+        with ThreadPoolExecutor(_DELETIONS_AT_ONCE, thread_name_prefix="penstock-deletions") as pool:
+            for _ in pool.map(delete, paths):
+                """The first error is raised here."""
 
     def _may_remove(self, inside: str, former_only: bool) -> bool:
         """Whether a file is certainly none of a successor's."""
@@ -240,29 +249,31 @@ class DirectoryStorage(StateFiles):
 
 
 class FileWriter:
-    """A state file that is being written. It has its final name, and is on disk, once it is closed."""
+    """A file that is being written. It has its final name, and is on disk, once it is closed."""
 
     def __init__(self, system: fs.FileSystem, full: str, path: str) -> None:
         self.path = path
         self._system = system
         self._full = full
-        self._stream = system.open_output_stream(f"{full}.unfinished")
+        self._written_as = full if is_object_store(system) else f"{full}.unfinished"
+        self._stream = system.open_output_stream(self._written_as)
 
     def write(self, data: bytes) -> None:
         """Append."""
         self._stream.write(data)
 
     def close(self) -> None:
-        """Complete the file: have it on disk, and rename it to its final name."""
+        """Complete the file: have it on disk, under its final name."""
         self._stream.close()
-        publish(self._system, f"{self._full}.unfinished", self._full)
+        if self._written_as != self._full:
+            publish(self._system, self._written_as, self._full)
 
     def abort(self) -> None:
         """Remove it."""
         with contextlib.suppress(OSError):
             self._stream.close()
         with contextlib.suppress(OSError):
-            self._system.delete_file(f"{self._full}.unfinished")
+            self._system.delete_file(self._written_as)
 
 
 def absolute(path: str | Path) -> str:

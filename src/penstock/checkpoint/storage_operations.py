@@ -11,7 +11,6 @@ from penstock.checkpoint.effects import (
     DeleteSavepoint,
     DiscardCheckpoint,
     RecordEnd,
-    RecordResults,
     RetainOnly,
     StorageEffect,
     StoreManifest,
@@ -45,9 +44,6 @@ class CheckpointStorage(Protocol):
     def saved(self, savepoint: str, checkpoint: int) -> None:
         """Record that output is committed with a savepoint, which has the number of a checkpoint."""
 
-    def announce_results(self) -> None:
-        """Record that the results of the job's end are about to be committed."""
-
     def discard(self, manifest: Manifest) -> None:
         """Delete a manifest."""
 
@@ -71,8 +67,6 @@ def carry_out(effect: StorageEffect, storage: CheckpointStorage) -> None:
             _save(effect, storage)
         else:
             storage.publish(effect.manifest)
-    elif isinstance(effect, RecordResults):
-        storage.announce_results()
     elif isinstance(effect, DeleteJob):
         storage.delete()
     elif isinstance(effect, RecordEnd):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.interrupts import EXIT_CODE, Interrupts
+from penstock.cli.interrupts import EXIT_CODE, Interrupts, give_up_jvm
 from penstock.common.errors import PenstockError
 
 
@@ -58,6 +58,7 @@ def demo(
         with Interrupts():
             run_demo(Console(highlight=False), _BATCHED[mode], parallelism, bound, events, kill)
     except KeyboardInterrupt:
+        give_up_jvm()
         raise typer.Exit(EXIT_CODE) from None
     except PenstockError as error:
         typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)

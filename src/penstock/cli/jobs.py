@@ -101,7 +101,10 @@ def stop(
 
 
 def cancel(job: Job) -> None:
-    """Stop a running job immediately. Output not committed yet is lost, unless a checkpoint is retained."""
+    """Stop a running job immediately. Output not committed yet is lost, and checkpoints are deleted, unless retained.
+
+    They are retained with execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATION.
+    """
     print_result(lambda: _ask(job, "cancel"))
 
 

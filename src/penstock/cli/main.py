@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import demo, jobs
+from penstock.cli.end_sessions import end_sessions
 from penstock.cli.explain import explain
 from penstock.cli.logs import logs
 from penstock.cli.run import run
@@ -82,6 +83,7 @@ app.command()(jobs.savepoint)
 app.command()(jobs.stop)
 app.command()(jobs.cancel)
 app.command()(jobs.checkpoints)
+app.command()(end_sessions)
 app.add_typer(state, name="state")
 app.command(help=demo.ABOUT)(demo.demo)
 app.command()(version)

@@ -48,6 +48,18 @@ Settings = Annotated[
         "-D", metavar="KEY=VALUE", show_default=False, help="A setting of Flink's or spark.*; may be repeated."
     ),
 ]
+ConfFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--conf-file",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        show_default=False,
+        help="Settings in YAML, as in Flink's config.yaml; -D takes precedence.",
+    ),
+]
 PyFlink = Annotated[
     bool, typer.Option("--pyflink", help="Run an unchanged PyFlink program: pyflink.* resolves to penstock.*.")
 ]
@@ -72,6 +84,13 @@ AllowNonRestored = Annotated[
         "--allow-non-restored-state", "-n", help="With -s: ignore the state of operators that no longer exist."
     ),
 ]
+KeepSession = Annotated[
+    bool,
+    typer.Option(
+        "--keep-session",
+        help="Keep Spark's JVM for the next program, for ten minutes: that starts in a second or two.",
+    ),
+]
 AllowDuplicates = Annotated[
     bool,
     typer.Option(
@@ -83,7 +102,7 @@ AllowDuplicates = Annotated[
 
 _OURS = (
     "-p", "--parallelism", "--master", "-D", "-s", "--from-savepoint", "-n", "--allow-non-restored-state",
-    "-q", "--quiet", "--json", "--pyflink",
+    "-q", "--quiet", "--json", "--pyflink", "--keep-session",
 )  # fmt: skip
 
 
@@ -111,6 +130,7 @@ def settings_of(
     allow_non_restored: bool = False,
     allow_duplicates: bool = False,
     master: str | None = None,
+    keep_session: bool = False,
 ) -> dict[str, str]:
     """Return the defaults as one mapping. Specific options take precedence over `-D`, a later `-D` over an earlier one.
 
@@ -126,6 +146,8 @@ def settings_of(
         result["parallelism.default"] = str(parallelism)
     if master is not None:
         result["spark.master"] = master
+    if keep_session:
+        result["penstock.spark.keep-session"] = "true"
     if from_state is not None:
         result["execution.state-recovery.path"] = from_state
     if allow_non_restored:
@@ -133,6 +155,19 @@ def settings_of(
     if allow_duplicates:
         result["execution.state-recovery.allow-duplicates"] = "true"
     return result
+
+
+def settings_in(file: Path | None) -> dict[str, str]:
+    """The settings in a configuration file. Raises typer.BadParameter if it can't be read."""
+    if file is None:
+        return {}
+    from penstock.common.configuration_file import read_configuration
+    from penstock.common.errors import ConfigurationError
+
+    try:
+        return read_configuration(file).to_dict()
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint="--conf-file") from None
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from penstock.plan.job_graph import JobGraph
 _RATES_OVER_S = 3.0
 _ID_LENGTH = 8
 _WORDS = {"CREATED": "starting"}
+_WITHOUT_LAST_CHECKPOINT = ("CANCELED", "FAILED")
+"""After these ends a part of what has come to the sinks is not committed."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class JobProgress:
     def as_end(self) -> str:
         """The last line about the job."""
         parts = [f"{self.records_in:,} records in, {self.records_out:,} out"]
+        if self.checkpoint_id is not None and self.status in _WITHOUT_LAST_CHECKPOINT:
+            parts.append(f"committed up to checkpoint {self.checkpoint_id}")
         if self.restarts:
             parts.append(_restarts(self.restarts))
         ended = (

@@ -1,5 +1,6 @@
 """Common definitions of programs: types, rows, configuration, watermark strategies."""
 
+from penstock.common import pyflink_names
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.configuration import Configuration
@@ -8,6 +9,7 @@ from penstock.common.input_dependency_constraint import InputDependencyConstrain
 from penstock.common.job_client import JobClient
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
+from penstock.common.job_listener import JobListener
 from penstock.common.job_status import JobStatus
 from penstock.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from penstock.common.serialization import (
@@ -42,6 +44,7 @@ __all__ = [
     "JobClient",
     "JobExecutionResult",
     "JobID",
+    "JobListener",
     "JobStatus",
     "RestartStrategies",
     "RestartStrategyConfiguration",
@@ -55,3 +58,5 @@ __all__ = [
     "Types",
     "WatermarkStrategy",
 ]
+
+pyflink_names.answer(__name__)

@@ -11,12 +11,16 @@ import sys
 from collections.abc import Iterable
 from types import FunctionType
 
+from penstock.common import pyflink_names
+
 
 def publish(door: str, names: Iterable[str]) -> None:
     """Make the module `door` the home of those classes and functions among `names` that have no door yet.
 
-    A class keeps the door that published it first, so a name that several doors export has one home.
+    A class keeps the door that published it first, so a name that several doors export has one home. The door also
+    answers for the names that PyFlink's module of its path has.
     """
+    pyflink_names.answer(door)
     exported = vars(sys.modules[door])
     # Process functions share the classes of their contexts. The shortest name goes first, so that such a class is shown
     # as ProcessFunction.Context and not as CoProcessFunction.Context.

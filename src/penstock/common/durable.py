@@ -3,16 +3,29 @@
 A file that was closed may lose its content, and one that was renamed its name, until the file and its directory are
 synced. What a manifest names, or a commit publishes, must be on disk before. Only local file systems can be asked to:
 others have stored a file when it is closed.
+
+In an object store a name means all of an object, or nothing: it appears when its stream is closed. There a file is
+written under its final name. To rename it would be to copy and delete it, and S3 copies no more than 5 GB at once.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyarrow import fs
+
+
+_OBJECT_STORES = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az"})
+
+
+def is_object_store(system: fs.FileSystem) -> bool:
+    """Whether a file appears under its name only when it is closed, and a rename is a copy."""
+    # pyarrow's own by its name; fsspec's as "py::fsspec+('s3', 's3a')".
+    return not _OBJECT_STORES.isdisjoint(re.findall(r"\w+", system.type_name))
 
 
 def sync(system: fs.FileSystem, path: str) -> None:

@@ -8,7 +8,6 @@ written, which leaves a moment in which two processes can both succeed.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import os
 import uuid
@@ -16,10 +15,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
 
 from penstock.common.durable import sync, sync_parent
 from penstock.common.extras import S3
+from penstock.common.s3 import bucket_and_key, error_code, s3_client
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -37,7 +36,7 @@ def exclusive_creation(url: str, system: fs.FileSystem) -> Create:
     if kind == "local":
         return partial(_link, system)
     if kind == "s3":
-        client = _s3_client(url)
+        client = s3_client(url)
         if client is not None:
             return partial(_put, client)
         _log.warning(
@@ -65,13 +64,12 @@ def _link(system: fs.FileSystem, path: str, data: bytes) -> bool:
 
 
 def _put(client: Any, path: str, data: bytes) -> bool:
-    bucket, _, key = path.strip("/").partition("/")
+    bucket, key = bucket_and_key(path)
     try:
         client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
         return True
     except Exception as error:
-        response = getattr(error, "response", {})
-        if response.get("Error", {}).get("Code") == "PreconditionFailed":
+        if error_code(error) == "PreconditionFailed":
             return False
         # Also the conflict of two puts that run at once: whether this one counts is found out by reading.
         raise OSError(f"{path} could not be written: {error}") from error
@@ -85,23 +83,3 @@ def _look(system: fs.FileSystem, path: str, data: bytes) -> bool:
     with system.open_output_stream(path) as stream:
         stream.write(data)
     return True
-
-
-def _s3_client(url: str) -> Any:
-    """A client for the store that pyarrow reaches by this URL; None: boto3 is not installed."""
-    try:
-        boto3 = importlib.import_module("boto3")
-    except ImportError:
-        return None
-    parts = urlsplit(url)
-    query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-    endpoint = query.get("endpoint_override")
-    if endpoint is not None and "://" not in endpoint:
-        endpoint = f"{query.get('scheme', 'https')}://{endpoint}"
-    return boto3.client(
-        "s3",
-        region_name=query.get("region"),
-        endpoint_url=endpoint,
-        aws_access_key_id=parts.username,
-        aws_secret_access_key=parts.password,
-    )

@@ -71,6 +71,16 @@ class JobClient:
         self._run.cancel()
         return _later(self._ended)
 
+    def cancel_for(self, interrupt: BaseException) -> None:
+        """Cancel the job because of an interrupt, and wait for its end.
+
+        What its error would add, as that its checkpoints are deleted, becomes a note of the interrupt: the error itself
+        is not shown to anyone.
+        """
+        self._run.cancel()
+        for note in getattr(self._wait(), "__notes__", ()):
+            interrupt.add_note(note)
+
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         """Take a savepoint in a directory, or in `execution.checkpointing.savepoint-dir`. The result is its path.
 

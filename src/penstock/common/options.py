@@ -202,7 +202,9 @@ CHECKPOINT_MIN_PAUSE = (
     _key("execution.checkpointing.min-pause")
     .duration_type()
     .default_value(0)
-    .with_description("The least time from the end of a checkpoint to the start of the next one.")
+    .with_description(
+        "The least time from the end of a checkpoint to the start of the next one. Above 0 there is one at a time."
+    )
 )
 MAX_CONCURRENT_CHECKPOINTS = (
     _key("execution.checkpointing.max-concurrent-checkpoints")
@@ -391,6 +393,16 @@ SHOW_SPARK_STACK = (
     .boolean_type()
     .default_value(False)
     .with_description("Whether the error of a failed job includes Spark's stack trace below the user's traceback.")
+)
+
+KEEP_SESSION = (
+    _key("penstock.spark.keep-session")
+    .boolean_type()
+    .default_value(False)
+    .with_description(
+        "Whether Spark's JVM on this machine stays for the next program, for ten minutes, which then starts in a "
+        "second or two: `penstock run --keep-session`. PENSTOCK_KEEP_SESSION=true in the environment does the same."
+    )
 )
 
 SPARK_TRANSPORT = (

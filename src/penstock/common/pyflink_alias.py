@@ -14,17 +14,10 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from penstock.common import pyflink_names
+
 _FROM = "pyflink"
 _TO = "penstock"
-_INSTEAD = {
-    "pyflink.table": "There is no Table API: write it with DataStream, or use Spark SQL on the files or state of a job",
-    "pyflink.datastream.connectors.kafka": "There is no Kafka connector yet: docs/how-to/own-source.md "
-    "shows how to write a source, around a Kafka client for Python",
-    "pyflink.datastream.connectors": "What there is: base, datagen, file_system, number_seq. docs/how-to/own-source.md "
-    "and own-sink.md show how to write a connector",
-    "pyflink.java_gateway": "There is no JVM of Flink behind the program",
-}
-"""What to do without a module; that of the longest name that fits counts."""
 
 
 class _SameModule(Loader):
@@ -56,15 +49,10 @@ class PyFlinkFinder(MetaPathFinder):
             return None
         name = _TO + fullname.removeprefix(_FROM)
         if importlib.util.find_spec(name) is None:
-            raise ModuleNotFoundError(
-                f"penstock has no {name} to stand for {fullname}{_advice(fullname)}", name=fullname
-            )
+            reason = pyflink_names.reason(fullname)
+            advice = "" if reason is None else f": {reason}"
+            raise ModuleNotFoundError(f"penstock has no {name} to stand for {fullname}{advice}", name=fullname)
         return ModuleSpec(fullname, _SameModule(name))
-
-
-def _advice(missing: str) -> str:
-    fitting = [name for name in _INSTEAD if f"{missing}.".startswith(f"{name}.")]
-    return f". {_INSTEAD[max(fitting, key=len)]}" if fitting else ""
 
 
 def install() -> None:

@@ -26,16 +26,21 @@ MODULES = {
     "end-of-data": "penstock.runtime.network.elements",
     "end-of-input": "penstock.runtime.network.elements",
     "file-enumerator": "penstock.connectors.files.source.enumerator",
+    "file-in-progress": "penstock.connectors.files.sink.renamed_files",
     "file-split": "penstock.connectors.files.split",
+    "file-to-compact": "penstock.connectors.files.sink.compaction",
     "global-window": "penstock.api.windows.window",
     "latency-marker": "penstock.runtime.network.elements",
     "list-changes": "penstock.state.collections",
     "map-changes": "penstock.state.collections",
-    "pending-file": "penstock.connectors.files.sink.part",
+    "part-in-progress": "penstock.connectors.files.sink.part",
+    "pending-file": "penstock.connectors.files.sink.renamed_files",
+    "pending-upload": "penstock.connectors.files.sink.uploads",
     "prepared-transaction": "penstock.connectors.base.two_phase_commit_sink",
     "range-split": "penstock.connectors.base.ranges",
     "socket-split": "penstock.connectors.socket.reader",
     "time-window": "penstock.api.windows.window",
+    "upload-in-progress": "penstock.connectors.files.sink.uploads",
     "watermark": "penstock.runtime.network.elements",
     "watermark-status": "penstock.runtime.network.elements",
 }
@@ -84,8 +89,8 @@ def value(name: str, version: int, *fields: Any) -> Any:
         return stored.restore(*fields)
     if version > stored.version:
         raise CheckpointError(
-            f"the snapshot holds a '{name}' of version {version}, this version of penstock reads up to {stored.version}: it was "
-            "written by a newer one"
+            f"the snapshot holds a '{name}' of version {version}, this version of penstock reads up to "
+            f"{stored.version}: it was written by a newer one"
         )
     return stored.kind.of_version(version, *fields)
 
@@ -103,7 +108,8 @@ def type_stored_as(name: str) -> type[Any]:
 def _declared(name: str) -> _StoredType:
     if name not in MODULES:
         raise CheckpointError(
-            f"the snapshot holds a '{name}', which this version of penstock does not know: it was written by a newer one"
+            f"the snapshot holds a '{name}', which this version of penstock does not know: it was written by a newer "
+            "one"
         )
     importlib.import_module(MODULES[name])
     return _TYPES[name]

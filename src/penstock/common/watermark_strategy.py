@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from penstock.common import pyflink_names
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.time import TimeLength, to_milliseconds
 
@@ -48,7 +49,7 @@ class WatermarkOutput(ABC):
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Exclude this output from event time downstream until it is active again."""
+        """Exclude this output from event time downstream until it is marked active, or emits a watermark."""
 
     @abstractmethod
     def mark_active(self) -> None:
@@ -76,7 +77,7 @@ class WatermarkGenerator(ABC):
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Called every `pipeline.auto-watermark-interval`, and when the split ends."""
+        """Called every `pipeline.auto-watermark-interval`, and when the split ends; not while an idle timeout lasts."""
 
     def on_chunk(self, values: Sequence[Any], timestamps: Sequence[int], output: WatermarkOutput) -> None:
         """Called for a chunk of records, in order; equivalent to `on_event` for each of them."""
@@ -237,3 +238,6 @@ def _positive_ms(what: str, length: TimeLength) -> int:
     if length_ms <= 0:
         raise ValueError(f"{what} must be more than 0 ms, got {length_ms} ms")
     return length_ms
+
+
+pyflink_names.answer(__name__)

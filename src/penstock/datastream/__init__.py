@@ -3,6 +3,7 @@
 # metrics, state and window are imported because they publish classes: the paths in pickles must not depend on what a
 # program imports.
 from penstock import metrics as metrics
+from penstock.common import pyflink_names
 from penstock.common.job_client import JobClient
 from penstock.datastream import state as state
 from penstock.datastream import window as window
@@ -52,6 +53,7 @@ from penstock.datastream.functions import (
     SourceFunction,
     WindowFunction,
 )
+from penstock.datastream.iterative_stream import IterativeStream
 from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.output_tag import OutputTag
@@ -103,6 +105,7 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "GlobalWindow",
+    "IterativeStream",
     "JobClient",
     "JoinFunction",
     "JoinedStreams",
@@ -137,3 +140,5 @@ __all__ = [
     "WindowFunction",
     "WindowedStream",
 ]
+
+pyflink_names.answer(__name__)

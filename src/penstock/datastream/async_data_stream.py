@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from penstock.api.functions.asynchronous import AsyncFunction
 from penstock.api.functions.retry_strategies import NO_RETRY_STRATEGY, AsyncRetryStrategy
+from penstock.common import pyflink_names
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.arguments import output_type_of
@@ -100,3 +101,6 @@ def _waited(
     operator = AsyncWaitOperator(name, called, timeout_ms, capacity, ordered, retries)
     declared = output_type_of(function, "async_invoke", output_type, elements=True)
     return stream._operator(name, operator, declared)
+
+
+pyflink_names.answer(__name__)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.common import options
+from typing import TYPE_CHECKING, Any
+
+from penstock.common import options, pyflink_names
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
 from penstock.common.time import Duration, TimeLength, to_milliseconds
@@ -17,6 +19,11 @@ class CheckpointConfig:
     Durations are given as Duration, Time, timedelta or int milliseconds, and returned as int milliseconds.
     Source: Flink docs, "Checkpointing".
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise pyflink_names.missing_method(type(self), name)
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration() if configuration is None else configuration
@@ -56,7 +63,7 @@ class CheckpointConfig:
         return self._configuration.get(options.CHECKPOINT_MIN_PAUSE)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: TimeLength) -> CheckpointConfig:
-        """Set the minimum pause between checkpoints. Raises ValueError if negative."""
+        """Set the minimum pause between checkpoints, which then never overlap. Raises ValueError if negative."""
         return self._set_ms(options.CHECKPOINT_MIN_PAUSE.key, min_pause_between_checkpoints, 0)
 
     def get_max_concurrent_checkpoints(self) -> int:
@@ -149,3 +156,6 @@ class CheckpointConfig:
             raise ValueError(f"{key} must be {least_ms} ms or more, got {length_ms} ms")
         self._configuration.set_string(key, f"{length_ms} ms")
         return self
+
+
+pyflink_names.answer(__name__)

@@ -32,8 +32,10 @@ class CloseableIterator(Generic[T]):
                 # Its last value comes before its end: what the job stored is deleted then, and its slots are free.
                 self._client.get_job_execution_result().result()
             raise
-        except KeyboardInterrupt:
-            self.close()
+        except KeyboardInterrupt as interrupt:
+            if not self._exhausted:
+                self._exhausted = True
+                self._client.cancel_for(interrupt)
             raise
         except BaseException:
             self._exhausted = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from penstock.api.output_tag import OutputTag
 from penstock.api.sink import Sink
 from penstock.api.state.descriptors import MapStateDescriptor
+from penstock.common import pyflink_names
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation, Types
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.collected import CloseableIterator
     from penstock.datastream.connected_streams import ConnectedStreams
+    from penstock.datastream.iterative_stream import IterativeStream
     from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -71,6 +72,11 @@ class DataStream(OperatorSettings, Generic[T]):
     def __init__(self, environment: StreamExecutionEnvironment, transformation: Transformation) -> None:
         self.environment = environment
         self._transformation = transformation
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise pyflink_names.missing_method(type(self), name)
 
     def get_type(self) -> TypeInformation:
         """Return the type of the values: declared or from type hints, else pickled."""
@@ -222,6 +228,17 @@ class DataStream(OperatorSettings, Generic[T]):
         from penstock.datastream.joined_streams import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)
+
+    def iterate(self, max_wait_time: TimeLength = 0) -> IterativeStream[T]:
+        """Begin an iteration: a stream of these records and of what `close_with` feeds back to it.
+
+        The loop ends when its inputs have ended and nothing is in flight in it; with `max_wait_time` (ms, or a length
+        of time) also when its inputs have ended and nothing has come back for so long. In STREAMING mode only. Raises
+        ValueError if `max_wait_time` is negative. Source: Flink, DataStream.iterate.
+        """
+        from penstock.datastream.iterative_stream import IterativeStream
+
+        return IterativeStream(self, max_wait_time)
 
     # Partitioning.
 
@@ -377,19 +394,4 @@ def check_one_environment(method: str, first: DataStream[Any], second: DataStrea
         )
 
 
-_ELSEWHERE = {
-    "AllWindowedStream": "windowed_stream",
-    "BroadcastConnectedStream": "broadcast_streams",
-    "BroadcastStream": "broadcast_streams",
-    "CloseableIterator": "collected",
-    "ConnectedStreams": "connected_streams",
-    "KeyedStream": "keyed_stream",
-    "WindowedStream": "windowed_stream",
-}
-"""Classes that PyFlink has in this module, and the modules of penstock that define them and import this one."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ELSEWHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"penstock.datastream.{_ELSEWHERE[name]}"), name)
+pyflink_names.answer(__name__)

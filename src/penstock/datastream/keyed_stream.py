@@ -84,8 +84,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
     def reduce(self, func: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
         """Combine each value with the previous result of its key, and emit the new result.
 
-        In BATCH only the last result of each key is emitted, with the timestamp of its last record. Records without
-        timestamps are reduced there before they are sent, too, so the function must be associative. Source: Flink
+        In BATCH only the last result of each key is emitted, with the timestamp of its last record. Source: Flink
         docs, "Operators", Reduce.
         """
         return self._reduce("Reduce", as_function(func, "reduce", ReduceFunction))

@@ -36,6 +36,11 @@ def vertex_of_sinks(graph: JobGraph) -> dict[int, int]:
     return {sink_id: vertex.id for vertex in graph.vertices for sink_id, _ in _sinks(vertex)}
 
 
+def has_committers(graph: JobGraph) -> bool:
+    """Whether a sink may have something to commit. What is printed or collected is the driver's."""
+    return any(isinstance(node.operator, SinkOperator) for vertex in graph.vertices for node in vertex.nodes)
+
+
 def _sinks(vertex: JobVertex) -> Iterator[tuple[int, StreamNode]]:
     for node in vertex.nodes:
         if isinstance(node.operator, (SinkOperator, CollectOperator)):

@@ -9,6 +9,7 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.regions import Regions
+from penstock.plan.job_graph import JobGraph
 from penstock.runtime.ids import SlotId
 
 
@@ -16,6 +17,8 @@ class ControlledJob(Protocol):
     """A job master, as its parts see it."""
 
     now_ms: int
+    graph: JobGraph
+    """The plan of its next attempts."""
 
     @property
     def name(self) -> str:

@@ -1,8 +1,13 @@
 """The regular end of a job: the last checkpoint, a stop with a savepoint, a drain.
 
-    data has ended   one more checkpoint commits what is left; when its commits are done all tasks are closed
+    data has ended   one more checkpoint commits what is left; when its commits are done all tasks are closed. In a job
+                     without a checkpoint interval, too, unless it has nothing to commit, or no directory: a run that
+                     takes it over goes on from there, and commits the same once more
     stop             sources emit nothing after the savepoint's barrier; when it is stored all tasks are closed
     drain            sources end, event time goes to its end, all timers fire; then the savepoint, then tasks are closed
+
+One end at a time: while a savepoint with which the job stops is asked for, nothing else is. A drain behind its barrier
+would let windows fire and commit what the job that is restored from the savepoint writes again.
 
 If a savepoint fails the job goes on as if it had not been requested. After a drain it fails, and is restarted from its
 latest checkpoint: what has fired can't be taken back. Source: Flink docs, "Savepoints", Stopping a Job with Savepoint.
@@ -15,6 +20,7 @@ from collections.abc import Callable
 from penstock.checkpoint.pending import CheckpointRequest, Outcome
 from penstock.common.errors import CheckpointError, JobError
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.checkpoint_vertices import has_committers
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import Deliver, JobEffect, Reply
 from penstock.jobmaster.events import SavepointRequested
@@ -29,6 +35,8 @@ class JobEnding:
         self._job = job
         self._emit = emit
         self._draining: SavepointRequested | None = None
+        self._stopping = False
+        """Whether a savepoint with which the job stops waits or is under way."""
         self.is_closing = False
         """Whether the end of all data has come, or the job stops: no checkpoint begins but the last one."""
 
@@ -42,9 +50,14 @@ class JobEnding:
         """Whether tasks were sent to their end: drained, or closed. No region can go on alone then."""
         return self.is_closing or self._draining is not None or self._job.coordinator.stopped
 
+    @property
+    def is_requested(self) -> bool:
+        """Whether a user has asked for the end, and it has not failed: nothing else may be requested."""
+        return self._stopping or self._draining is not None
+
     def requested(self, request: SavepointRequested) -> None:
         """The user asks for a savepoint, and perhaps for the job to stop with it."""
-        if not self.takes_checkpoints or self._draining is not None:
+        if not self.takes_checkpoints or self.is_requested:
             status = self._job.status
             why = "is about to end" if status is JobStatus.RUNNING else f"is {status.name}, not RUNNING"
             error = JobError(f"the job {why}: no savepoint can be taken now")
@@ -67,11 +80,16 @@ class JobEnding:
         draining, self._draining = self._draining, None
         if draining is not None:
             self._request(draining, self._close)
-        elif self._job.coordinator.settings.interval_ms is None:
+        elif self._takes_a_last_checkpoint:
+            self._last_checkpoint()
+        else:
             # Results are committed when the job has ended; but a savepoint that is under way may have taken some.
             self._job.coordinator.when_settled(self._close_without_checkpoint)
-        else:
-            self._last_checkpoint()
+
+    @property
+    def _takes_a_last_checkpoint(self) -> bool:
+        settings = self._job.coordinator.settings
+        return settings.interval_ms is not None or (settings.has_directory and has_committers(self._job.graph))
 
     def _close_without_checkpoint(self) -> None:
         for sink, subtask, values in self._job.coordinator.take_carried():
@@ -95,8 +113,11 @@ class JobEnding:
 
     def _request(self, request: SavepointRequested, then: Callable[[], object]) -> None:
         options = CheckpointOptions(savepoint=request.directory, stop=request.stop or request.drain)
+        self._stopping = self._stopping or options.stop
 
         def done(outcome: Outcome) -> None:
+            # One that was requested before the stop may be what has ended.
+            self._stopping = self._stopping and not options.stop
             if isinstance(outcome, CheckpointError):
                 self._emit(Reply(request.request, error=CheckpointError(f"the savepoint failed: {outcome}")))
                 # The sources have ended: unlike after another savepoint that fails, nothing would ever happen again.

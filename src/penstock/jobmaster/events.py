@@ -15,9 +15,10 @@ class JobEvent(msgspec.Struct, frozen=True):
 
 
 class Reported(JobEvent, frozen=True):
-    """A slot, or one of its tasks, reported."""
+    """A slot, or one of its tasks, reported. `connection`: which one it came by; a new one has another name."""
 
     message: FromSlot
+    connection: bytes = b""
 
 
 class Tick(JobEvent, frozen=True):

@@ -5,10 +5,9 @@ neither holds a rule. Each pipelined region has attempts of its own (region.py),
 that fails is restarted alone (failover.py). The job ends when all regions are over: results are closed, checkpoints
 dropped or retained, then Finish.
 
-A new attempt is deployed only when the tasks of the one before are gone and the storage is idle. Both matter: Spark
-admits a query by capacity, not by free slots, so half of a region could wait forever; and what the storage still has
-to delete must not meet files of the next attempt, nor may a manifest be stored after the region was restored from
-another.
+A new attempt is deployed only when the tasks of the one before are gone and the storage is settled. Both matter: Spark
+admits a query by capacity, not by free slots, so half of a region could wait forever; and a sweep must not meet files
+of the next attempt, nor may a manifest be stored after the region was restored from another.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import CheckpointEffect, SendToTask
 from penstock.checkpoint.manifest import Manifest, packed
 from penstock.checkpoint.pending import CheckpointRequest
+from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import CheckpointError, FencedError, JobCancelledError, JobError
+from penstock.common.errors import FencedError, JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.attempt import Attempt
@@ -72,7 +72,10 @@ _RETAINED = {
     ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: (JobStatus.FAILED, JobStatus.CANCELED),
 }
 """The ends of a job after which its checkpoints stay."""
-
+_DELETED = (
+    f"Its checkpoints are deleted. {options.CHECKPOINT_RETENTION.key}: RETAIN_ON_CANCELLATION would have kept them for "
+    "-s latest; penstock stop ends a job with a savepoint."
+)
 
 _BEFORE_THE_END = {
     JobStatus.FINISHED: JobStatus.RUNNING,
@@ -215,7 +218,7 @@ class JobMaster:
         # A report that arrives between two attempts counts for neither: the next one does the same work again.
         region = self.regions.of_level(event.message.level)
         if region.lets_in(event.message.attempt) and not region.is_gone:
-            self._reports.take(region, event.message)
+            self._reports.take(region, event.message, event.connection)
 
     def _region_of(self, attempt: AttemptId) -> Region | None:
         """The region whose present attempt this is. None: it is an earlier one."""
@@ -308,7 +311,14 @@ class JobMaster:
             self._end = (JobStatus.FAILED, event.error)
         retained = self._end[0] in _RETAINED[self.settings.checkpoint_retention]
         if not retained:
+            self._note_deletion(self._end[1])
             self.coordinator.ending.over(self._end[0].name)
+
+    def _note_deletion(self, error: BaseException | None) -> None:
+        coordinator = self.coordinator
+        is_there = self.settings.has_checkpoint_directory and coordinator.retention.newest is not None
+        if error is not None and is_there and not coordinator.store.fenced:
+            error.add_note(_DELETED)
 
     # After each event: what follows from where the job is now.
 
@@ -335,6 +345,7 @@ class JobMaster:
         for region in self.regions:
             if region.status is JobStatus.RUNNING:
                 self.guarded(region.attempt.enumerators.discover_due, region)
+                region.attempt.loops.tick(self.now_ms)
         if self.regions.all_running:
             self.guarded(lambda: self.coordinator.tick(self.now_ms, not self._ending.is_closing))
         # The coordinator notes it only: it was in the middle of an abort, and attempts end by this path alone.
@@ -356,15 +367,6 @@ class JobMaster:
         elif status is JobStatus.FAILED:
             error = error or JobError("the job failed")
         self._end = (status, error)
-        if status is JobStatus.FINISHED:
-            self.coordinator.ending.before_results(self._close_results)
-        else:
-            self._emit(CloseResults(error))
-
-    def _close_results(self, error: CheckpointError | None) -> None:
-        """The job has ended well. `error`: why its results may not be committed."""
-        if error is not None:
-            self._end = (JobStatus.FAILED, error)
         self._emit(CloseResults(error))
 
     # Effects.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.common.errors import JobError
+from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import Deliver, JobEffect
@@ -21,10 +21,14 @@ from penstock.runtime.task.events import (
     Decline,
     Effect,
     Finished,
+    LoopQuiet,
     ReportWatermark,
     RequestSplit,
     Result,
 )
+
+_AFTER_A_LOSS = (Register, SlotFailed, Finished)
+"""What counts of a slot whose messages may be lost. No snapshot: committables of the one before may be missing."""
 
 
 class SlotReports:
@@ -49,16 +53,28 @@ class SlotReports:
         self._of_data_ended = data_ended
         self._watermarks = watermarks
 
-    def take(self, region: Region, message: FromSlot) -> None:
+    def take(self, region: Region, message: FromSlot, connection: bytes) -> None:
         """A slot of the present attempt of a region reported."""
         slot = SlotId(message.level, message.index)
         region.attempt.reported(slot, self._job.now_ms)
+        fault = region.attempt.connections.fault(slot, connection, message.report)
+        # An error of its own says more.
+        if fault is not None and not isinstance(message.report, SlotFailed):
+            self._connection_broke(region, slot, fault)
+        if region.attempt.connections.have_broken(slot) and not isinstance(message.report, _AFTER_A_LOSS):
+            return
         _HANDLERS[type(message.report)](self, region, slot, message.report)
+
+    def _connection_broke(self, region: Region, slot: SlotId, fault: TaskLostError) -> None:
+        """The slot itself lives, so its tasks are to close as those of the others."""
+        if region.is_up:
+            self._job.fail(region, fault)
+        region.attempt.cancel_again(slot)
 
     def _registered(self, region: Region, slot: SlotId, report: Register) -> None:
         attempt = region.attempt
         had_run = attempt.has_run
-        attempt.registered(slot)
+        attempt.registered(slot, report.address)
         # `registered` has failed the attempt: only the job master sets the deadline until which its tasks may close.
         if attempt.status is JobStatus.FAILING:
             self._job.fail(region, attempt.error or JobError("the attempt failed"))
@@ -78,6 +94,9 @@ class SlotReports:
 
     def _watermark_reported(self, region: Region, slot: SlotId, report: ReportWatermark) -> None:
         self._watermarks.reported(_task(report), report.group, report.watermark, self._job.now_ms)
+
+    def _loop_quiet(self, region: Region, slot: SlotId, report: LoopQuiet) -> None:
+        region.attempt.loops.quiet(report, self._job.now_ms)
 
     def _result(self, region: Region, slot: SlotId, report: Result) -> None:
         attempt = region.attempt
@@ -122,6 +141,7 @@ _HANDLERS: dict[type, Callable[[SlotReports, Region, SlotId, Any], None]] = {
     SlotFailed: SlotReports._slot_failed,
     RequestSplit: SlotReports._split_requested,
     ReportWatermark: SlotReports._watermark_reported,
+    LoopQuiet: SlotReports._loop_quiet,
     Result: SlotReports._result,
     DataEnded: SlotReports._data_ended,
     Finished: SlotReports._task_finished,

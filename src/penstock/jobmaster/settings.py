@@ -32,6 +32,8 @@ class JobSettings:
     failover_strategy: FailoverStrategy = FailoverStrategy.REGION
     allow_duplicates: bool = False
     """Whether the job falls back from a damaged checkpoint though output has been committed with it."""
+    has_checkpoint_directory: bool = False
+    """Whether the user has named the directory of checkpoints: that they are deleted concerns him then."""
 
     @staticmethod
     def of(configuration: Configuration) -> JobSettings:
@@ -45,6 +47,7 @@ class JobSettings:
                 get(options.MAX_CONCURRENT_CHECKPOINTS),
                 get(options.TOLERABLE_FAILED_CHECKPOINTS),
                 get(options.RETAINED_CHECKPOINTS),
+                get(options.CHECKPOINT_DIRECTORY) is not None,
             ),
             get(options.CHECKPOINT_RETENTION),
             get(options.IGNORE_UNCLAIMED_STATE),
@@ -57,6 +60,7 @@ class JobSettings:
             else _REGISTRATION_MS,
             failover_strategy=get(restart_options.FAILOVER_STRATEGY),
             allow_duplicates=allows_duplicates(configuration),
+            has_checkpoint_directory=get(options.CHECKPOINT_DIRECTORY) is not None,
         )
 
 

@@ -17,7 +17,9 @@ class LogFile(logging.handlers.RotatingFileHandler):
 
     def __init__(self, settings: LogSettings, name: str, line_format: str = FORMAT) -> None:
         path = Path(settings.folder) / f"{name}.log"
-        super().__init__(path, maxBytes=settings.max_bytes, backupCount=settings.backups, encoding="utf-8")
+        super().__init__(
+            path, maxBytes=settings.max_bytes, backupCount=settings.backups, encoding="utf-8", errors="backslashreplace"
+        )
         self.setFormatter(logging.Formatter(line_format))
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802

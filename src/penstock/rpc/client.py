@@ -14,38 +14,47 @@ from collections.abc import Callable, Iterator
 
 import zmq
 
+from penstock.common.user_calls import RAISED
 from penstock.rpc.keys import ControlAddress
-from penstock.rpc.messages import FromJobMaster, FromSlot, decode_from_job_master, encoder
+from penstock.rpc.messages import FromJobMaster, FromSlot, decode_from_job_master, encode
 
 _TURN = 64
 """Messages each way before the other way's turn."""
 
 
 class ControlClient:
-    """Connects to the job master. Messages from it gather in `received`; `on_message` is called for each."""
+    """Connects to the job master. Messages from it gather in `received`; `on_message` is called for each.
+
+    `heartbeat` is given the number of messages that were sent before it, heartbeats not counted. `on_failure` is called
+    if one can't be made: the slot can be reached nevertheless, and says why it fails.
+    """
 
     def __init__(
         self,
         address: ControlAddress,
         on_message: Callable[[FromJobMaster], None],
-        heartbeat: Callable[[], FromSlot],
+        heartbeat: Callable[[int], FromSlot],
         interval_ms: int,
+        on_failure: Callable[[BaseException], object] = lambda error: None,
     ) -> None:
         self.received: deque[FromJobMaster] = deque()
         self._on_message = on_message
         self._heartbeat = heartbeat
+        self._on_failure = on_failure
         self._interval_ms = interval_ms
         self._context = zmq.Context()
         self._outgoing = self._context.socket(zmq.PUSH)
         self._outgoing.bind("inproc://outgoing")
         self._address = address
+        self._sent = 0
+        """Messages of the slot that the socket was given, or that wait for room in it."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="penstock-control", daemon=True)
         self._thread.start()
 
     def send(self, message: FromSlot) -> None:
         """Send to the job master. Blocks while a thousand messages are queued: that is the back pressure on results."""
-        self._outgoing.send(encoder.encode(message))
+        self._outgoing.send(encode(message))
 
     def close(self) -> None:
         """Send what is queued, then close."""
@@ -79,17 +88,33 @@ class ControlClient:
             ready = dict(poller.poll(max(0, round((heartbeat_at - time.monotonic()) * 1000))))
             if ready.get(socket, 0) & zmq.POLLIN:
                 self._receive(socket)
-            _forward(incoming, socket, unsent)
+            self._forward(incoming, socket, unsent)
             # By the clock, not when the poll times out: a slot that sends all the time must report its counters, too.
             if time.monotonic() >= heartbeat_at:
                 heartbeat_at = time.monotonic() + interval_s
                 if len(unsent) < 2:
-                    unsent.append(encoder.encode(self._heartbeat()))
+                    self._beat(unsent)
                     _send(unsent, socket)
         for message in itertools.chain(unsent, _queued(incoming)):
             socket.send(message)
         incoming.close()
         socket.close()
+
+    def _beat(self, unsent: deque[bytes]) -> None:
+        try:
+            unsent.append(encode(self._heartbeat(self._sent)))
+        except RAISED as error:
+            self._on_failure(error)
+
+    def _forward(self, incoming: zmq.Socket[bytes], socket: zmq.Socket[bytes], unsent: deque[bytes]) -> None:
+        """Send messages of the slot, in order, for one turn: one that sends all the time must hear and be heard."""
+        if not _send(unsent, socket):
+            return
+        for message in itertools.islice(_queued(incoming), _TURN):
+            self._sent += 1
+            unsent.append(message)
+            if not _send(unsent, socket):
+                return
 
     def _receive(self, socket: zmq.Socket[bytes]) -> None:
         for _ in range(_TURN):
@@ -99,16 +124,6 @@ class ControlClient:
                 return
             self.received.append(message)
             self._on_message(message)
-
-
-def _forward(incoming: zmq.Socket[bytes], socket: zmq.Socket[bytes], unsent: deque[bytes]) -> None:
-    """Send messages of the slot, in order, for one turn: a slot that sends all the time must also hear and be heard."""
-    if not _send(unsent, socket):
-        return
-    for message in itertools.islice(_queued(incoming), _TURN):
-        unsent.append(message)
-        if not _send(unsent, socket):
-            return
 
 
 def _send(unsent: deque[bytes], socket: zmq.Socket[bytes]) -> bool:

@@ -10,7 +10,7 @@ import zmq
 
 from penstock.common.errors import JobError
 from penstock.rpc.keys import ControlAddress
-from penstock.rpc.messages import Answer, Command, decode_from_job_master, encoder
+from penstock.rpc.messages import Answer, Command, decode_from_job_master, encode
 
 _LOOK_MS = 500
 
@@ -28,7 +28,7 @@ def ask(address: ControlAddress, command: Command, timeout_s: float | None, is_t
         socket.curve_secretkey = address.client_secret
         socket.linger = 0
         socket.connect(address.endpoint)
-        socket.send(encoder.encode(command))
+        socket.send(encode(command))
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         runs = True
         while not socket.poll(_LOOK_MS):

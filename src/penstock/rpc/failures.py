@@ -7,17 +7,18 @@ from collections.abc import Iterable
 
 from penstock.common import errors
 from penstock.common.errors import JobError, PenstockError, UserFunctionError
+from penstock.common.unicode_text import writable
 
 Failure = tuple[str, str, frozenset[str]]
 """(name of the error's class, its text, `class_names` of what a user's function raised)."""
 
 
 def describe(error: BaseException) -> Failure:
-    """An error in words; one that is not penstock's own comes as a JobError, with its traceback."""
+    """An error in words, which can be written; one that isn't penstock's own is a JobError, with its traceback."""
     if isinstance(error, PenstockError):
         raised = error.raised if isinstance(error, UserFunctionError) else frozenset[str]()
-        return type(error).__name__, str(error), raised
-    return "JobError", "".join(traceback.format_exception(error)).rstrip(), frozenset()
+        return type(error).__name__, writable(str(error)), raised
+    return "JobError", writable("".join(traceback.format_exception(error)).rstrip()), frozenset()
 
 
 def revive(kind: str, message: str, raised: Iterable[str] = ()) -> PenstockError:

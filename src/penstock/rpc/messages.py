@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from penstock.common.unicode_text import writable
 from penstock.runtime.task.events import ControlEffect, ControlEvent
 from penstock.runtime.task.opaque import Opaque
 
@@ -44,16 +45,27 @@ class TaskReport(msgspec.Struct, frozen=True, array_like=True):
     latency_max_ms: int
     operators: list[OperatorReport]
     restored_bytes: int = 0
+    bytes_to_restore: int = 0
+    restored_files: int = 0
+    files_to_restore: int = 0
+    initializing: bool = False
+    """Whether its state is being restored, or its functions are being opened."""
 
 
 class Register(msgspec.Struct, frozen=True, tag=True):
-    """The slot's tasks are open and wait for input."""
+    """The slot's tasks are open and wait for input. `address`: where other slots reach it; empty: none has to."""
+
+    address: str = ""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag=True):
-    """The slot is alive."""
+    """The slot is alive.
+
+    `sent`: how many messages it had sent before, heartbeats of its control thread not counted. None: it is one of them.
+    """
 
     reports: list[TaskReport]
+    sent: int | None = None
 
 
 class SlotFailed(msgspec.Struct, frozen=True, tag=True):
@@ -118,6 +130,23 @@ def _decode_opaque(type_: type, data: Any) -> Any:
     return Opaque.from_bytes(data)
 
 
-encoder = msgspec.msgpack.Encoder(enc_hook=_encode_opaque)
+_encoder = msgspec.msgpack.Encoder(enc_hook=_encode_opaque)
 decode_to_job_master = msgspec.msgpack.Decoder(ToJobMaster, dec_hook=_decode_opaque).decode
 decode_from_job_master = msgspec.msgpack.Decoder(FromJobMaster, dec_hook=_decode_opaque).decode
+
+
+def encode(message: ToJobMaster | FromJobMaster) -> bytes:
+    """A message as it travels. Lone surrogates in its texts are escaped: a reason that quotes one must arrive."""
+    try:
+        return _encoder.encode(message)
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(message, builtin_types=(bytes,), enc_hook=_encode_opaque)
+        return _encoder.encode(_all_writable(plain))
+
+
+def _all_writable(value: Any) -> Any:
+    if isinstance(value, str):
+        return writable(value)
+    if isinstance(value, dict):
+        return {_all_writable(key): _all_writable(item) for key, item in value.items()}
+    return [_all_writable(item) for item in value] if isinstance(value, list | tuple | frozenset) else value

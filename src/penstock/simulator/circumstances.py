@@ -74,6 +74,8 @@ class Circumstances:
     """Probability that a slot is killed while the job stops with a savepoint."""
     freeze_at_steps: tuple[int, ...] = ()
     """The steps at which a worker is stopped without dying."""
+    cut_at_steps: tuple[int, ...] = ()
+    """The steps at which the connection between a worker and the driver breaks and is made again."""
     slots_missing_rate: float = 0.0
     """Probability that Spark has too few slots for a restart."""
     slot_never_starts_rate: float = 0.0
@@ -91,6 +93,8 @@ class Circumstances:
 
     savepoints_only: bool = False
     """Whether the job has no checkpoint interval: it restarts from the savepoints of its user. Never drawn."""
+    has_directory: bool = True
+    """Whether another run finds the job, in the directory that its user has set. Always drawn."""
 
     @property
     def checkpointing(self) -> bool:
@@ -166,6 +170,7 @@ class Circumstances:
             stopped_rate=random.choice([0.0, 0.0, 0.02, 0.1]) if fails else 0.0,
             full_failover=random.random() < 0.15,
             store_timers=random.choice([(True,), (True,), (False,), (True, False), (False, True)]),
+            cut_at_steps=_crashes(random) if fails and random.random() < 0.3 else (),
         )
 
     def budget(self, clock: Clock) -> Budget:

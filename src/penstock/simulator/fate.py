@@ -7,6 +7,7 @@ from typing import Protocol
 
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.user import User
+from penstock.simulator.worker_faults import WorkerFaults
 
 HEALED_AT_STEP = 4_000
 """Number of events after which no more faults occur: a job that does not end then is faulty itself."""
@@ -14,12 +15,6 @@ HEALED_AT_STEP = 4_000
 
 class Victim(Protocol):
     """The job that the faults are applied to."""
-
-    def crash(self) -> None:
-        """Kill a worker."""
-
-    def freeze(self) -> None:
-        """Stop a worker without killing it."""
 
     def crash_driver(self) -> None:
         """Kill the driver."""
@@ -37,11 +32,12 @@ class Fate:
         self._random = random
         self._crashes = list(circumstances.crash_at_steps)
         self._freezes = list(circumstances.freeze_at_steps)
+        self._cuts = list(circumstances.cut_at_steps)
         self._driver_crashes = list(circumstances.driver_crash_at_steps)
         self._checkpoints = list(circumstances.checkpoint_at_steps)
         self._savepoints = list(circumstances.savepoint_at_steps)
 
-    def befall(self, victim: Victim, user: User, steps: int) -> None:
+    def befall(self, victim: Victim, workers: WorkerFaults, user: User, steps: int) -> None:
         """Apply what is due after so many events."""
         if steps == self._circumstances.cancel_at_step:
             user.cancel()
@@ -49,9 +45,11 @@ class Fate:
             self.healed = True
             victim.heal()
         if _is_due(self._crashes, steps):
-            victim.crash()
+            workers.crash()
         if _is_due(self._freezes, steps) and not self.healed:
-            victim.freeze()
+            workers.freeze()
+        if _is_due(self._cuts, steps) and not self.healed:
+            workers.cut()
         while _is_due(self._checkpoints, steps):
             user.trigger_checkpoint()
         while _is_due(self._savepoints, steps):

@@ -401,6 +401,8 @@ class WindowTotal(Followed, ProcessWindowFunction[Record, Record, int, Any]):
 class WindowSum(Followed, AggregateFunction[Record, tuple[int, int], Record]):
     """The same by aggregation, without access to the window."""
 
+    shares_slices = True
+
     def create_accumulator(self) -> tuple[int, int]:
         return 0, 0
 

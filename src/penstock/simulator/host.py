@@ -17,7 +17,15 @@ from penstock.rpc.failures import describe
 from penstock.rpc.messages import Register, SlotFailed, SlotReport, ToTask
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import Cancel, ControlEffect, Event, SnapshotFailed, SnapshotWritten, WriteSnapshot
+from penstock.runtime.task.events import (
+    Cancel,
+    ControlEffect,
+    Event,
+    Peers,
+    SnapshotFailed,
+    SnapshotWritten,
+    WriteSnapshot,
+)
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.slot_lifecycle import SlotLifecycle
 from penstock.simulator.circumstances import Circumstances, shrink_buffers
@@ -37,6 +45,9 @@ class World(Protocol):
 
     def sent(self, slot: SlotId, row: bytes) -> None:
         """Called with a row that a slot writes."""
+
+    def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
+        """Called with a buffer that a slot feeds back to another one, or to itself."""
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
@@ -101,7 +112,7 @@ class SlotHost:
 
     def open(self) -> None:
         """Open the slot."""
-        self._life.open(self._create, self._storage)
+        self._life.open(self._create, lambda slot: slot.restore(self._storage))
 
     def _create(self) -> Slot:
         budget = self._circumstances.budget(self._clock)
@@ -129,6 +140,11 @@ class SlotHost:
         """Process a row that has arrived."""
         self.fresh = self.fresh or not self.discarding
         self._life.receive([row])
+
+    def receive_feedback(self, row: bytes) -> None:
+        """Process a buffer that was fed back."""
+        self.fresh = self.fresh or not self.discarding
+        self._life.receive_feedback(lambda: [row])
 
     def step(self) -> None:
         """Run one step of the slot."""
@@ -219,6 +235,9 @@ class SlotHost:
 
     # What the slot asks for: SlotEffects.
 
+    def created(self) -> None:
+        """It may register at any time later."""
+
     def opened(self) -> None:
         """Report it."""
         self.fresh = True
@@ -243,6 +262,14 @@ class SlotHost:
         while self._writes:
             _, writing, _ = self._writes.popleft()
             writing.close()
+
+    def introduced(self, peers: Peers) -> None:
+        """Ignore it: every slot reaches every other one."""
+
+    def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
+        """Put them on their way."""
+        for target, buffer in buffers:
+            self._world.fed_back(self.id, target, buffer)
 
     def write(self, effect: WriteSnapshot) -> None:
         """Write a snapshot some time later."""

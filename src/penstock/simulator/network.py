@@ -3,20 +3,25 @@
 Like in Spark's streaming shuffle, a pair holds a limited number of rows; a sender whose pair is full is blocked
 completely.
 
+What is fed back goes by a network of its own, on which nobody is blocked. Of what a slot has sent when its region is
+stopped, some arrives in the next attempt.
+
 Control messages reach a slot, and reports the job master, in order but delayed. Both ends have to tolerate:
 
     from a slot    each message at most once, because ZeroMQ duplicates none. Messages of a worker may arrive after it
                    was killed, and after the attempt has ended: the job master discards messages of other attempts.
-    to a slot      splits, Close and Cancel exactly once, in order. TriggerCheckpoint may be lost with a connection; it,
-                   AbortCheckpoint and CheckpointComplete may be duplicated, with the duplicate arriving after later
-                   messages, even in the next attempt, where the slot discards them.
+    to a slot      splits, Close and Cancel at most once, in order. TriggerCheckpoint may be lost; it, AbortCheckpoint
+                   and CheckpointComplete may be duplicated, with the duplicate arriving after later messages, even in
+                   the next attempt, where the slot discards them.
+    both           a connection that breaks is made again under another name. What was under way in either direction is
+                   lost, and what the driver sends until it has heard of the new connection.
     new job master receives no message of its predecessor, nor do its slots: it has another port and other keys
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from random import Random
 from typing import Any
 
@@ -63,6 +68,29 @@ class Network:
         return self._waiting.get(target, {})
 
 
+class FeedbackNetwork(Network):
+    """What is fed back, in transit: any number of buffers."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(1)
+        self._random = random
+        self._late: list[tuple[Channel, bytes]] = []
+
+    def stopped(self, levels: range, late_rate: float) -> None:
+        """The slots of these levels are gone. Some of what they have sent will be late."""
+        for channel, rows in self._channels.items():
+            if channel[0].level in levels:
+                self._late += [(channel, row) for row in rows if self._random.random() < late_rate]
+        self.forget(levels)
+
+    def started(self, slots: Collection[SlotId]) -> None:
+        """New slots are reached by what is late for those that were in their places."""
+        late, self._late = self._late, []
+        for (sender, target), row in late:
+            if sender in slots and target in slots:
+                self.send(sender, target, row)
+
+
 class ControlMessages:
     """Messages between the job master and slots. `changed` is called with each slot whose messages change."""
 
@@ -71,11 +99,18 @@ class ControlMessages:
         self._changed = changed
         self._to_slot: dict[SlotId, deque[Any]] = {}
         self._from_slot: dict[SlotId, deque[Any]] = {}
+        self._connections: dict[SlotId, int] = {}
+        """How often the workers of a slot have connected."""
+        self._heard: dict[SlotId, int] = {}
+        """The connection by which the driver reaches a slot. None: it keeps what it has for it."""
+        self._sent: dict[SlotId, int] = {}
         self.late: list[tuple[SlotId, bool, Any]] = []
         """(slot, whether it is the receiver, message): messages that will arrive late."""
 
     def to_slot(self, slot: SlotId, message: Any) -> None:
         """Send a message from the job master to a slot."""
+        if self._heard.get(slot) not in (None, self._connections.get(slot)):
+            return
         self._to_slot.setdefault(slot, deque()).append(message)
         self._changed(slot)
 
@@ -133,4 +168,35 @@ class ControlMessages:
 
     def next_from(self, slot: SlotId) -> Any:
         """Remove and return the oldest message of a slot."""
+        self._heard[slot] = self._connections[slot]
+        self._sent[slot] += 1
         return self._from_slot[slot].popleft()
+
+    # Connections.
+
+    def connect(self, slots: Iterable[SlotId]) -> None:
+        """These slots have new workers."""
+        for slot in slots:
+            self._connections[slot] = self._connections.get(slot, 0) + 1
+            self._heard.pop(slot, None)
+            self._sent[slot] = 0
+
+    def connection(self, slot: SlotId) -> bytes:
+        """The name of the present connection of a slot."""
+        return b"%d" % self._connections[slot]
+
+    def heartbeat(self, slot: SlotId) -> int:
+        """A slot's arrives at once. Returns how many messages the slot has sent before it."""
+        self._heard[slot] = self._connections[slot]
+        return self._sent[slot]
+
+    def cut(self, slot: SlotId) -> None:
+        """The connection of a slot breaks. What the slot had not sent yet goes by the next one."""
+        self._connections[slot] += 1
+        if slot in self._heard:
+            self._to_slot.pop(slot, None)
+        waiting = self._from_slot.get(slot, deque())
+        for _ in range(self._random.randint(0, len(waiting))):
+            waiting.popleft()
+            self._sent[slot] += 1
+        self._changed(slot)

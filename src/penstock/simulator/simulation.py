@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.common.errors import DamagedCheckpointError, NotEnoughSlotsError, TaskLostError, UserFunctionError
+from penstock.common.errors import DamagedCheckpointError, NotEnoughSlotsError, UserFunctionError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.effects import Deploy, Finish
 from penstock.jobmaster.events import Reported, Tick
@@ -22,7 +22,7 @@ from penstock.rpc.messages import (
     SlotReport,
     ToTask,
     decode_to_job_master,
-    encoder,
+    encode,
 )
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import (
@@ -49,7 +49,8 @@ from penstock.simulator.scheduler import Agenda
 from penstock.simulator.slot_actions import SlotActions
 from penstock.simulator.storage import MemoryRun, MemoryStorage
 from penstock.simulator.user import User
-from penstock.simulator.workers import Workers, draw_living, heartbeats
+from penstock.simulator.worker_faults import WorkerFaults
+from penstock.simulator.workers import Workers, heartbeats
 
 _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
@@ -92,7 +93,7 @@ class Simulation:
         )
         self._idle_jumps = 0
         self._heartbeat_ms = 0
-        self._workers = Workers(circumstances, self.clock, self, exact_time)
+        self._workers = Workers(circumstances, self.clock, self, exact_time, random)
         self._former = FormerRuns(random)
         self._start_job(graph, self.storage.new_job(graph.name))
 
@@ -153,13 +154,14 @@ class Simulation:
         self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
         workers, control = self._workers, self._control
-        actions = SlotActions(
-            workers.running, workers.network, control, workers.checks, self.random, self.trace, self._reported
+        moving = workers.running, workers.network, workers.feedback, control
+        actions = SlotActions(*moving, workers.checks, self.random, self.trace, self._reported)
+        self._possibilities: Possibilities = Possibilities(self._agenda, actions, *moving, self.clock.now_ms)
+        actions.tells(self._possibilities)
+        self.faults = WorkerFaults(
+            workers.running, control, self.driver, self.random, self.trace, self._possibilities.touch
         )
-        self._possibilities: Possibilities = Possibilities(
-            self._agenda, actions, workers.running, workers.network, control, self.clock.now_ms
-        )
-        actions.touched, actions.touched_channel = self._possibilities.touch, self._possibilities.touch_channel
+        """What may befall the workers that run."""
 
     def _deploy(self, effect: Deploy) -> None:
         """Spark starts the slots of an attempt, unless it has too few, or one of them never comes."""
@@ -171,6 +173,7 @@ class Simulation:
         if number and self._fate.chance(circumstances.damage_rate):
             self.storage.damage()
         workers = self._workers.start(effect, self.driver.job_id, self.driver.run)
+        self._control.connect(workers)
         if number and self._fate.chance(circumstances.slot_never_starts_rate):
             workers[self.random.choice(sorted(workers))].freeze()
         self._workers_changed()
@@ -203,8 +206,8 @@ class Simulation:
         if self._is_cancelled or not self.circumstances.checkpointing:
             return
         seen, driver = self.storage.recorded(), self.driver
-        if seen is not None and seen.results:
-            # A user who starts it again would be refused: results may be there.
+        if not self.circumstances.has_directory:
+            # Nothing of it can be found: its user can only begin another one.
             return
         self.trace.add("fate", f"the driver is {'stopped' if stopped else 'killed'}")
         for host in self.hosts.values():
@@ -241,9 +244,14 @@ class Simulation:
         """A slot has a row to write."""
         self._workers.checks[slot.level].channels.sent(row, slot.level)
 
+    def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
+        """A slot feeds a buffer back."""
+        self._workers.fed_back(slot, target, row)
+        self._possibilities.touch_feedback((slot, target))
+
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
-        self._control.from_slot(slot, encoder.encode(FromSlot(attempt, *slot, report)))
+        self._control.from_slot(slot, encode(FromSlot(attempt, *slot, report)))
 
     def upload_ms(self) -> int:
         """How long the storage takes before it begins to write."""
@@ -293,7 +301,7 @@ class Simulation:
         steps = self.trace.steps
         self._patience.check(steps)
         try:
-            self._fate.befall(self, self.user, steps)
+            self._fate.befall(self, self.faults, self.user, steps)
             if self.driver.finish is None:
                 self._next()
         except DriverLostError:
@@ -325,29 +333,6 @@ class Simulation:
 
     # What befalls the job.
 
-    def crash(self) -> None:
-        """A worker is killed: Spark notices it some time later."""
-        slot = self._victim()
-        if slot is not None:
-            self.trace.add("fate", f"{name_of(slot)} is killed")
-            self.hosts[slot].kill()
-            self._control.forget(slot)
-            region = self.master.regions.of_level(slot.level).index
-            self.driver.query_failed(region, TaskLostError(f"{name_of(slot)} was killed"))
-
-    def freeze(self) -> None:
-        """A worker is stopped without dying: only its missing heartbeats show it."""
-        slot = self._victim()
-        if slot is not None and self.circumstances.checkpointing:
-            self.trace.add("fate", f"{name_of(slot)} is frozen")
-            self.hosts[slot].freeze()
-            self._possibilities.touch(slot)
-
-    def _victim(self) -> SlotId | None:
-        regions = self.master.regions
-        up = {slot: host for slot, host in self._workers.running.items() if regions.of_level(slot.level).is_up}
-        return draw_living(up, self.random)
-
     def heal(self) -> None:
         """Nothing fails any more."""
         self.storage.heal()
@@ -360,7 +345,7 @@ class Simulation:
     def _send(self, slot: SlotId, message: ToTask) -> None:
         if isinstance(message.event, TriggerCheckpoint) and self._fate.chance(self.circumstances.trigger_lost):
             return
-        data = encoder.encode(message)
+        data = encode(message)
         self._control.to_slot(slot, data)
         if isinstance(message.event, _AGAIN) and self._fate.chance(self.circumstances.late_rate):
             self._control.again(slot, data)
@@ -371,7 +356,8 @@ class Simulation:
         message = decode_to_job_master(data)
         assert isinstance(message, FromSlot)
         report = message.report
-        self.trace.add("job master", f"{name_of(SlotId(message.level, message.index))}: {report_line(report)}")
+        slot = SlotId(message.level, message.index)
+        self.trace.add("job master", f"{name_of(slot)}: {report_line(report)}")
         if self.master.is_present(message.level, message.attempt):
             if isinstance(report, Effect):
                 self._workers.checks[message.level].tasks.effect(report)
@@ -380,7 +366,7 @@ class Simulation:
                 self.acknowledged.append(report)
             elif isinstance(report, Decline):
                 self.declined.append(report)
-        self.handle(Reported(message))
+        self.handle(Reported(message, self._control.connection(slot)))
 
     def _handle_next(self) -> None:
         self._watched(self.driver.handle_next)
@@ -408,8 +394,8 @@ class Simulation:
                 self.user.restart_by_hand()
 
     def _storage_does_next(self) -> None:
-        # Without an interval, and with nothing on record, no other run can take the job over.
-        known = self.circumstances.has_interval or self.storage.numbers()
+        # With nothing on record no other run can take the job over.
+        known = self.circumstances.has_interval or (self.circumstances.has_directory and self.storage.numbers())
         if known and self._fate.chance(self.circumstances.stopped_rate):
             self.crash_driver(stopped=True)
         else:
@@ -445,6 +431,6 @@ class Simulation:
         self.trace.add("clock", why)
         if now_ms - self._heartbeat_ms >= _HEARTBEAT_MS:
             self._heartbeat_ms = now_ms
-            for heartbeat in heartbeats(self._workers.running):
-                self.handle(Reported(heartbeat))
+            for slot, heartbeat in heartbeats(self._workers.running, self._control):
+                self.handle(Reported(heartbeat, self._control.connection(slot)))
         self.handle(Tick())

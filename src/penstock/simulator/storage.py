@@ -209,10 +209,6 @@ class MemoryRun(ColumnFiles):
         self._record.saved(savepoint, checkpoint)
         self._storage.touched()
 
-    def announce_results(self) -> None:
-        """Record that results are about to be committed."""
-        self._record.announce_results()
-
     def delete(self) -> None:
         """Remove everything but the record, which the user is asked about."""
         self.sweep([])

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+WORKING_DIRECTORY = "PENSTOCK_WORKING_DIRECTORY"
+"""The environment variable with the program's working directory, for workers whose JVM has another one."""
+
 
 class JobFiles(msgspec.Struct, frozen=True):
     """What a worker has to do before it loads the program of a job. Paths are relative to the unpacked bundle."""

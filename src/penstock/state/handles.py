@@ -38,13 +38,14 @@ class TableInFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What an entry is: one of UNITS. A reader refuses a unit that it does not know."""
 
 
-class KeyedFile(msgspec.Struct, frozen=True, rename={"store_file": "database"}):
+class KeyedFile(msgspec.Struct, frozen=True, omit_defaults=True, rename={"store_file": "database"}):
     """A file of keyed state. `path` is relative to the directory of the job's checkpoints, or absolute."""
 
     path: str
     bytes: int
-    tables: list[TableInFile]
-    sections: list[Section]
+    tables: list[TableInFile] = []
+    sections: list[Section] = []
+    """Empty if there is a footer: `state/snapshot/footer.py` finds them."""
     columns: bool = False
     """Whether it is a Parquet file of one table: then a section's offset is a row group, its length counts rows."""
     store_file: str = ""
@@ -54,6 +55,8 @@ class KeyedFile(msgspec.Struct, frozen=True, rename={"store_file": "database"}):
     parts: list[Section] = []
     """Of a Parquet file: all of its bytes, as its row groups and, last, its footer. Empty: it was written before there
     were any. A section's group is 0 then."""
+    footer: Section | None = None
+    """The end of the file, if its sections are listed there."""
 
 
 class Redistribution(enum.Enum):
@@ -67,7 +70,7 @@ class Redistribution(enum.Enum):
     """Every subtask has the same items: those of one are enough."""
 
 
-class ListInFile(msgspec.Struct, frozen=True):
+class ListInFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """An operator list state of one subtask."""
 
     name: str
@@ -94,7 +97,7 @@ class ListsFile(msgspec.Struct, frozen=True):
     """CRC-32 of the whole file. None: it was written in manifest version 1, or there is none."""
 
 
-class OperatorState(msgspec.Struct, frozen=True):
+class OperatorState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of one operator in one subtask."""
 
     keyed: list[KeyedFile] = []

@@ -140,7 +140,8 @@ def _encode_subclass(key: Any) -> bytes:
         compared = (getattr(key, f.name) for f in dataclasses.fields(key) if f.compare)
         return _sized(b"K", _name_of(type(key))) + _encode_fields(b"(", compared)
     raise KeyTypeError(
-        f"a {type(key).__name__} cannot be a key: {key!r:.80}. Keys are None, numbers, str, bytes, dates, UUIDs, "
+        f"a {type(key).__name__} cannot be a key: {key!r:.80}{_IMMUTABLE.get(type(key), '')}. "
+        "Keys are None, numbers, str, bytes, dates, UUIDs, "
         "enums, and tuples, Rows or frozen dataclasses of these, or have a method __penstock_key__(self) which returns "
         "such a key"
     )
@@ -172,5 +173,11 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
 }
 _PLAIN = frozenset(_ENCODERS.keys() - {float, tuple, Row})
 """Types of which every value can be a key."""
+_IMMUTABLE: dict[Any, str] = {
+    list: "; return tuple(key) instead",
+    dict: "; return tuple(sorted(key.items())) instead",
+    set: "; return tuple(sorted(key)) instead",
+}
+"""What the key selector can return instead of a value that may change."""
 _OTHERWISE = (bool, int, float, str, bytes, tuple, enum.Enum)
 """Kinds whose subclasses may be encoded as they are, also if they are dataclasses."""

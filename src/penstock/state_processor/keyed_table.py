@@ -17,18 +17,26 @@ from penstock.api.state.descriptors import WINDOW_PREFIX
 from penstock.checkpoint.manifest import OperatorPart
 from penstock.common.errors import StateNotFoundError
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
-from penstock.runtime.windows.sliced_window_operator import ENDED_TABLE, SLICES_TABLE, WAITING_TABLE
+from penstock.runtime.windows.sliced_window_operator import (
+    ENDED_TABLE,
+    OWN_TABLE,
+    SHARED_TABLE,
+    SLICES_TABLE,
+    WAITING_TABLE,
+)
 from penstock.runtime.windows.window_operator import CONTENTS_TABLE
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import key_group_of, key_group_range
 from penstock.state.layers import LayeredTable
 from penstock.state.snapshot.files import read_keyed
+from penstock.state.snapshot.footer import sections_of
+from penstock.state.snapshot.storage import ReadPart
 from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys
 from penstock.state_processor.missing_classes import classes_found
 from penstock.state_processor.snapshot_files import SnapshotFiles
 
 TIMERS = {EVENT_TIMERS_TABLE: "event time", PROCESSING_TIMERS_TABLE: "processing time"}
-_WINDOWED = {SLICES_TABLE, WAITING_TABLE, ENDED_TABLE, CONTENTS_TABLE}
+_WINDOWED = {SLICES_TABLE, SHARED_TABLE, OWN_TABLE, WAITING_TABLE, ENDED_TABLE, CONTENTS_TABLE}
 SPAN_BYTES = 32 << 20
 """How much of a table is in memory at once."""
 _ROW_BYTES = 200
@@ -122,7 +130,7 @@ class KeyedTable:
                 yield piece[1], piece[2]
         # A chain of increments has to be merged: a later file replaces or deletes entries of earlier ones. Merge a span
         # of key groups at a time, which bounds memory.
-        for span in spans_of(chain, groups):
+        for span in spans_of(self._files.read, chain, groups):
             entries, _ = self._merged(chain, span)
             entry_keys, values = list(entries), list(entries.values())
             for start in range(0, len(entry_keys), PIECE_ENTRIES):
@@ -136,7 +144,7 @@ class KeyedTable:
                 entries += sum(section.length for file in chain for section in file.sections)
                 size += sum(file.bytes for file in chain)
                 continue
-            for span in spans_of(chain, groups):
+            for span in spans_of(self._files.read, chain, groups):
                 merged, read = self._merged(chain, span)
                 entries += len(merged)
                 size += read
@@ -163,7 +171,7 @@ class KeyedTable:
                 yield *entry_key, value
 
 
-def spans_of(chain: Sequence[KeyedFile], groups: range) -> Iterator[range]:
+def spans_of(read: ReadPart, chain: Sequence[KeyedFile], groups: range) -> Iterator[range]:
     """Yield ranges of key groups whose estimated size fits into memory."""
     sizes: Counter[int] = Counter()
     for file in chain:
@@ -171,7 +179,7 @@ def spans_of(chain: Sequence[KeyedFile], groups: range) -> Iterator[range]:
             # A store has no size per key group: assume a uniform distribution.
             sizes.update(dict.fromkeys(groups, file.bytes // len(groups)))
             continue
-        for section in file.sections:
+        for section in sections_of(read, file):
             sizes[section.group] += section.length * (_ROW_BYTES if file.columns else 1)
     begin, size = groups.start, 0
     for group in groups:

@@ -105,7 +105,7 @@ class KeyReading(_ReaderContext):
                     )
             for subtask in part.subtasks:
                 groups = key_group_range(subtask.subtask, part.max_parallelism, part.parallelism)
-                for span in spans_of(subtask.state.keyed, groups):
+                for span in spans_of(self._files.read, subtask.state.keyed, groups):
                     yield from self._of_span(subtask.state.keyed, span, asked or list(known))
         finally:
             self._function.close(self._context)

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from penstock.runtime.task.async_calls import CallOutcome, Calls
+from penstock.runtime.task.async_calls import CallOutcome, Calls, ended_by
 
 
 class HarnessEventLoop:
@@ -33,10 +33,10 @@ class HarnessEventLoop:
         """Run all calls to their ends."""
         if not self._calls:
             return []
-        calls = list(self._calls.values())
-        self._calls.clear()
+        calls, self._calls = self._calls, {}
 
-        async def all_of_them() -> list[CallOutcome]:
-            return list(await asyncio.gather(*calls))
+        async def all_of_them() -> list[CallOutcome | BaseException]:
+            return list(await asyncio.gather(*calls.values(), return_exceptions=True))
 
-        return self._loop.run_until_complete(all_of_them())
+        ended = zip(calls, self._loop.run_until_complete(all_of_them()), strict=True)
+        return [ended_by(id, one) if isinstance(one, BaseException) else one for id, one in ended]

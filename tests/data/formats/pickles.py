@@ -16,6 +16,7 @@ from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.storage import SavepointStorage, files_directory, read_manifest
 from penstock.state.backends.rocksdb.store_files import contents_of
 from penstock.state.handles import KeyedFile, OperatorState, store_files_of
+from penstock.state.snapshot.footer import sections_of
 
 _STRINGS = {"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"}
 _MEMOIZED = {"BINGET", "LONG_BINGET", "GET"}
@@ -81,7 +82,7 @@ def _of_state(files: SavepointStorage, state: OperatorState) -> Iterator[tuple[s
         if file.columns:
             yield from _of_columns(files, file)
         else:
-            for section in file.sections:
+            for section in sections_of(files.read, file):
                 yield file.path, files.read(file.path, section.offset, section.length)
     if state.lists is not None:
         for one in state.lists.lists:

@@ -1,8 +1,8 @@
 """A job that keeps everything that a job can keep, and the snapshots that its run leaves behind.
 
-    python -c "from tests.data.formats.program import write; write(4)"
+    python -c "from tests.data.formats.program import write; write(5)"
 
-runs it, from the root of the repository, and writes tests/data/formats/version-4 (see README.md). Only public paths of
+runs it, from the root of the repository, and writes tests/data/formats/version-5 (see README.md). Only public paths of
 penstock are used, so the program also runs with other versions than the one it lies beside. All that a snapshot names
 lies below DIRECTORY, a path that any machine can have.
 """

@@ -36,7 +36,7 @@ TEXTS = st.text(max_size=8) | st.sampled_from(['"checksum": "', '"checksum": "00
 COUNTS = st.integers(0, 2**53)
 PATHS = st.sampled_from(["shared/1-a", "chk-2/2-b", "/absolute/c", "s3://bucket/d", "e f/g"])
 SECTIONS = st.lists(st.builds(Section, COUNTS, COUNTS, COUNTS, st.integers(0, 2**32 - 1)), max_size=2)
-TABLES = st.lists(st.builds(TableInFile, TEXTS, st.booleans(), TEXTS), max_size=2)
+TABLES = st.lists(st.builds(TableInFile, TEXTS, st.booleans(), TEXTS), min_size=1, max_size=2)
 KEYED = st.builds(
     KeyedFile,
     PATHS,

@@ -15,6 +15,9 @@ from tests.unit.checkpoint.manifests import MANIFESTS, manifest_of
 from penstock.checkpoint.manifest import (
     VERSION,
     Manifest,
+    OperatorPart,
+    SubtaskPart,
+    SubtaskReport,
     decode,
     encode,
     is_relative,
@@ -23,7 +26,7 @@ from penstock.checkpoint.manifest import (
     unpacked,
 )
 from penstock.common.errors import DamagedCheckpointError
-from penstock.state.handles import KeyedFile, OperatorState
+from penstock.state.handles import KeyedFile, OperatorState, Section, SnapshotFigures, TableInFile
 
 WHOLE = encode(manifest_of(3, ["shared/3-a", "chk-3/3-b"], commits={"sink": [packed((0, ["row"]))]}))
 
@@ -165,6 +168,40 @@ def test_a_manifest_from_elsewhere_names_files_that_are_found(manifest: Manifest
 def test_which_paths_are_the_jobs_own(path: str, relative: bool) -> None:
     """A job would delete the files of another one when it tidies up, or leave its own for ever."""
     assert is_relative(path) == relative
+
+
+def test_a_manifest_of_a_terabyte_has_less_than_a_megabyte() -> None:
+    """Each checkpoint of a large job would write, and its record keep, tens of megabytes of offsets and checksums."""
+    subtasks = [SubtaskPart(subtask, state_of_16_gigabytes(subtask)) for subtask in range(64)]
+    files = [file for part in subtasks for file in part.state.keyed]
+    assert sum(file.bytes for file in files) > 1 << 40
+    operator = OperatorPart("uid-of-an-operator", "balances", 64, 32_768, subtasks)
+    figures = SnapshotFigures(12.5, 2.5, 1000.5, 0, 100 << 20, 16 << 30, 35.25)
+    reports = [SubtaskReport("balances", subtask, False, figures) for subtask in range(64)]
+    manifest = manifest_of(12_000, operators=[operator], subtasks=reports)
+    stored = encode(manifest)
+    assert len(stored) < 1_000_000
+    assert decode(stored, "here") == manifest
+
+
+def state_of_16_gigabytes(subtask: int) -> OperatorState:
+    """A RocksDB of four levels with files of 64 to 256 MB, and twenty checkpoints of changes since."""
+    tables = [TableInFile(name, True, "value of Pickled", "key") for name in ("balance", "(timers) event time")]
+    changed = [msgspec.structs.replace(table, full=False) for table in tables]
+    keyed = []
+    for number, megabytes in enumerate([64] * 4 + [128] * 20 + [256] * 52):
+        name = f"{100_000 * (1 + subtask % 8) + number:06d}.sst"
+        size = megabytes << 20
+        path = f"shared/{11_900 + number}-12-{subtask}-0-0-{name}"
+        footer = Section(0, size, 28 * megabytes, zlib.crc32(name.encode()))
+        crc = zlib.crc32(path.encode())
+        keyed.append(KeyedFile(path, size, tables, store_file=name, crc=crc, footer=footer))
+    for number in range(20):
+        path = f"shared/{11_980 + number}-12-{subtask}-0-0-keyed"
+        # 512 key groups, whose sections are listed in the file.
+        footer = Section(0, 100 << 20, 14_000, zlib.crc32(path.encode()))
+        keyed.append(KeyedFile(path, 100 << 20, tables if number == 0 else changed, crc=number, footer=footer))
+    return OperatorState(keyed)
 
 
 def test_state_of_a_store_is_recognized() -> None:

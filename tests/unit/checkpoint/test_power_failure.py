@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.unit.connectors.file_sinks import all_prepared, checkpointed
 from tests.unit.power_failure import ForgetfulDisk
 
 from penstock.checkpoint.manifest import Manifest
@@ -66,7 +67,7 @@ def test_part_files_are_whole_before_a_checkpoint_names_them(disk: ForgetfulDisk
     """A restored job would fail for good: the file that it has to commit is shorter than it was."""
     writer = sink_below(root).create_writer(SimpleSinkContext())
     writer.write_chunk(list(range(1000)), None)
-    (committable,) = writer.prepare_commit()
+    (committable,) = all_prepared(writer)
 
     left = disk.lose_power(tmp_path / "left")
     pending = left / Path(committable.pending_path).relative_to(root)
@@ -74,12 +75,23 @@ def test_part_files_are_whole_before_a_checkpoint_names_them(disk: ForgetfulDisk
     assert pending.read_text().splitlines() == [str(n) for n in range(1000)]
 
 
+def test_a_file_in_progress_has_what_a_checkpoint_holds_of_it(disk: ForgetfulDisk, root: Path, tmp_path: Path) -> None:
+    """A restored job would fail for good: the file that it goes on with is shorter than it was, or has no name."""
+    writer = sink_below(root).create_writer(SimpleSinkContext())
+    for number in (1, 2):
+        writer.write(number, None)
+        _, (item,) = checkpointed(writer, number)
+        left = disk.lose_power(tmp_path / f"left-{number}")
+        hidden = left / Path(item.file.hidden_path).relative_to(root)
+        assert hidden.read_text().splitlines() == ["1", "2"][:number]
+
+
 def test_committed_files_keep_their_names(disk: ForgetfulDisk, root: Path, tmp_path: Path) -> None:
     """Output of a checkpoint that is subsumed would be hidden for ever, as nobody commits it again."""
     sink = sink_below(root)
     writer = sink.create_writer(SimpleSinkContext())
     writer.write_chunk(["a", "b"], None)
-    committables = writer.prepare_commit()
+    committables = all_prepared(writer)
     sink.create_committer().commit(committables)
 
     left = disk.lose_power(tmp_path / "left")
@@ -93,7 +105,7 @@ def test_a_commit_that_is_repeated_is_synced(disk: ForgetfulDisk, root: Path) ->
     sink = sink_below(root)
     writer = sink.create_writer(SimpleSinkContext())
     writer.write_chunk(["a"], None)
-    committables = writer.prepare_commit()
+    committables = all_prepared(writer)
     sink.create_committer().commit(committables)
     before = disk.syncs
     sink.create_committer().commit_again(committables)

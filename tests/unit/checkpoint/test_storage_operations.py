@@ -13,7 +13,6 @@ from penstock.checkpoint.effects import (
     DeleteSavepoint,
     DiscardCheckpoint,
     RecordEnd,
-    RecordResults,
     RetainOnly,
     StorageEffect,
     StoreManifest,
@@ -54,9 +53,6 @@ class Recording:
     def saved(self, savepoint: str, checkpoint: int) -> None:
         self.calls.append((self.where, "saved", (savepoint, checkpoint)))
 
-    def announce_results(self) -> None:
-        self.calls.append((self.where, "announce_results", ()))
-
     def delete(self) -> None:
         self.calls.append((self.where, "delete", ()))
 
@@ -72,7 +68,6 @@ class Recording:
         (DeleteSavepoint(1, "/sp"), ("savepoint /sp", "remove", [])),
         (RetainOnly(1, [manifest_of(3)], former_only=True), ("own", "sweep former", [3])),
         (RecordEnd(1, "FINISHED"), ("own", "end", ("FINISHED", ""))),
-        (RecordResults(1), ("own", "announce_results", ())),
         (DeleteJob(1), ("own", "delete", ())),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, StorageEffect) else None,
@@ -100,7 +95,7 @@ def test_a_savepoint_that_commits_is_on_record() -> None:
 
 def test_there_is_a_call_for_each_operation() -> None:
     """A new kind of operation would fail when it is first needed."""
-    kinds = {DeleteFiles, DeleteJob, DeleteSavepoint, DiscardCheckpoint, RecordEnd, RecordResults, RetainOnly}
+    kinds = {DeleteFiles, DeleteJob, DeleteSavepoint, DiscardCheckpoint, RecordEnd, RetainOnly}
     assert set(StorageEffect.__subclasses__()) == kinds | {StoreManifest}
     with pytest.raises(AssertionError):
         carry_out(StorageEffect(1), Recording([]))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 import time
 from concurrent.futures import Future
 from typing import Any
@@ -16,6 +18,7 @@ from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.job_progress import ProgressMeter, as_duration
 from penstock.client.plan_executor import PlanExecutor
 from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.errors import JobCancelledError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
@@ -80,6 +83,36 @@ def test_a_job_has_a_line_when_it_starts_and_one_when_it_ends(capsys: pytest.Cap
     assert capsys.readouterr().err == "", "nothing more when the program ends"
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Starting(PipelineExecutor):
+    """One whose start goes on until the live line has said something."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+
+    def execute(self, submission: Submission) -> JobClient:
+        end_s = time.monotonic() + 30
+        while "ing 0." not in self.terminal.getvalue() and time.monotonic() < end_s:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_start_that_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch, is_interrupted: bool) -> None:
+    """Ctrl-C waits for the end of Spark's start; the line would go on to say that the job starts."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    watched = WatchedExecutor("job.py", executor=Starting(terminal), is_interrupted=lambda: is_interrupted)
+    with pytest.raises(KeyboardInterrupt), watched as executor:
+        program(executor).execute("numbers")
+    assert ("cancelling" in terminal.getvalue()) == is_interrupted != ("starting" in terminal.getvalue())
+
+
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     """Scripts that read standard error would have to filter it."""
     with WatchedExecutor("job.py", quiet=True, executor=PlanExecutor()) as executor:
@@ -135,6 +168,45 @@ def test_figures_of_a_running_job() -> None:
 
     job.counts(10)
     assert meter.measure(client).records_in_per_s == 0, "a restart counts anew"
+
+
+def test_what_a_job_has_put_out_is_not_what_it_has_committed() -> None:
+    """After a Ctrl-C the files hold fewer records than the last line names: some would seem to be lost."""
+    planned = graph()
+    job = Run(planned)
+    job.counts(1_553)
+    job.checkpoints = [CheckpointReport(7, time.time_ns() // 1_000_000 - 900, 500, 1, 1)]
+    meter = ProgressMeter(planned, time.monotonic(), "a" * 32)
+    client = JobClient(JobID.generate(), job)
+    ends = {}
+    for job.status in (JobStatus.CANCELED, JobStatus.FAILED, JobStatus.FINISHED):
+        ends[job.status] = meter.measure(client).as_end().partition(": ")[2]
+    assert ends[JobStatus.CANCELED] == ends[JobStatus.FAILED]
+    assert ends[JobStatus.FAILED] == "1,553 records in, 1,553 out, committed up to checkpoint 7"
+    assert ends[JobStatus.FINISHED] == "1,553 records in, 1,553 out", "all is committed"
+
+
+class Interrupted(Run):
+    """A job that the user's Ctrl-C finds running, and that has something to say as it ends."""
+
+    def wait(self) -> BaseException | None:
+        if self.status is JobStatus.RUNNING:
+            raise KeyboardInterrupt
+        error = JobCancelledError("the job was cancelled")
+        error.add_note("Its checkpoints are deleted.")
+        return error
+
+
+class Interrupting(PipelineExecutor):
+    def execute(self, submission: Submission) -> JobClient:
+        return JobClient(JobID.generate(), Interrupted(submission.graph))
+
+
+def test_what_an_interrupted_job_has_to_say_is_said() -> None:
+    """Nobody is given its error: that its checkpoints are deleted would go unsaid."""
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        program(Interrupting()).execute("numbers")
+    assert interrupt.value.__notes__ == ["Its checkpoints are deleted."]
 
 
 def test_the_end_is_told_before_anybody_knows_it() -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.unit.connectors.file_sinks import all_prepared
 
 from penstock.common.errors import JobError, ProgramError
 from penstock.common.serialization import Encoder
@@ -65,7 +66,7 @@ def test_names(tmp_path):
     (hidden,) = tmp_path.iterdir()
     assert hidden.name.startswith(".delays-3-")
     assert hidden.name.endswith("-0.json.job-7-2.inprogress")
-    sink.create_committer().commit(writer.prepare_commit())
+    sink.create_committer().commit(all_prepared(writer))
     (published,) = tmp_path.iterdir()
     assert published.name == hidden.name[1:].removesuffix(".job-7-2.inprogress")
     assert published.read_text() == "1\n"
@@ -77,7 +78,7 @@ def test_two_jobs_into_one_directory_do_not_overwrite_each_other(tmp_path):
         sink = builder(tmp_path).build()
         writer = sink.create_writer(SimpleSinkContext())
         writer.write(value, None)
-        sink.create_committer().commit(writer.prepare_commit())
+        sink.create_committer().commit(all_prepared(writer))
     assert sorted(contents(tmp_path)) == [1, 2]
 
 
@@ -87,7 +88,7 @@ def test_rolling_by_size(tmp_path):
     writer = sink.create_writer(SimpleSinkContext())
     writer.write_chunk([1], None)
     writer.write_chunk([2, 3, 4, 5], None)
-    sink.create_committer().commit(writer.prepare_commit())
+    sink.create_committer().commit(all_prepared(writer))
     assert [contents_of.read_text() for contents_of in sorted(tmp_path.iterdir())] == ["1\n2\n", "3\n4\n", "5\n"]
 
 
@@ -108,7 +109,7 @@ def test_rolling_by_time(tmp_path):
     writer.on_wake(999)
     writer.on_wake(1000)
     assert writer.wake_at_ms() is None
-    assert len(writer.prepare_commit()) == 2
+    assert len(all_prepared(writer)) == 2
 
 
 def test_rolling_on_checkpoints_only(tmp_path):
@@ -117,7 +118,7 @@ def test_rolling_on_checkpoints_only(tmp_path):
     writer = sink.create_writer(SimpleSinkContext())
     writer.write_chunk(list(range(1000)), None)
     assert writer.wake_at_ms() is None
-    assert len(writer.prepare_commit()) == 1
+    assert len(all_prepared(writer)) == 1
 
 
 def test_buckets_by_time(tmp_path):
@@ -129,7 +130,7 @@ def test_buckets_by_time(tmp_path):
     writer.write(1, None)
     context.clock_ms += 3_600_000
     writer.write(2, None)
-    sink.create_committer().commit(writer.prepare_commit())
+    sink.create_committer().commit(all_prepared(writer))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2012-12-31--19", "2012-12-31--20"]
 
 
@@ -206,7 +207,7 @@ def test_a_string_encoder_and_a_plain_function(tmp_path):
         sink = FileSink.for_row_format(tmp_path / "out", encoder).build()
         writer = sink.create_writer(SimpleSinkContext())
         writer.write_chunk(["a", 1], None)
-        (pending,) = writer.prepare_commit()
+        (pending,) = all_prepared(writer)
         assert Path(pending.pending_path).read_text() == "a\n1\n"
 
 
@@ -215,7 +216,7 @@ def test_a_file_that_its_reader_took_away_is_passed_over_after_a_recovery(tmp_pa
     sink = builder(tmp_path).build()
     writer = sink.create_writer(SimpleSinkContext())
     writer.write_chunk([{"a": 1}], None)
-    pending = writer.prepare_commit()
+    pending = all_prepared(writer)
     sink.create_committer().commit(pending)
     for path in visible(tmp_path):
         Path(path).unlink()
@@ -229,7 +230,7 @@ def test_a_file_of_which_a_part_was_lost_is_not_published(tmp_path):
     sink = builder(tmp_path).build()
     writer = sink.create_writer(SimpleSinkContext())
     writer.write_chunk([{"a": 1}], None)
-    (pending,) = writer.prepare_commit()
+    (pending,) = all_prepared(writer)
     Path(pending.pending_path).write_bytes(b"")
     with pytest.raises(JobError, match="has 0 bytes"):
         sink.create_committer().commit_again([pending])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.api.sink import Sink
 from penstock.checkpoint.effects import (
     Commit,
     StorageEffect,
@@ -53,14 +54,15 @@ SETTINGS = JobSettings(
 )
 
 
-def plan(parallelism: int = 1, regions: int = 1) -> JobGraph:
-    """A job of so many unconnected parts."""
+def plan(parallelism: int = 1, regions: int = 1, sink: Sink[Any] | None = None) -> JobGraph:
+    """A job of so many unconnected parts, which print, or write to a sink."""
     plans = PlanExecutor()
     environment = StreamExecutionEnvironment(executor=plans)
     environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     environment.set_parallelism(parallelism)
     for _ in range(regions):
-        environment.from_collection([1, 2, 3]).key_by(lambda n: n % 2).reduce(lambda a, b: a + b).print()
+        sums = environment.from_collection([1, 2, 3]).key_by(lambda n: n % 2).reduce(lambda a, b: a + b)
+        sums.print() if sink is None else sums.sink_to(sink)
     environment.execute("job")
     return plans.graphs[0]
 
@@ -112,9 +114,11 @@ class Job:
     def store(self, error: str = "") -> None:
         self.handle(StorageEnded(self.operations.pop(0).operation, error))
 
-    def report(self, level: int, report: Any, attempt: int | None = None, index: int = 0) -> list[JobEffect]:
+    def report(
+        self, level: int, report: Any, attempt: int | None = None, index: int = 0, connection: bytes = b""
+    ) -> list[JobEffect]:
         number = self.master.regions.of_level(level).attempt.number if attempt is None else attempt
-        return self.handle(Reported(FromSlot(number, level, index, report)))
+        return self.handle(Reported(FromSlot(number, level, index, report), connection))
 
     def of_tasks(self, make: Any) -> list[JobEffect]:
         """Each task reports something."""

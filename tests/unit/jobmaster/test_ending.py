@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, sent
+from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, plan, sent
 
 from penstock.checkpoint.effects import Commit, DeleteJob, DeleteSavepoint, StoreManifest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
@@ -35,6 +35,7 @@ from penstock.runtime.task.events import (
     TriggerCheckpoint,
 )
 from penstock.runtime.task.opaque import Opaque
+from penstock.simulator.sinks import RecordingSink
 
 STOP = SavepointRequested(5, "/sp", stop=True)
 DRAIN = SavepointRequested(5, "/sp", stop=True, drain=True)
@@ -104,6 +105,43 @@ def test_savepoints_are_taken_one_after_the_other() -> None:
     effects = job.acknowledges(1)
     assert replies(effects) == [Reply(1, "/a")] and triggered(effects)
     assert replies(job.acknowledges(2)) == [Reply(2, "/b")]
+
+
+@pytest.mark.parametrize("stores", [True, False])
+@pytest.mark.parametrize("first", [(), (SavepointRequested(4, "/first"),)])
+@pytest.mark.parametrize(
+    "second",
+    [
+        SavepointRequested(6, "/b"),
+        SavepointRequested(6, "/b", stop=True),
+        SavepointRequested(6, "/b", True, drain=True),
+    ],
+)
+def test_nothing_is_requested_of_a_job_that_stops(
+    second: SavepointRequested, first: tuple[SavepointRequested, ...], stores: bool
+) -> None:
+    """A drain would close windows half full behind the savepoint, and the job restored from it write them again."""
+    job = Job().runs()
+    for request in (*first, STOP):
+        job.handle(request)
+    effects = job.handle(second)
+    (refused,) = replies(effects)
+    assert refused.request == 6 and "about to end" in str(refused.error) and not sent(effects)
+    if first:
+        job.acknowledges(1)
+        assert [answer.request for answer in replies(job.handle(second))] == [6], "it is still about to end"
+    job.stores = stores
+    stop = 1 + len(first)
+    job.acknowledges(stop)
+    assert ["about to end" in str(answer.error) for answer in replies(job.handle(second))] == [True], "it is stored"
+
+
+def test_a_job_may_be_drained_when_its_stop_has_failed() -> None:
+    """A user whose first savepoint met a full disk could only cancel the job, and lose what its windows hold."""
+    job = Job().runs()
+    job.handle(STOP)
+    declines(job, 1, "the disk is full")
+    assert sent(job.handle(DRAIN)) == {Drain}
 
 
 @pytest.mark.parametrize("request_", [SavepointRequested(5, "/sp"), STOP, DRAIN])
@@ -210,6 +248,32 @@ def test_a_job_whose_results_could_not_be_taken_has_failed() -> None:
     assert "the last rename failed" in str(job.finish.error) and job.master.error is job.finish.error
 
 
+def without_interval(has_directory: bool, sink: RecordingSink | None) -> Job:
+    settings = dataclasses.replace(SETTINGS.checkpoints, interval_ms=None, has_directory=has_directory)
+    return Job(dataclasses.replace(SETTINGS, checkpoints=settings), graph=plan(sink=sink)).runs()
+
+
+def test_without_an_interval_what_is_left_is_committed_by_a_last_checkpoint() -> None:
+    """A driver that dies over its commits would leave a part of the output, and nobody could do the rest."""
+    job = without_interval(has_directory=True, sink=RecordingSink("sink"))
+    effects = job.of_tasks(lambda v: DataEnded(v, 0))
+    assert triggered(effects) and Close not in sent(effects)
+    effects = job.acknowledges(1, "the rest")
+    assert [effect.committables for effect in effects if isinstance(effect, Commit)] == [["the rest"]]
+    assert Close in sent(effects)
+    job.of_tasks(lambda v: Finished(v, 0))
+    assert job.finish is not None and job.finish.status is JobStatus.FINISHED
+
+
+@pytest.mark.parametrize(("has_directory", "sink"), [(False, RecordingSink("sink")), (True, None)])
+def test_without_an_interval_no_last_checkpoint_is_taken_in_vain(
+    has_directory: bool, sink: RecordingSink | None
+) -> None:
+    """A job would write all of its state at its end, for nothing: nobody can find it, or there is nothing to commit."""
+    job = without_interval(has_directory, sink)
+    assert Close in sent(job.of_tasks(lambda v: DataEnded(v, 0)))
+
+
 class ClosingJob(Job):
     """Its results are closed by the test."""
 
@@ -241,6 +305,40 @@ def test_which_checkpoints_stay(retention: ExternalizedCheckpointRetention, end:
         ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: {"failed", "cancelled"},
     }[retention]
     assert dropped == (end not in stays)
+
+
+@pytest.mark.parametrize("end", ["cancelled", "failed"])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_job_says_that_its_checkpoints_are_deleted(is_named: bool, end: str) -> None:
+    """After a Ctrl-C the user would find the directory empty from which the job was to go on, and not know why."""
+    settings = dataclasses.replace(
+        SETTINGS,
+        checkpoint_retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
+        has_checkpoint_directory=is_named,
+    )
+    job = Job(settings, attempts=0).runs()
+    job.takes_checkpoint()
+    if end == "cancelled":
+        job.handle(CancelRequested())
+        job.of_tasks(lambda v: Finished(v, 0))
+    else:
+        job.fails(TaskLostError("a worker"))
+    assert job.finish is not None and job.finish.error is not None
+    notes = getattr(job.finish.error, "__notes__", [])
+    assert [("RETAIN_ON_CANCELLATION" in note, "penstock stop" in note) for note in notes] == [(True, True)] * is_named
+
+
+def test_checkpoints_that_stay_or_never_were_are_not_said_to_be_deleted() -> None:
+    """A user would look for a setting that is set, or for checkpoints that the job never took."""
+    for retention in ExternalizedCheckpointRetention:
+        retains = retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+        settings = dataclasses.replace(SETTINGS, checkpoint_retention=retention, has_checkpoint_directory=True)
+        job = Job(settings).runs()
+        if retains:
+            job.takes_checkpoint()
+        job.handle(CancelRequested())
+        job.of_tasks(lambda v: Finished(v, 0))
+        assert job.finish is not None and not hasattr(job.finish.error, "__notes__")
 
 
 def test_the_job_is_over_when_the_storage_has_answered() -> None:

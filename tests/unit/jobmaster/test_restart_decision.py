@@ -35,7 +35,7 @@ from penstock.jobmaster.restarts import (
 )
 from penstock.jobmaster.settings import JobSettings
 from penstock.rpc.failures import describe, revive
-from penstock.rpc.messages import FromSlot, SlotFailed, decode_to_job_master, encoder
+from penstock.rpc.messages import FromSlot, SlotFailed, decode_to_job_master, encode
 
 SETTINGS = JobSettings(slot_request_timeout_ms=10_000, slots_retry_ms=7)
 GRAPH = plan()
@@ -71,7 +71,7 @@ def raised(error: Exception) -> UserFunctionError:
     error.add_note("while opening the client")
     failure = UserFunctionError(f"operator 'm', in open\n{user_traceback(error)}", class_names(error))
     report = SlotFailed(*describe(failure))
-    message = decode_to_job_master(encoder.encode(FromSlot(0, 0, 0, report)))
+    message = decode_to_job_master(encode(FromSlot(0, 0, 0, report)))
     assert isinstance(message, FromSlot) and isinstance(message.report, SlotFailed)
     arrived = revive(message.report.kind, message.report.message, message.report.raised)
     assert isinstance(arrived, UserFunctionError)

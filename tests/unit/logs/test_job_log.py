@@ -35,6 +35,15 @@ def test_what_happens_to_a_job_is_in_its_log(tmp_path: Path) -> None:
     ]
 
 
+def test_a_line_that_can_not_be_written_has_escapes(tmp_path: Path) -> None:
+    """The line that says why a job failed would be missing, for the name of a file in it."""
+    log = log_of(tmp_path)
+    log.events.error("no such file: %s", "caf\udce9")
+    log.close()
+
+    assert r"no such file: caf\udce9" in (tmp_path / "logs" / ID / "driver.log").read_text()
+
+
 def test_the_level_is_a_setting(tmp_path: Path) -> None:
     """A checkpoint each second would bury the one line that counts."""
     log = log_of(tmp_path, level="WARN")
@@ -79,10 +88,10 @@ def test_a_failure_names_the_place_once(tmp_path: Path) -> None:
     log = log_of(tmp_path, dir=str(tmp_path / "chosen"))
     error = JobError("failed")
 
-    assert log.told(log.told(error)) is error
+    assert log.with_log_location(log.with_log_location(error)) is error
     assert error.__notes__ == [f"Logs of the job: {tmp_path / 'chosen' / ID}"]
-    assert not hasattr(log.told(JobCancelledError("cancelled")), "__notes__")
-    assert log.told(None) is None
+    assert not hasattr(log.with_log_location(JobCancelledError("cancelled")), "__notes__")
+    assert log.with_log_location(None) is None
     # By the id it is found all the same.
     assert (tmp_path / "logs" / ID).resolve() == tmp_path / "chosen" / ID
     log.close()
@@ -104,4 +113,4 @@ def test_a_job_runs_without_its_logs(tmp_path: Path, caplog: pytest.LogCaptureFi
 
     assert log.settings is None
     assert "the job 'flights' has no logs" in caplog.text
-    assert not hasattr(log.told(JobError("failed")), "__notes__")
+    assert not hasattr(log.with_log_location(JobError("failed")), "__notes__")

@@ -145,7 +145,7 @@ def test_a_stream_united_with_itself(env) -> None:
 def test_combiners_go_before_the_exchange_of_a_batch_only(env) -> None:
     """A batch job would send every record of a sum over the network; a pipelined one would emit no running results."""
     keyed = numbers(env).map(lambda v: ("k", v)).name("m").key_by(lambda v: v[0])
-    keyed.reduce(lambda a, b: a).name("sum").print()
+    keyed.sum(1).name("sum").print()
     keyed.map(str).name("plain").print()
     assert chains(job(env)) == {"numbers -> m": 0, "sum -> print": 1, "plain -> print": 1}
     batch = job(env, batched=True)
@@ -157,7 +157,7 @@ def test_two_reduces_of_one_stream_get_a_combiner_each(env) -> None:
     """One of two sums would be combined by the other's function."""
     keyed = numbers(env).key_by(lambda v: v % 2)
     for name in ("one", "two"):
-        keyed.reduce(lambda a, b: a + b).name(name).print()
+        keyed.sum().name(name).print()
     graph = job(env, batched=True)
     assert sorted(graph.vertices[0].operators) == ["numbers", "one (combine)", "two (combine)"]
     (spec,) = graph.levels("job")[0].vertices
@@ -168,7 +168,7 @@ def test_a_combiner_behind_a_side_output_gets_that_output(env) -> None:
     """The sum over late records would include all other records."""
     tag = OutputTag("late")
     stream = numbers(env).map(str).name("m")
-    stream.get_side_output(tag).key_by(len).reduce(lambda a, b: a).name("sum").print()
+    stream.get_side_output(tag).key_by(len).sum().name("sum").print()
     (spec,) = job(env, batched=True).levels("job")[0].vertices
     assert [[(link.tag, link.operator) for link in node.links] for node in spec.nodes[1:2]] == [[(tag, 2)]]
 

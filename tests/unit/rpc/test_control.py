@@ -13,6 +13,7 @@ import pytest
 from penstock.rpc.client import ControlClient
 from penstock.rpc.keys import make_keys
 from penstock.rpc.messages import (
+    Answer,
     FromSlot,
     Heartbeat,
     OperatorReport,
@@ -22,7 +23,7 @@ from penstock.rpc.messages import (
     ToTask,
     decode_from_job_master,
     decode_to_job_master,
-    encoder,
+    encode,
 )
 from penstock.rpc.server import ControlServer
 from penstock.runtime.checkpoint_options import CheckpointOptions
@@ -82,7 +83,7 @@ class Slot(ControlClient):
     def __init__(self, address, slot: int = 0, interval_ms: int = 10_000, heartbeat: Callable | None = None) -> None:
         self.got: list = []
         super().__init__(
-            address, self.got.append, heartbeat or (lambda: FromSlot(0, 1, slot, Heartbeat([]))), interval_ms
+            address, self.got.append, heartbeat or (lambda sent: FromSlot(0, 1, slot, Heartbeat([]))), interval_ms
         )
 
 
@@ -180,11 +181,24 @@ def test_heartbeats_come_while_the_slot_is_blocked(driver, slots) -> None:
     until(lambda: len(driver.arrived) >= 3)
 
 
+def test_a_heartbeat_that_can_not_be_made_ends_nothing(driver) -> None:
+    """The slot could neither be reached nor say what is wrong: "no heartbeat" a minute later, and again."""
+    failures: list[BaseException] = []
+    slot = ControlClient(driver.server.address, lambda message: None, lambda sent: 1 // 0, 10, failures.append)
+    until(lambda: len(failures) > 1)
+    slot.send(register(3))
+    until(lambda: register(3) in driver.arrived)
+    driver.server.call_soon(lambda: driver.server.send(driver.identities[3], ToTask(0, 1, Close())))
+    until(lambda: list(slot.received) == [ToTask(0, 1, Close())])
+    slot.close()
+    assert {type(failure) for failure in failures} == {ZeroDivisionError}
+
+
 def test_thousands_of_assignments_reach_a_slow_slot(driver, slots) -> None:
     """Splits above the socket's high-water mark would be dropped silently, and never be read."""
     gate = threading.Event()
 
-    def slow() -> FromSlot:
+    def slow(sent: int) -> FromSlot:
         gate.wait(60)
         return FromSlot(0, 1, 5, Heartbeat([]))
 
@@ -234,7 +248,7 @@ def test_heartbeats_come_between_messages_that_wait(driver, slots) -> None:
     """A slot that sends results without a pause would be taken for dead, and its counters would stand still."""
     gate = threading.Event()
 
-    def beat() -> FromSlot:
+    def beat(sent: int) -> FromSlot:
         gate.wait(20)
         return FromSlot(0, 1, 9, Heartbeat([]))
 
@@ -380,15 +394,36 @@ def test_messages_survive_their_encoding() -> None:
         Acknowledge(1, 2, 3, commits=Opaque([(7, ["file"])])),
     ]  # fmt: skip
     for one in reports:
-        assert decode_to_job_master(encoder.encode(FromSlot(5, 6, 7, one))) == FromSlot(5, 6, 7, one)
+        assert decode_to_job_master(encode(FromSlot(5, 6, 7, one))) == FromSlot(5, 6, 7, one)
     events = [
         AssignSplits(Opaque([1])), NoMoreSplits(), Drain(), Close(), Cancel(), CheckpointComplete(3),
         AbortCheckpoint(3), TriggerCheckpoint(3, 4, CheckpointOptions(True, "/sp", True)),
     ]  # fmt: skip
     for event in events:
-        assert decode_from_job_master(encoder.encode(ToTask(1, 2, event))) == ToTask(1, 2, event)
+        assert decode_from_job_master(encode(ToTask(1, 2, event))) == ToTask(1, 2, event)
     with pytest.raises(msgspec.ValidationError):
-        decode_to_job_master(encoder.encode(ToTask(1, 2, Close())))
+        decode_to_job_master(encode(ToTask(1, 2, Close())))
+
+
+def test_what_can_not_be_written_arrives_with_escapes() -> None:
+    """The reason would be lost for the name of a file in it, and the slot be taken for dead."""
+    reason, escaped = "no such file: '/data/\udce9t\udce9'", r"no such file: '/data/\udce9t\udce9'"
+    report = TaskReport(1, 2, *[0] * 10, [OperatorReport("\udc80", 1, 2, 3, 4, {"u\udc80": 5})], 13)
+    for one, arrived in (
+        (Decline(1, 2, 3, DeclineReason.STATE, reason), Decline(1, 2, 3, DeclineReason.STATE, escaped)),
+        (
+            SlotFailed("JobError", reason, frozenset({"E\udc80"})),
+            SlotFailed("JobError", escaped, frozenset({r"E\udc80"})),
+        ),
+        (
+            Heartbeat([report], 7),
+            Heartbeat(
+                [msgspec.structs.replace(report, operators=[OperatorReport(r"\udc80", 1, 2, 3, 4, {r"u\udc80": 5})])], 7
+            ),
+        ),
+    ):
+        assert decode_to_job_master(encode(FromSlot(5, 6, 7, one))) == FromSlot(5, 6, 7, arrived)
+    assert decode_from_job_master(encode(Answer(False, reason))) == Answer(False, escaped)
 
 
 class Loud:
@@ -400,5 +435,5 @@ class Loud:
 
 def test_what_is_passed_on_is_not_unpickled() -> None:
     """A user's class would run its code on the job master's thread."""
-    message = decode_to_job_master(encoder.encode(result(1, [Loud()])))
-    assert decode_to_job_master(encoder.encode(message)).report.sink_id == 1
+    message = decode_to_job_master(encode(result(1, [Loud()])))
+    assert decode_to_job_master(encode(message)).report.sink_id == 1

@@ -197,7 +197,7 @@ class Script:
     def poll(self, max_records):
         return self.script.pop(0) if self.script else Nothing()
 
-    def prepare_snapshot(self, checkpoint_id):
+    def prepare_snapshot(self, checkpoint_id, savepoint=False):
         self.prepared = checkpoint_id
 
     def snapshot_state(self):

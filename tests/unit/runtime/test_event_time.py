@@ -17,11 +17,15 @@ from penstock.runtime.time.event_time import EventTime
 
 
 class Announced(WatermarkGenerator):
-    """A value ("w", ms) announces a watermark, ("idle",) idleness."""
+    """A value ("w", ms) announces a watermark, ("idle",) idleness, ("active",) its end."""
 
     def on_event(self, value, timestamp, output):
-        if isinstance(value, tuple):
-            output.mark_idle() if value[0] == "idle" else output.emit_watermark(value[1])
+        if value == ("idle",):
+            output.mark_idle()
+        elif value == ("active",):
+            output.mark_active()
+        elif isinstance(value, tuple):
+            output.emit_watermark(value[1])
 
     def on_periodic_emit(self, output):
         pass
@@ -290,7 +294,62 @@ def test_idleness_by_the_generator(rig) -> None:
     one = rig(TimestampsAndWatermarksOperator("T", PUNCTUATED, 200))
     expected = [("a", None), (("idle",), None), ("status", False), ("b", None)]
     assert one.process("a", ("idle",), "b") == expected
-    assert one.process("c") == [("c", None), ("status", True)]
+    assert one.process("c", "d") == [("c", None), ("d", None)], "its generator knows more than that there are records"
+    assert one.chunks[-1] == 2
+    assert one.process(("w", 5)) == [(("w", 5), None), ("status", True), ("watermark", 5)]
+    one.process(("idle",))
+    assert one.process(("active",), "e") == [(("active",), None), ("status", True), ("e", None)]
+
+
+class ByTheClock(WatermarkGenerator):
+    """Idle after 5 s without a record; after 60 s nothing older can come, and time goes on by the clock."""
+
+    punctuated = False
+
+    def __init__(self, now_ms):
+        self.now_ms = now_ms
+        self.last_ms = self.highest = 0
+
+    def on_event(self, value, timestamp, output):
+        self.last_ms, self.highest = self.now_ms(), max(self.highest, timestamp)
+
+    def on_periodic_emit(self, output):
+        quiet_ms = self.now_ms() - self.last_ms
+        if quiet_ms >= 60_000:
+            output.emit_watermark(self.highest + quiet_ms)
+        elif quiet_ms >= 5_000:
+            output.mark_idle()
+        else:
+            output.emit_watermark(self.highest - 1)
+
+
+def test_a_generator_that_has_marked_its_output_idle_is_asked_again() -> None:
+    """Event time would stand still for ever where a generator means to let it go on by the clock."""
+    now = [0]
+    strategy = WatermarkStrategy.for_generator(lambda: ByTheClock(lambda: now[0]))
+    time = EventTime(strategy, lambda: now[0], lambda error, *_: error)
+    list(time.pieces(["a"], [1000]))
+    seen = []
+    for now[0] in range(1_000, 62_000, 1_000):
+        time.periodic()
+        seen.append((time.active, time.take()))
+    assert seen == [(True, 999)] + [(True, None)] * 3 + [(False, None)] * 55 + [(True, 61_000), (True, 62_000)]
+
+
+def test_records_end_the_idleness_that_a_timeout_began_and_no_other() -> None:
+    """An output would count again though its generator waits, with a watermark that holds back all others."""
+    now = [0]
+    time = EventTime(copy(PUNCTUATED).with_idleness(Duration.of_millis(500)), lambda: now[0], lambda error, *_: error)
+    now[0] = 500
+    time.periodic()
+    assert not time.active
+    list(time.pieces(["a"], None))
+    assert time.active
+    list(time.pieces([("idle",)], None))
+    now[0] = 1_000
+    time.periodic()
+    list(time.pieces(["b"], None))
+    assert not time.active
 
 
 def test_in_mid_stream_what_came_from_upstream_is_replaced(rig) -> None:
@@ -330,7 +389,7 @@ def test_chunks_are_handed_to_periodic_generators_whole() -> None:
             output.emit_watermark(7)
             output.emit_watermark(3)
 
-    time = EventTime(WatermarkStrategy.for_generator(Periodic), lambda: 0)
+    time = EventTime(WatermarkStrategy.for_generator(Periodic), lambda: 0, lambda error, *_: error)
     assert list(time.pieces([1, 2], None)) == [([1, 2], None)]
     assert list(time.pieces([3], [30])) == [([3], [30])]
     assert calls == [([1, 2], [MIN_TIMESTAMP] * 2), ([3], [30])]
@@ -349,3 +408,11 @@ def test_what_is_no_timestamp_is_refused_with_its_record(rig, kind, mid_stream: 
             rig(TimestampsAndWatermarksOperator("T", strategy, 0)).process("good", "bad", "other")
         else:
             Reading(rig, strategy, "a").reads(records("a", "good", "bad", "other"))
+
+
+@pytest.mark.parametrize("at", [[1, MAX_TIMESTAMP], [1, 2.5], [1, None], [1], [1, 2, 3]], ids=repr)
+def test_what_a_source_gives_as_timestamps_is_looked_at_as_well(rig, at) -> None:
+    """A reader of one's own would let a record vanish in a window that never ends, or fail far away."""
+    reading = Reading(rig, BOUNDED, "a")
+    with pytest.raises(UserFunctionError, match=r"reader\.poll\n  value 'bad'"):
+        reading.reads(records("a", "good", "bad", at=at))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Any
+
+import numpy
 import pytest
 
+from penstock.rpc.messages import FromSlot, Heartbeat, OperatorReport, TaskReport, decode_to_job_master, encode
 from penstock.runtime.task.counters import OperatorCounters, TaskCounters
 from penstock.runtime.task.metrics import OperatorMetricGroup
 
@@ -57,6 +62,50 @@ def test_a_broken_gauge_harms_nobody(gauge) -> None:
     group.counter("n").inc()
     group.collect()
     assert counters.user == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "reported"),
+    [
+        (numpy.float64(1.5), 1.5), (numpy.int32(7), 7), (numpy.float32(0.5), 0.5), (True, 1), (Fraction(1, 4), 0.25),
+        ((1 << 64) - 1, (1 << 64) - 1), (-(1 << 63), -(1 << 63)),
+    ],
+)  # fmt: skip
+def test_numbers_of_libraries_can_be_reported(value: Any, reported: float) -> None:
+    """A gauge that returns the mean of an array would end the thread that sends heartbeats."""
+    counters = OperatorCounters("m")
+    group = OperatorMetricGroup(counters)
+    group.gauge("g", lambda: value)
+    group.collect()
+    assert counters.user == {"g": reported} and type(counters.user["g"]) in (int, float)
+    report = Heartbeat([TaskReport(0, 0, *[0] * 10, [OperatorReport("m", 0, 0, 0, 0, counters.user)])])
+    assert decode_to_job_master(encode(FromSlot(0, 0, 0, report))) == FromSlot(0, 0, 0, report)
+
+
+def test_a_number_that_no_report_can_hold_is_left_out() -> None:
+    """A hash that is counted up would end the thread that sends heartbeats, and the last one before it would stay."""
+    counters = OperatorCounters("m")
+    group = OperatorMetricGroup(counters)
+    group.counter("n").inc(1 << 60)
+    group.collect()
+    assert counters.user == {"n": 1 << 60}
+    group.counter("n").inc(1 << 64)
+    group.distribution("size").update(-(1 << 70))
+    group.collect()
+    assert counters.user == {"size.count": 1}
+
+
+@pytest.mark.parametrize("register", ["counter", "gauge", "meter", "distribution", "add_group"])
+def test_names_that_can_not_be_written_are_refused(register: str) -> None:
+    """The worker would be taken for dead a minute later: its heartbeats could not be encoded."""
+    group = OperatorMetricGroup(OperatorCounters("m"))
+    more = [lambda: 1] if register == "gauge" else []
+    with pytest.raises(ValueError, match=r"is Unicode text, without lone surrogates, got 'n\\udc80'"):
+        getattr(group, register)("n\udc80", *more)
+    with pytest.raises(TypeError, match="is a string, got 7"):
+        getattr(group, register)(7, *more)
+    with pytest.raises(ValueError, match="a group of metrics"):
+        group.add_group("fine", "\ud800")
 
 
 def test_an_empty_distribution_can_be_read() -> None:

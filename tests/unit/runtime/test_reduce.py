@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from operator import lt
 from typing import NamedTuple
 
 import pytest
@@ -76,9 +77,17 @@ def test_records_with_timestamps_are_not_combined(rig) -> None:
 
 def test_errors_of_reduce_name_the_value(rig) -> None:
     """One string among a billion numbers could not be found."""
-    for operator in (reducing(add), reducing(add).combiner()):
+    combining = CombineOperator("Combine", first, UserFunction(add, "reduce"))
+    for operator in (reducing(add), combining):
         with pytest.raises(UserFunctionError, match=r"in add\n  value \('a', 'x'\)"):
             rig(operator).process(("a", 1), ("b", 2), ("a", "x"))
+
+
+def test_a_list_as_the_key_of_an_aggregation_says_what_can_be_one(rig) -> None:
+    """Whoever moves a PyFlink program would read "unhashable type", from a line of penstock's."""
+    combining = rig(ReduceOperator("Sum", first, UserFunction(SumReduce(1), "reduce")).combiner())
+    with pytest.raises(UserFunctionError, match=r"a dict cannot be a key: .*; return tuple\(sorted\("):
+        combining.process(("a", 1), ({"a": 1}, 2))
 
 
 class CountingReduce:
@@ -108,10 +117,12 @@ def test_the_state_of_a_reduce_function_ends_with_its_key_in_batched_mode(rig) -
         assert one.do(one.operator.end_key) == [((key, 306), None)]
 
 
-def test_a_reduce_function_that_is_opened_is_not_combined(rig) -> None:
-    """Its state would count what one sender has seen of a key."""
+def test_only_what_gives_the_same_in_parts_is_combined() -> None:
+    """A reduce that counts, by `(a[0], a[1] + 1)`, would count the senders of a key instead of its records in BATCH."""
     assert reducing(CountingReduce()).combiner() is None
-    assert reducing(add).combiner() is not None
+    assert reducing(lambda a, b: (a[0], a[1] + 1)).combiner() is None
+    for aggregate in (SumReduce(1), BestReduce(1, lt, whole=False), BestReduce(1, lt, whole=True)):
+        assert ReduceOperator("r", first, UserFunction(aggregate, "reduce")).combiner() is not None
 
 
 class Sale(NamedTuple):

@@ -84,8 +84,8 @@ def test_what_a_savepoint_took_after_the_end_is_not_sent_once_more(rig) -> None:
     one = rig(SinkOperator("Sink: out", Recording(), 9))
     one.process("a")
     one.operator.finish()
-    assert one.operator.prepare_snapshot(1) == ["part-1"]
-    assert one.operator.prepare_snapshot(2) == []
+    assert one.operator.prepare_snapshot(1, False) == ["part-1"]
+    assert one.operator.prepare_snapshot(2, False) == []
     one.operator.job_ended()
     assert not one.results
 
@@ -146,7 +146,7 @@ def test_what_a_writer_wants_back_is_in_the_snapshot(rig) -> None:
     """A transaction that was left open, or values not yet sent, would be forgotten with the worker."""
     one = rig(SinkOperator("Sink: out", Stateful(), 9))
     one.process("a")
-    assert one.operator.prepare_snapshot(4) == []
+    assert one.operator.prepare_snapshot(4, False) == []
     ((name, redistribution, items, _),) = one.operator.lists()
     assert redistribution is Redistribution.SPLIT
     assert items == [(4, "a"), (4, "prepared")]

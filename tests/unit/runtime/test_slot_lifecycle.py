@@ -60,7 +60,7 @@ class Host:
         self.life = SlotLifecycle(ATTEMPT, self, self._interruptible)
 
     def open(self) -> Host:
-        self.life.open(self._create, MemoryStorage(Random(0), 0))
+        self.life.open(self._create, lambda slot: slot.restore(MemoryStorage(Random(0), 0)))
         return self
 
     def control(self, event: Any, attempt: int = ATTEMPT) -> list[str]:
@@ -91,6 +91,15 @@ class Host:
         if self._interrupts:
             raise Interrupted
 
+    def created(self) -> None:
+        self.log.append("created")
+
+    def introduced(self, peers: Any) -> None:
+        self.log.append("introduced")
+
+    def feed_back(self, buffers: list[Any]) -> None:
+        self.log.append("feed back")
+
     def opened(self) -> None:
         self.log.append("opened")
 
@@ -116,7 +125,7 @@ class Host:
 def test_an_open_slot_works_and_reports() -> None:
     """A job would not begin, or its results would stay in the slot."""
     host = Host().open()
-    assert host.log == ["open", "opened"] and not host.life.discarding
+    assert host.log == ["created", "open", "opened"] and not host.life.discarding
     host.receive()
     assert host.step() == ["process", Result.__name__]
     assert [*host.control(CheckpointComplete(1)), *host.step()] == ["complete 1"]
@@ -149,7 +158,7 @@ def test_a_failure_is_reported_and_the_tasks_are_closed() -> None:
 def test_a_slot_that_can_not_open_fails() -> None:
     """The job would wait for its registration until a timeout."""
     host = Host("open").open()
-    assert host.log == ["open", "failed by open", "close"] and host.life.discarding
+    assert host.log == ["created", "open", "failed by open", "close"] and host.life.discarding
 
 
 def test_the_first_failure_is_the_one_that_is_reported() -> None:

@@ -136,7 +136,7 @@ class Prepares(SinkOperator):
         self.sink_id = 9
         self.context = SimpleNamespace(functions=[])
 
-    def prepare_snapshot(self, checkpoint_id):
+    def prepare_snapshot(self, checkpoint_id, savepoint=False):
         return [f"of {checkpoint_id}"]
 
     def lists(self):
@@ -153,13 +153,13 @@ def test_what_was_prepared_goes_with_the_next_that_is_written() -> None:
     info = SubtaskInfo("job", 0, "sink", 0, 1, 4)
     snapshots = Snapshots(chain, info, GROUPS)
     for number in (1, 2, 3):
-        snapshots.prepare(number)
+        snapshots.prepare(number, False)
         snapshots.freeze(number, 0, False, "")
     snapshots.failed(1)
     _, commits = snapshots.written(2, SubtaskState(), 0)
     assert commits == [(9, ["of 1"]), (9, ["of 2"])]
     snapshots.failed(3)
-    snapshots.prepare(4)
+    snapshots.prepare(4, False)
     snapshots.freeze(4, 0, False, "")
     _, commits = snapshots.written(4, SubtaskState(), 0)
     assert commits == [(9, ["of 3"]), (9, ["of 4"])]

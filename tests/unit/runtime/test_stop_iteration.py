@@ -11,10 +11,15 @@ from tests.simulation.programs import environment, simulate
 from penstock.common.errors import UserFunctionError
 from penstock.common.time import Time
 from penstock.common.user_calls import results_of
-from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkStrategy
 from penstock.datastream import DataStream
-from penstock.datastream.functions import AggregateFunction, KeyedProcessFunction, ProcessFunction
-from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.datastream.functions import AggregateFunction, CoMapFunction, KeyedProcessFunction, ProcessFunction
+from penstock.datastream.window import (
+    DynamicEventTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from penstock.simulator import Circumstances
 
 VALUES = ["a", "b", "x", "c", "d", "e"]
@@ -70,6 +75,31 @@ def in_windows(stream: DataStream[str], assigner: Any) -> Any:
     return by_time.key_by(lambda value: value).window(assigner)
 
 
+class Punctuated(WatermarkGenerator):
+    def on_event(self, value, timestamp, output):
+        stops(value)
+
+    def on_periodic_emit(self, output):
+        """Nothing is due."""
+
+
+class Chunked(Punctuated):
+    punctuated = False
+
+
+class CoPlain(CoMapFunction):
+    def map1(self, value):
+        return stops(value)
+
+    def map2(self, value):
+        return value
+
+
+class Gap(SessionWindowTimeGapExtractor):
+    def extract(self, element):
+        return len(stops(element))
+
+
 PROGRAMS = [
     lambda s: s.map(stops),
     lambda s: s.filter(stops),
@@ -88,6 +118,10 @@ PROGRAMS = [
     lambda s: in_windows(s, TumblingEventTimeWindows.of(Time.milliseconds(1))).aggregate(Last()),
     lambda s: in_windows(s, SLIDING).aggregate(Last()),
     lambda s: in_windows(s, SLIDING).apply(lambda key, window, values: [stops(key)]),
+    lambda s: in_windows(s, DynamicEventTimeSessionWindows(Gap())).apply(lambda key, window, values: values),
+    lambda s: s.assign_timestamps_and_watermarks(WatermarkStrategy.for_generator(Punctuated)),
+    lambda s: s.assign_timestamps_and_watermarks(WatermarkStrategy.for_generator(Chunked)),
+    lambda s: s.connect(s).map(CoPlain()),
 ]  # fmt: skip
 
 

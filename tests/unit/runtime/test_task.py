@@ -6,12 +6,14 @@ import itertools
 
 import pytest
 from tests.unit.runtime.hosted_task import Function, Host, Script, Split, mapping, sourced
+from tests.unit.runtime.test_sink_operators import Recording
 
 from penstock.api.source import END_OF_INPUT, Nothing, Records
 from penstock.common import WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.datastream.functions import MapFunction
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.network.elements import (
     CheckpointBarrier,
@@ -23,7 +25,7 @@ from penstock.runtime.network.elements import (
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
-from penstock.runtime.operators.sink import CollectOperator
+from penstock.runtime.operators.sink import CollectOperator, SinkOperator
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
 from penstock.runtime.task.events import (
@@ -355,6 +357,17 @@ def test_the_end_of_a_source() -> None:
     assert host.left() == [CheckpointBarrier(3, 0)]
     assert host.handle(Close()).asks()[-1] == Finished(1, 0)
     assert script.calls[-1] == "closed"
+
+
+def test_what_operators_hold_at_their_end_is_in_the_savepoint_that_comes_with_it() -> None:
+    """Committed behind the savepoint with which the job stops, it would be written again by the one restored."""
+    sink = Recording()
+    host = Host(SinkOperator("out", sink, 9), senders=1, leaves=False)
+    host.sends(0, [1], EndOfData(), CheckpointBarrier(1, 0, CheckpointOptions(savepoint="/sp", stop=True))).works()
+    assert ("flush", True) in sink.calls and ("flush", False) not in sink.calls
+    (acknowledged,) = [effect for effect in host.asks() if isinstance(effect, Acknowledge)]
+    assert acknowledged.commits.value == [(9, ["part-1"])] and acknowledged.state.ended
+    assert not [effect for effect in host.handle(Close()).asks() if isinstance(effect, Result)]
 
 
 def test_when_the_task_wants_to_be_called() -> None:

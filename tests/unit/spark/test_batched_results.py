@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.common.errors import TaskLostError
+from penstock.rpc.client import ControlClient
+from penstock.rpc.messages import FromSlot, Heartbeat
 from penstock.rpc.server import ControlServer
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import Result
@@ -83,6 +86,19 @@ def test_a_slot_that_spark_has_given_up_does_not_wait_for_the_driver() -> None:
     abandoned = threading.Event()
     abandoned.set()
     sender.finish(SubtaskId(2, 0), abandoned)
+    sender.close()
+
+
+def test_a_task_whose_results_were_lost_with_a_connection_has_to_run_again(results: BatchedResults) -> None:
+    """A job would succeed with a part of its results: nobody else notices that one has not arrived."""
+    sender = ConnectedResultSender(results.address, 1000, 1, 0, 0)
+    sender.send(Result(2, 0, SINK, Opaque(["a"])))
+    # As though there had been another one, which never arrives.
+    lost = ControlClient(results.address, lambda message: None, lambda sent: FromSlot(1, 0, 0, Heartbeat([])), 10_000)
+    lost.send(FromSlot(1, 0, 0, Heartbeat([], 2)))
+    lost.close()
+    with pytest.raises(TaskLostError, match="has to run again"):
+        sender.finish(SubtaskId(2, 0), threading.Event())
     sender.close()
 
 

@@ -44,6 +44,16 @@ def test_any_other_error_comes_with_its_traceback() -> None:
     assert type(revive("annotations", "text")) is JobError
 
 
+@pytest.mark.parametrize("of", [UserFunctionError, ValueError])
+def test_an_error_that_quotes_what_can_not_be_written_arrives(of: type[Exception]) -> None:
+    """The user would read that a worker was lost: a name of a file that is not UTF-8 is enough."""
+    error = of("no record in 'caf\udce9'")
+    kind, text, raised = describe(error)
+    assert r"no record in 'caf\udce9'" in text
+    arrived = from_spark(to_stage_failure(error), show_stack=False)
+    assert type(arrived) is type(revive(kind, text, raised)) and str(arrived) == text
+
+
 MESSAGE = "operator 'm'\n  value {'ä': \"x\"} … > < = /\n"
 
 

@@ -74,9 +74,6 @@ class Storage:
     def saved(self, savepoint: str, checkpoint: int) -> None:
         """Nothing is kept."""
 
-    def announce_results(self) -> None:
-        """Nothing is kept."""
-
     def delete(self) -> None:
         assert self.gate.wait(30)
 
@@ -103,8 +100,9 @@ class Job:
         self.slots = {level: self.connect(level, server) for level in self.tasks}
 
     def connect(self, level: int, server: ControlServer) -> ControlClient:
-        beat = FromSlot(0, level, 0, Heartbeat([]))
-        return ControlClient(server.address, self.got[level].append, lambda: beat, 50)
+        return ControlClient(
+            server.address, self.got[level].append, lambda sent: FromSlot(0, level, 0, Heartbeat([], sent)), 50
+        )
 
     def start_query(self, effect: Deploy) -> Any:
         if self.start_error is not None:

@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
 import sys, time
-from functools import partial
 from pathlib import Path
 import cloudpickle, zmq
 from penstock.common import WatermarkStrategy
@@ -37,8 +36,6 @@ from penstock.spark.worker.pipelined_stage import SlotHost
 
 FOLDER = Path(sys.argv[1])
 FAIL_ON = None
-ORDERS = []
-'''Attempts and events: what the job master sends when the slot has registered.'''
 
 
 class Noted(KeyedProcessFunction):
@@ -83,24 +80,36 @@ class Transport:
         pass
 
 
-def arrived(server, identity, message):
+def kind_of(identity, message):
     note("message", [type(message.report).__name__])
-    if isinstance(message.report, Register):
-        for attempt, event in ORDERS:
-            server.send(identity, ToTask(attempt, 0, event))
-    if isinstance(message.report, Finished):
-        (FOLDER / "finished").touch()
 
 
-def run(transport_of=Transport, go=lambda host: [None for _ in host.run()]):
+def run(
+    transport_of=Transport,
+    go=lambda host: [None for _ in host.run()],
+    heartbeat_ms=60_000,
+    received=kind_of,
+    change=lambda graph, levels: None,
+    orders=(),
+):
     env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
     source = NumberSequenceSource(0, 99)
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
     numbers.key_by(lambda v: v % 7).process(Noted()).rebalance().map(str).print()
     graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=1)), False)
     server = ControlServer("127.0.0.1")
-    server.start(partial(arrived, server), lambda: None)
-    payloads = pack(graph.levels("job-1"), server.address, 60_000, str(FOLDER))
+    def arrived(identity, message):
+        received(identity, message)
+        if isinstance(message.report, Register):
+            for attempt, event in orders:
+                server.send(identity, ToTask(attempt, 0, event))
+        if isinstance(message.report, Finished):
+            (FOLDER / "finished").touch()
+
+    server.start(arrived, lambda: None)
+    levels = graph.levels("job-1")
+    change(graph, levels)
+    payloads = pack(levels, server.address, heartbeat_ms, str(FOLDER))
     level = unpack(payloads[0])
     slot = Slot(level, 0, Environment(lambda: 0, time.monotonic_ns))
     slot.open()
@@ -200,6 +209,68 @@ def test_a_slot_that_has_failed_goes_on_reading(tmp_path) -> None:
     assert (tmp_path / "closed").exists()
 
 
+def test_a_slot_that_restores_says_so_and_how_far_it_is(tmp_path) -> None:
+    """A restore that takes longer than the heartbeat's timeout would be taken for a lost worker, again and again."""
+    noted = run(
+        tmp_path,
+        """
+        from penstock.checkpoint.storage import DirectoryStorage
+        from penstock.runtime.ids import SubtaskId
+        from penstock.state.handles import Redistribution, RestoredOperator
+        from penstock.state.operator_state import NamedList
+        from penstock.state.snapshot.files import write_lists
+
+        REPORTS = []
+
+        def until_reported(most):
+            # A slow store: it goes on when this much has been reported as read.
+            deadline = time.monotonic() + 60
+            while len([r for r in REPORTS if r.initializing and r.restored_bytes >= most]) < 5:
+                assert time.monotonic() < deadline, REPORTS
+                time.sleep(0.005)
+            return most
+
+        class Slow:
+            def __init__(self, most):
+                self.most = most
+
+            def __reduce__(self):
+                return until_reported, (self.most,)
+
+        def received(identity, message):
+            kind = type(message.report).__name__
+            if kind == "Heartbeat":
+                REPORTS.extend(message.report.reports)
+                note("message", [kind, *message.report.reports])
+            else:
+                note("message", [kind])
+
+        def restored(graph, levels):
+            writing = write_lists(DirectoryStorage(str(FOLDER)), "1-x", [
+                NamedList("positions", Redistribution.SPLIT, ["x" * 1_000, Slow(1_000), "x" * 1_000, Slow(2_000)])
+            ])
+            try:
+                while True:
+                    next(writing)
+            except StopIteration as end:
+                file = end.value
+            vertex = levels[1].vertices[0]
+            operator = RestoredOperator(lists=[(file.path, file.lists[0])])
+            levels[1].restore[SubtaskId(vertex.id, 0)] = {vertex.nodes[0].state_id: operator}
+
+        run(heartbeat_ms=20, received=received, change=restored)
+        """,
+    )
+    kinds = [rows[0] for number, rows in noted if number == "message"]
+    before = kinds[: kinds.index("Register")]
+    assert set(before) == {"Heartbeat"} and len(before) >= 10, "the slot is heard of before its tasks are open"
+    reports = [rows[1] for number, rows in noted if number == "message" and len(rows) > 1]
+    assert all(report.initializing for report in reports[: len(before)])
+    assert max(report.bytes_to_restore for report in reports) > 2_000
+    read = [report.restored_bytes for report in reports]
+    assert read == sorted(read) and {report.files_to_restore for report in reports[5:]} == {1}
+
+
 @pytest.mark.parametrize("event", ["Close", "Cancel"])
 def test_the_job_master_ends_a_slot_of_its_own_attempt_only(tmp_path, event) -> None:
     """An order for the attempt before would end the new one, or a slot would not end when the job does."""
@@ -211,11 +282,11 @@ def test_the_job_master_ends_a_slot_of_its_own_attempt_only(tmp_path, event) -> 
             time.sleep(0.01)
 
     # The last counters come once for each order that is followed.
-    ORDERS += [(1, Close()), (1, Cancel()), (0, {event}())]
-    run(Lasting)
+    run(Lasting, orders=[(1, Close()), (1, Cancel()), (0, {event}())])
     """
     reports = [report for number, (report, *_) in run(tmp_path, program) if number == "message"]
-    assert [report for report in reports if report in ("Heartbeat", "Finished", "SlotFailed")] == [
+    after = reports[reports.index("Register") :]
+    assert [report for report in after if report in ("Heartbeat", "Finished", "SlotFailed")] == [
         "Heartbeat",
         "Finished",
     ]

@@ -27,23 +27,23 @@ def test_a_module_that_penstock_lacks_is_an_import_error_that_says_so() -> None:
     """A program that tests whether a module exists would break; a user who misses one would look for it in PyFlink."""
     result = run("try:\n    import pyflink.table\nexcept ImportError as error:\n    print(error)")
 
-    assert result.stdout.startswith("penstock has no penstock.table to stand for pyflink.table. "), result.stderr
+    assert result.stdout.startswith("penstock has no penstock.table to stand for pyflink.table: "), result.stderr
 
 
-def test_what_is_missing_says_what_to_do() -> None:
+def test_a_module_that_is_missing_says_what_to_do() -> None:
     """Whoever moves a program from PyFlink would have to search for what takes the place of a module."""
     program = """
-        for name in ("datastream.connectors.kafka", "datastream.connectors.jdbc", "table.expressions", "fn_execution"):
+        for name in ("datastream.connectors.jdbc", "datastream.state_backend", "table.expressions", "fn_execution"):
             try:
                 __import__(f"pyflink.{name}")
             except ImportError as error:
                 print(error)
     """
-    kafka, jdbc, table, other = run(textwrap.dedent(program)).stdout.splitlines()
+    jdbc, backends, table, other = run(textwrap.dedent(program)).stdout.splitlines()
 
-    assert "There is no Kafka connector yet: docs/how-to/own-source.md" in kafka
-    assert "What there is: base, datagen, file_system, number_seq." in jdbc
-    assert "There is no Table API: write it with DataStream" in table
+    assert "no such connector; docs/how-to/own-source.md" in jdbc
+    assert "set `state.backend.type`" in backends
+    assert "there is no Table API: write it with DataStream" in table
     assert other == "penstock has no penstock.fn_execution to stand for pyflink.fn_execution"
 
 

@@ -161,7 +161,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Own:
     started = Own(**vars(session(parallelism=8)))
     monkeypatch.setattr(driver_session, "own_session", started)
     monkeypatch.setattr(driver_session, "is_alive", lambda running: True)
-    monkeypatch.setattr(driver_session, "start_session", lambda slots, settings, logs: session(parallelism=slots))
+    monkeypatch.setattr(driver_session, "start_session", lambda slots, *_: session(parallelism=slots))
     return started
 
 

@@ -45,6 +45,10 @@ class Sums(AggregateFunction[Any, Any, Any]):
         return acc_b
 
 
+class Shared(Sums):
+    shares_slices = True
+
+
 class Unmergeable(Sums):
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
         raise NotImplementedError
@@ -65,9 +69,10 @@ CONTENTS: dict[str, Any] = {
     # Neither commutative nor associative.
     "reduce": lambda: (Reduced(UserFunction(lambda a, b: (a[0], 3 * a[1] - b[1]), "reduce")), Evaluation()),
     "aggregate": lambda: (Aggregated(UserFunction(Sums(), "add")), Evaluation()),
+    "aggregate that shares": lambda: (Aggregated(UserFunction(Shared(), "add")), Evaluation()),
     "aggregate without merge": lambda: (Aggregated(UserFunction(Unmergeable(), "add")), Evaluation()),
     "aggregate and process": lambda: (
-        Aggregated(UserFunction(Sums(), "add")),
+        Aggregated(UserFunction(Shared(), "add")),
         Process(UserFunction(EmitsAll(), "process")),
     ),
     "process": lambda: (AllRecords(), Process(UserFunction(EmitsAll(), "process"))),

@@ -4,28 +4,57 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from penstock.common.errors import CheckpointError
+from penstock.datastream.functions import AggregateFunction
 from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.windows.contents import Reduced
+from penstock.runtime.windows.contents import Aggregated, Reduced
 from penstock.runtime.windows.evaluation import Evaluation
+from penstock.runtime.windows.sliced_window_operator import OWN_TABLE, SHARED_TABLE, SLICES_TABLE
 
 
 class SharedByWindows(Reduced):
-    """As it was up to manifest version 3: a slice was in the contents of all its windows."""
+    """A slice is in the contents of all its windows."""
 
-    have_been_shared = False
+    shares = True
 
-    def can_share(self) -> bool:
-        return True
+
+class Sum(AggregateFunction):
+    """Without a `merge` that could be called."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return accumulator + value[1]
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, acc_a: int, acc_b: int) -> Any:
+        raise NotImplementedError
+
+
+class MergeableSum(Sum):
+    def merge(self, acc_a: int, acc_b: int) -> Any:
+        return acc_a + acc_b
+
+
+class SharedSum(MergeableSum):
+    shares_slices = True
 
 
 def add(one: Any, other: Any) -> Any:
     return one[0], one[1] + other[1]
 
 
-def restored(job: Any, into: Any) -> Any:
-    """A job that goes on from a full snapshot of another."""
+def restored(job: Any, into: Any, former: bool = False) -> Any:
+    """A job that goes on from a full snapshot of another. `former`: as of version 3, one table for all slices."""
     for name, table in job.operator.backend.tables.items():
+        if former and name in (SHARED_TABLE, OWN_TABLE):
+            name = SLICES_TABLE
         for entry_keys, values in table.freeze(True).pieces():
             into.operator.restored_table(name, "").restore(entry_keys, values)
     into.operator.open()
@@ -57,7 +86,7 @@ def test_slices_that_windows_have_shared_are_shared_on(drive: Any) -> None:
         job = of_kind(first)
         job.records((("k", 1), 1), (("k", 2), 6), (("k", 4), 11)).until(8)
         assert job.taken() == [("k", 1)]
-        job = restored(job, of_kind(Reduced))
+        job = restored(job, of_kind(Reduced), former=first is SharedByWindows)
         job.records((("k", 8), 12))
         job = restored(job, of_kind(Reduced))
         job.records((("k", 16), 16))
@@ -68,6 +97,68 @@ def test_slices_that_windows_have_shared_are_shared_on(drive: Any) -> None:
         job.records((("k", 32), 106)).until(200)
         assert job.taken() == [("k", 32), ("k", 32)]
         assert job.is_empty
+
+
+def sliding(drive: Any, function: type[Sum]) -> Any:
+    return drive(SlidingEventTimeWindows.of(10, 5), Aggregated(UserFunction(function(), "add")), Evaluation())
+
+
+@pytest.mark.parametrize("second", [Sum, MergeableSum, SharedSum])
+@pytest.mark.parametrize("first", [Sum, MergeableSum, SharedSum])
+def test_a_new_version_of_an_aggregate_finds_what_the_one_before_has_kept(
+    drive: Any, first: type[Sum], second: type[Sum]
+) -> None:
+    """Sums would be too high or too low, silently, after `merge` was written, or was said to be one for slices."""
+    job = sliding(drive, first).records((("k", 1), 1), (("k", 2), 6), (("k", 4), 8))
+    if SHARED_TABLE in job.operator.backend.tables and first is SharedSum and second is Sum:
+        with pytest.raises(CheckpointError, match=r"`merge` of Sum\.add can't put these together"):
+            restored(job, sliding(drive, second))
+        return
+    job = restored(job, sliding(drive, second)).records((("k", 8), 11)).until(100)
+    assert job.taken() == [1, 7, 14, 8]
+    assert job.is_empty
+
+
+@pytest.mark.parametrize(("written_by", "read_by"), [(Sum, Sum), (SharedSum, MergeableSum), (SharedSum, SharedSum)])
+def test_aggregates_of_version_3_are_shared_where_they_were(
+    drive: Any, written_by: type[Sum], read_by: type[Sum]
+) -> None:
+    """A job would lose sums by an upgrade of penstock: those that could be merged were shared, and others were not."""
+    job = sliding(drive, written_by).records((("k", 1), 1), (("k", 2), 6), (("k", 4), 8))
+    job = restored(job, sliding(drive, read_by), former=True).records((("k", 8), 11)).until(100)
+    assert job.taken() == [1, 7, 14, 8]
+    assert job.is_empty
+
+
+class Placeholder(Sum):
+    """Of a program that has no windows that merge."""
+
+    def merge(self, acc_a: int, acc_b: int) -> int:
+        return acc_a
+
+
+class Arrivals(AggregateFunction):
+    """Values in the order of their arrival."""
+
+    def create_accumulator(self) -> tuple[int, ...]:
+        return ()
+
+    def add(self, value: Any, accumulator: tuple[int, ...]) -> tuple[int, ...]:
+        return *accumulator, value[1]
+
+    def get_result(self, accumulator: tuple[int, ...]) -> tuple[int, ...]:
+        return accumulator
+
+    def merge(self, acc_a: tuple[int, ...], acc_b: tuple[int, ...]) -> tuple[int, ...]:
+        return acc_a + acc_b
+
+
+@pytest.mark.parametrize(("function", "right"), [(Placeholder, [2, 7, 5]), (Arrivals, [(2,), (1, 2, 4), (1, 4)])])
+def test_merge_is_called_only_where_it_was_said_to_be_one_for_slices(drive: Any, function: Any, right: Any) -> None:
+    """A function that Flink runs would give other results: Flink calls `merge` only for windows that merge."""
+    job = drive(SlidingEventTimeWindows.of(10, 5), Aggregated(UserFunction(function(), "add")), Evaluation())
+    job.records((("k", 1), 7)).records((("k", 2), 2)).records((("k", 4), 8)).until(100)
+    assert job.taken() == right
 
 
 def test_a_window_that_had_fired_is_over_after_a_restart(drive: Any) -> None:

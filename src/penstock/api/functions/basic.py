@@ -80,7 +80,15 @@ class ReduceFunction(Function, Generic[T]):
 
 
 class AggregateFunction(Function, Generic[IN, ACC, OUT]):
-    """Adds values to an accumulator and computes the result from it."""
+    """Adds values to an accumulator and computes the result from it.
+
+    `shares_slices`: whether sliding windows that overlap may share accumulators, and call `merge` when they fire. Each
+    record is added once then, not once for each of its windows. Set it to True if `merge` gives what adding all records
+    in the order of their arrival gives: sums do (of floats, but for rounding), the last value or a list does not.
+    Flink calls `merge` only for windows that merge, and so it is here without it.
+    """
+
+    shares_slices: bool = False
 
     @abstractmethod
     def create_accumulator(self) -> ACC:
@@ -96,7 +104,7 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT]):
 
     @abstractmethod
     def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
-        """Merge two accumulators; may return one of them. Required by session windows and by combining in BATCH."""
+        """Merge two accumulators; may return one of them. Called for session windows, and where `shares_slices`."""
 
 
 class KeySelector(Function, Generic[IN, KEY]):

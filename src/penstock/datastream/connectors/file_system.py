@@ -1,14 +1,15 @@
 """File source and file sink.
 
-Omitted from PyFlink's module: FileCompactStrategy and FileCompactor (they wrap Java classes), StreamingFileSink
-(replaced by FileSink in Flink), FileSplitAssignerProvider (locality refers to Hadoop hosts; here any reader gets the
-next split).
+Omitted from PyFlink's module: StreamingFileSink (replaced by FileSink in Flink), FileSplitAssignerProvider (locality
+refers to Hadoop hosts; here any reader gets the next split).
 """
 
 from penstock.common.door import publish
 from penstock.connectors.files.sink import (
     BucketAssigner,
     DefaultRollingPolicy,
+    FileCompactor,
+    FileCompactStrategy,
     FileSink,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
@@ -28,6 +29,8 @@ __all__ = [
     "BucketAssigner",
     "BulkFormat",
     "DefaultRollingPolicy",
+    "FileCompactStrategy",
+    "FileCompactor",
     "FileEnumeratorProvider",
     "FileSink",
     "FileSource",

@@ -10,8 +10,9 @@ from penstock.common.door import publish
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.connectors.files.formats.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory
+from penstock.connectors.files.sink.parquet_compactor import ParquetFileCompactor
 
-__all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFormat"]
+__all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFileCompactor", "ParquetFormat"]
 
 
 class ParquetColumnarRowInputFormat(ParquetFormat):

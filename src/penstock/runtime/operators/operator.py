@@ -3,8 +3,8 @@
 Chunks are parallel lists, `values` and `timestamps` (None: the stream has none). They are shared, never changed in
 place: a fork passes the same lists to all branches.
 
-Values are never changed after they were emitted: an operator that emits a user's value emits its `own` copy. So an operator
-owns what it is given, unless the chain forks (`task/chain.py` copies there).
+Values are never changed after they were emitted: an operator that emits a user's value emits its `own` copy. So an
+operator owns what it is given, unless the chain forks (`task/chain.py` copies there).
 
 Pausing: a call that emits something takes ALL of it, and returns False when its caller should stop for now. An
 operator that has work left then stores its cursor, sets `paused` and returns False too; the task calls `resume` in its
@@ -74,6 +74,8 @@ class Operator:
     output: Output
     keeps_values = False
     """Whether it keeps what it is given beyond the call: a sink, a window."""
+    is_sink = False
+    """Whether values leave the job here: those of a declared type become ones of it before."""
     own: Callable[[Any], Any] = staticmethod(own_copy)
     """What a value becomes when it is emitted: a copy, if a function could still change it. With
     `pipeline.object-reuse`, and unless the value leaves the chain, the value itself. Loops over a user's function call
@@ -119,11 +121,16 @@ class Operator:
         """Processing time reached `now_ms`: fire what is due."""
         return True
 
+    @property
+    def in_flight(self) -> bool:
+        """Whether it holds records that it will emit without further input, once calls for them have ended."""
+        return False
+
     def finish(self) -> bool:
         """No more records come on any input: emit what is still buffered."""
         return True
 
-    def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         """A barrier has arrived, and state is about to be frozen. Returns what a sink commits on completion."""
         return []
 

@@ -1,4 +1,4 @@
-"""Running reduce on a keyed stream, and the combiner that goes before its exchange in batched mode.
+"""Running reduce on a keyed stream, and the combiner that goes before an aggregation's exchange in batched mode.
 
 Pipelined, every record gives the reduced value so far; in batched mode only the last value of each key comes out, as in
 Flink's BATCH. Source: Flink docs, "Operators", Reduce; "Execution Mode (Batch/Streaming)".
@@ -15,7 +15,8 @@ from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction, functions_behind
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
-from penstock.runtime.operators.rolling import SumReduce
+from penstock.runtime.operators.rolling import FieldReduce, SumReduce
+from penstock.state.keys import encode_key
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
@@ -42,8 +43,8 @@ class ReduceOperator(KeyedOperator):
         self._latest: int | None = None
 
     def combiner(self) -> Operator | None:
-        # With keyed state of its own, the function must see all records of a key in one place.
-        if self.function.has_open:
+        # A user's function need not be associative: one that counts, by `(a[0], a[1] + 1)`, would count senders.
+        if not isinstance(self.function.instance, FieldReduce):
             return None
         return CombineOperator(f"{self.name} (combine)", self.key_selector, self.function)
 
@@ -123,11 +124,11 @@ def _reduce_chunk(keys: Iterable[Any], values: Any, table: LayeredTable, reduce:
 
 
 class CombineOperator(Operator):
-    """Batched mode: reduces records of each key before they are sent. Sends all when it holds `keys_max` keys.
+    """Batched mode: aggregates records of each key before they are sent. Sends all when it holds `keys_max` keys.
 
-    It reduces what follows one another: records without timestamps are reduced in the order in which they come, so that
-    an associative function gives the same. Those with timestamps are sent as they are: they are reduced in the order of
-    time, in which others may come between them.
+    It goes before sum, min, max, min_by and max_by, which give the same in parts. It aggregates what follows one
+    another: records without timestamps in the order in which they come. Those with timestamps are sent as they are:
+    they are aggregated in the order of time, in which others may come between them.
     """
 
     def __init__(
@@ -173,8 +174,17 @@ class CombineOperator(Operator):
                 self._settle_totals()
                 _combine_chunk(rest, self.key_selector, self.function.call, table)
         except RAISED as error:
-            raise self.context.user_error(error, self.function.method, values[positions_taken(values, rest)]) from error
+            value = values[positions_taken(values, rest)]
+            self._check_key(value)
+            raise self.context.user_error(error, self.function.method, value) from error
         return self.finish() if len(table) >= self._keys_max else True
+
+    def _check_key(self, value: Any) -> None:
+        """Say what can be a key if that is why it failed, as the exchange would: "unhashable" says nothing."""
+        try:
+            encode_key(self.key_selector(value))
+        except RAISED as error:
+            raise self.context.user_error(error, "key selector", value) from error
 
     def finish(self) -> bool:
         self._settle_totals()

@@ -24,6 +24,7 @@ class SinkOperator(Operator):
     """Writes to a Sink. Committables leave the subtask as results, under `sink_id`."""
 
     keeps_values = True
+    is_sink = True
 
     writer: SinkWriter[Any] | None = None
 
@@ -79,11 +80,14 @@ class SinkOperator(Operator):
             # None has come: in a job without a checkpoint interval they are committed when all of it has ended.
             self.context.deliver(self.sink_id, "committable", self._committables)
 
-    def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         assert self.writer is not None
         self._checkpoint_id = checkpoint_id
         committables, self._committables = self._committables, []
         if not self._finished:
+            if savepoint:
+                with self._errors_named("prepare_savepoint"):
+                    self.writer.prepare_savepoint()
             with self._errors_named("prepare_commit"):
                 self.writer.flush(end_of_input=False)
                 committables = self.writer.prepare_commit()
@@ -126,6 +130,7 @@ class CollectOperator(Operator):
     """Sends its records to the driver: behind `print` and `execute_and_collect`."""
 
     keeps_values = True
+    is_sink = True
 
     def __init__(self, name: str, sink_id: int) -> None:
         super().__init__(name)
@@ -158,6 +163,10 @@ class WriterOfSubtask:
     def attempt(self) -> str:
         info = self._context.info
         return f"{info.job_id[:12]}-{info.epoch}-{info.attempt}-{info.run}"
+
+    @property
+    def job_id(self) -> str:
+        return self._context.info.job_id
 
     @property
     def checkpointing(self) -> bool:

@@ -14,7 +14,7 @@ from penstock.runtime.operators.event_time_origin import EventTimeOrigin, failed
 from penstock.runtime.operators.operator import Input, Timestamps, Values
 from penstock.runtime.time.alignment_gate import AlignmentGate
 from penstock.runtime.time.combined_watermark import CombinedWatermark
-from penstock.runtime.time.event_time import EventTime
+from penstock.runtime.time.event_time import EventTime, checked_timestamps
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
 
@@ -43,7 +43,7 @@ class SourceOperator(EventTimeOrigin):
         super().setup(context, output)
         alignment = None if context.info.batched else self.strategy.alignment
         self._gate = alignment and AlignmentGate(alignment, context.now_ms, context.report_watermark)
-        self._times: dict[str, EventTime] = {_NO_SPLIT: EventTime(self.strategy, self._unblocked_ms)}
+        self._times: dict[str, EventTime] = {_NO_SPLIT: self._new_time()}
         self._combined = CombinedWatermark([_NO_SPLIT])
         self._split: str | None = None
         self._split_finished = False
@@ -62,7 +62,7 @@ class SourceOperator(EventTimeOrigin):
         with self._errors_named("reader.start"):
             self.reader.start()
 
-    def prepare_snapshot(self, checkpoint_id: int) -> list[Any]:
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         with self._errors_named("reader.prepare_snapshot"):
             self.reader.prepare_snapshot(checkpoint_id)
         return []
@@ -164,12 +164,15 @@ class SourceOperator(EventTimeOrigin):
 
     def _stamped(self, records: Records) -> Iterator[tuple[Values, Timestamps]]:
         times = self._time_of(records.split_id)
-        rest = iter(records.values)
+        rest, known, method = iter(records.values), records.timestamps, "reader.poll"
         try:
-            stamped = times.timestamps(rest, len(records.values), records.timestamps)
+            if known is not None:
+                known = checked_timestamps(known, len(records.values))
+            method = "timestamp assigner"
+            stamped = times.timestamps(rest, len(records.values), known)
         except RAISED as error:
             value = records.values[failed_at(error, records.values, rest)]
-            raise self.context.user_error(error, "timestamp assigner", value) from error
+            raise self.context.user_error(error, method, value) from error
         return times.pieces(records.values, stamped)
 
     def advance(self) -> None:
@@ -221,8 +224,11 @@ class SourceOperator(EventTimeOrigin):
         unblocked_ms = self.context.unblocked_ms()
         return unblocked_ms if self._gate is None else unblocked_ms - self._gate.waited_ms
 
+    def _new_time(self) -> EventTime:
+        return EventTime(self.strategy, self._unblocked_ms, self.context.user_error)
+
     def _add(self, split: str) -> EventTime:
-        times = self._times[split] = EventTime(self.strategy, self._unblocked_ms)
+        times = self._times[split] = self._new_time()
         self._combined.add(split)
         return times
 

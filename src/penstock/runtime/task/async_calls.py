@@ -98,12 +98,17 @@ async def _outcome(id: int, invoke: Callable[[Any], Awaitable[Any]], value: Any)
     try:
         return CallOutcome(id, await invoke(value))
     except GeneratorExit:
-        # The event loop is closed: nothing may be awaited any more, and no task waits for an outcome.
+        # The event loop is closed, and nobody waits for an outcome; or the function has raised it: the host knows.
         raise
-    except Exception as error:
-        return CallOutcome(id, error=error)
     except BaseException as error:
-        # The function has ended itself, by sys.exit or asyncio.CancelledError: never to hear of it would stop the task.
-        what = RuntimeError(f"the asynchronous function ended by {type(error).__name__}: {error}")
-        what.__cause__ = error
-        return CallOutcome(id, error=what)
+        return ended_by(id, error)
+
+
+def ended_by(id: int, error: BaseException) -> CallOutcome:
+    """The outcome of a call that has ended by this error."""
+    if isinstance(error, Exception):
+        return CallOutcome(id, error=error)
+    # It has ended itself, by sys.exit, or was cancelled by users' code: never to hear of it would stop the task.
+    what = RuntimeError(f"the asynchronous function ended by {type(error).__name__}: {error}")
+    what.__cause__ = error
+    return CallOutcome(id, error=what)

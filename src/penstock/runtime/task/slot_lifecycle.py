@@ -1,10 +1,10 @@
 """One attempt of a slot in pipelined mode, from the opening of its tasks to their end. All its hosts share it.
 
     state        event                          next         effects, in this order
-    created      open                           open         opened
+    created      open                           open         created, opened
     created      open fails                     discarding   failed, Cancel to all tasks
     open         a control event for a task     open
-    open         step                           open         what the tasks ask for
+    open         step                           open         feed_back, what the tasks ask for
     open         Close, Cancel                  discarding   counters, closed, what the tasks ask for
     open         a failure                      discarding   failed, Cancel to all tasks
     discarding   Close, Cancel                  discarding   counters, closed, what the tasks ask for
@@ -21,13 +21,16 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from penstock.common.user_calls import RAISED, Interrupted
-from penstock.runtime.task.events import Cancel, Close, ControlEffect, ControlEvent, Event, WriteSnapshot
+from penstock.runtime.ids import SlotId
+from penstock.runtime.task.events import Cancel, Close, ControlEffect, ControlEvent, Event, Peers, WriteSnapshot
 from penstock.runtime.task.slot import Slot
-from penstock.state.snapshot.storage import SnapshotStorage
 
 
 class SlotEffects(Protocol):
     """What a slot asks of its host. The host keeps the order."""
+
+    def created(self) -> None:
+        """Report that the slot is there: to restore its state may take longer than a heartbeat's interval."""
 
     def opened(self) -> None:
         """Report that the tasks are open and wait for input."""
@@ -43,6 +46,12 @@ class SlotEffects(Protocol):
 
     def closed(self) -> None:
         """All tasks are closed, which is reported next: stop writing snapshots, or their files would stay forever."""
+
+    def introduced(self, peers: Peers) -> None:
+        """Connect to the slots that this one feeds something back to."""
+
+    def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
+        """Send buffers back to these slots."""
 
     def write(self, effect: WriteSnapshot) -> None:
         """Write a snapshot beside the slot."""
@@ -67,12 +76,13 @@ class SlotLifecycle:
         self._effects = effects
         self._interruptible = interruptible
 
-    def open(self, create: Callable[[], Slot], storage: SnapshotStorage) -> None:
+    def open(self, create: Callable[[], Slot], restore: Callable[[Slot], object]) -> None:
         """Create the tasks, restore their state and open them."""
 
         def opens() -> None:
             slot = self.slot = create()
-            slot.restore(storage)
+            self._effects.created()
+            restore(slot)
             slot.open()
             self._effects.opened()
 
@@ -90,13 +100,20 @@ class SlotLifecycle:
         if isinstance(event, (Close, Cancel)):
             self._guarded(lambda: self._end(slot, event))
         elif not self.discarding:
-            self._guarded(lambda: slot.handle(vertex, event))
+            self._guarded(lambda: self._handle(slot, vertex, event))
 
     def receive(self, buffers: Iterable[bytes]) -> None:
         """Input has arrived."""
         slot = self.slot
         if slot is not None and not self.discarding:
             self._guarded(lambda: _receive(slot, buffers))
+
+    def receive_feedback(self, take: Callable[[], Iterable[bytes]]) -> bool:
+        """Take what was fed back. True: there was something."""
+        slot = self.slot
+        if slot is None or self.discarding:
+            return False
+        return self._guarded(lambda: _receive_feedback(slot, take()))
 
     def step(self, outcomes: Callable[[], Iterable[tuple[int, Event]]]) -> bool:
         """Let the tasks do one step. True: there is more to do now, before anything arrives.
@@ -129,8 +146,15 @@ class SlotLifecycle:
             slot.handle(vertex, event)
         with self._interruptible():
             busy = slot.step()
+        if slot.feeds_back:
+            self._effects.feed_back(slot.take_feedback())
         self._send_effects(slot)
         return busy
+
+    def _handle(self, slot: Slot, vertex: int, event: ControlEvent) -> None:
+        if isinstance(event, Peers):
+            self._effects.introduced(event)
+        slot.handle(vertex, event)
 
     def _end(self, slot: Slot, event: Close | Cancel) -> None:
         self.discarding = True
@@ -164,3 +188,11 @@ class SlotLifecycle:
 def _receive(slot: Slot, buffers: Iterable[bytes]) -> None:
     for buffer in buffers:
         slot.receive(buffer)
+
+
+def _receive_feedback(slot: Slot, buffers: Iterable[bytes]) -> bool:
+    taken = False
+    for buffer in buffers:
+        slot.receive_feedback(buffer)
+        taken = True
+    return taken

@@ -278,11 +278,11 @@ class Snapshots:
             if node.state_id in state
         )
 
-    def prepare(self, checkpoint_id: int) -> None:
+    def prepare(self, checkpoint_id: int, savepoint: bool) -> None:
         """The barrier is about to be sent: operators emit buffered records, sinks prepare to commit."""
         # Appended to what was prepared for a snapshot that failed: it goes with this one.
         for operator in self._chain.operators:
-            committables = operator.prepare_snapshot(checkpoint_id)
+            committables = operator.prepare_snapshot(checkpoint_id, savepoint)
             if committables:
                 assert isinstance(operator, SinkOperator)
                 self._prepared.append((operator.sink_id, committables))

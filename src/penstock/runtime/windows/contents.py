@@ -58,15 +58,21 @@ class Contents(ABC):
     def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         """Add each value to the contents of its key in `table`; keys that are new there go into all `newcomers`."""
 
-    have_been_shared = False
-    """Whether windows that overlap shared these contents up to manifest version 3, even if they do not now."""
+    may_be_shared = False
+    """Whether there are functions for which windows that overlap share these contents."""
 
-    def can_share(self) -> bool:
-        """Whether windows that overlap may be put together from the contents of the slices that they share.
-
-        So it is if contents can be merged, and copied cheaply where `merge` might change them. Asked after `open`.
-        """
+    @property
+    def shares(self) -> bool:
+        """Whether windows that overlap are put together from the contents of the slices that they share."""
         return False
+
+    def can_merge(self) -> bool:
+        """Whether contents can be merged. Asked after `open`, if windows share what was restored."""
+        return True
+
+    def were_shared(self) -> bool:
+        """Whether windows that overlap shared these contents up to manifest version 3. Asked after `open`."""
+        return True
 
     @abstractmethod
     def elements(self, contents: Any) -> list[Any]:
@@ -123,7 +129,7 @@ class AllRecords(Contents):
 class Reduced(Contents):
     """One value: the records reduced."""
 
-    have_been_shared = True
+    may_be_shared = True
 
     def __init__(self, function: UserFunction, type_info: TypeInformation | None = None) -> None:
         self.function = function
@@ -177,6 +183,8 @@ class Reduced(Contents):
 class Aggregated(Contents):
     """An accumulator, of which the window function is given the result."""
 
+    may_be_shared = True
+
     def __init__(self, function: UserFunction, type_info: TypeInformation | None = None) -> None:
         self.function = function
         self.type_info = type_info
@@ -214,14 +222,25 @@ class Aggregated(Contents):
                     waiting[key] = True
             layer[key] = add(value, before)
 
-    def can_share(self) -> bool:
+    @property
+    def shares(self) -> bool:
+        return bool(getattr(self.instance, "shares_slices", False))
+
+    def can_merge(self) -> bool:
         """Tries `merge` on two empty accumulators: many programs leave it unwritten."""
+        return self._merged_empty() is not None
+
+    def were_shared(self) -> bool:
+        """They were where `merge` was written, and what it is given could be copied at little cost."""
+        merged = self._merged_empty()
+        return merged is not None and is_plain(merged) and is_plain(self.instance.create_accumulator())
+
+    def _merged_empty(self) -> Any:
         create = self.instance.create_accumulator
         try:
-            merged = self.instance.merge(create(), create())
+            return self.instance.merge(create(), create())
         except RAISED:
-            return False
-        return merged is not None and is_plain(merged) and is_plain(create())
+            return None
 
     def elements(self, contents: Any) -> list[Any]:
         return [self.instance.get_result(contents)]

@@ -1,7 +1,7 @@
 """The fast window operator: aligned windows (tumbling, sliding) with their default trigger.
 
 Time is cut into *slices* of the greatest common divisor of size and slide. A record goes into the contents of its key
-in one slice; a window that fires merges its slices. Where contents can't be shared (see `Contents.can_share`), a
+in one slice; a window that fires merges its slices. Where contents are not shared (see `Contents.shares`), a
 slice is a whole window and a record goes into each of its windows. Tumbling windows are one slice either way.
 
     size 6, slide 2           slices   0    2    4    6    8    10
@@ -31,7 +31,7 @@ from penstock.api.windows.assigners import AlignedWindows
 from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.copies import ATOMS
-from penstock.common.errors import ProgramError
+from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.windows.contents import Contents
@@ -43,12 +43,15 @@ from penstock.state.sliced import SlicedTable
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
     from penstock.runtime.task.context import OperatorContext
+    from penstock.state.sliced import Slices
     from penstock.state.tables import Layer
 
 SLICES_TABLE = "(windows) slices"
-"""start of slice -> {key: contents}"""
+"""start of slice -> {key: contents}: of windows that do not overlap; up to manifest version 3, of those that do, too"""
+SHARED_TABLE = "(windows) shared slices"
+"""start of slice -> {key: contents}: of all windows that contain the slice"""
 OWN_TABLE = "(windows) own slices"
-"""start of window -> {key: contents}: those that windows have shared once, of a window alone"""
+"""start of window -> {key: contents}: of a window alone, where others may be shared"""
 WAITING_TABLE = "(windows) waiting"
 """start of window -> {key: True}: those that wait for the end of the window"""
 ENDED_TABLE = "(windows) ended"
@@ -86,8 +89,10 @@ class SlicedWindowOperator(WindowingOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._slices = self.backend.slices(SLICES_TABLE, lists=self.contents.keeps_records)
-        self._shared = self._slices
-        self._own = self.backend.slices(OWN_TABLE) if self._is_cut and self.contents.have_been_shared else None
+        self._can_choose = self._is_cut and self.contents.may_be_shared
+        if self._can_choose:
+            self._former = self._slices
+            self._shared, self._own = self.backend.slices(SHARED_TABLE), self.backend.slices(OWN_TABLE)
         self._waiting = self.backend.table(WAITING_TABLE, SlicedTable)
         self._ended = self.backend.table(ENDED_TABLE, SlicedTable)
         self._waiting_heap: list[int] = []
@@ -96,14 +101,31 @@ class SlicedWindowOperator(WindowingOperator):
 
     def open(self) -> None:
         super().open()
-        self._shares = self._is_cut and self.contents.can_share()
-        if self._own is not None:
-            # Contents that were restored from a checkpoint in which they were shared can't be distinguished any more.
-            self._shares = bool(self.backend.tables[SLICES_TABLE])
-            self._slices = self._shared if self._shares else self._own
+        if self._can_choose:
+            self._slices, self._shares = self._kind_of_slices()
         self._waiting_heap[:], self._ended_heap[:] = self._waiting.slices, self._ended.slices
         heapify(self._waiting_heap)
         heapify(self._ended_heap)
+
+    def _kind_of_slices(self) -> tuple[Slices, bool]:
+        """Where the contents are, and whether windows share them.
+
+        What was restored decides: contents of a slice can't be told from those of a window, nor divided any more.
+        """
+        tables, contents = self.backend.tables, self.contents
+        if tables[SHARED_TABLE]:
+            if not contents.can_merge():
+                raise CheckpointError(
+                    f"operator '{self.name}': its windows shared their contents when the snapshot was taken, and "
+                    f"`merge` of {contents.method} can't put these together any more. Restore `merge` as it was until "
+                    "those windows are over, or give the operator another uid, which starts without their contents"
+                )
+            return self._shared, True
+        if tables[OWN_TABLE]:
+            return self._own, False
+        if tables[SLICES_TABLE]:
+            return self._former, contents.were_shared()
+        return (self._shared, True) if contents.shares else (self._own, False)
 
     def forget_key(self) -> bool:
         self._waiting_heap.clear()

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
 from penstock.rpc.keys import ControlAddress
-from penstock.rpc.messages import FromSlot, ToJobMaster, ToTask
+from penstock.rpc.messages import FromSlot, Heartbeat, ToJobMaster, ToTask
 from penstock.rpc.server import ControlServer
-from penstock.runtime.task.events import Close, Finished, Result
+from penstock.runtime.task.events import Cancel, Close, Finished, Result
 from penstock.runtime.task.opaque import Opaque
 
 _log = logging.getLogger(__name__)
@@ -45,6 +45,8 @@ class BatchedResults:
         self._file = file or tempfile.TemporaryFile(prefix="penstock-results-")  # noqa: SIM115 - closed by `close`
         self._end = 0
         self._kept: dict[int, list[Kept]] = defaultdict(list)
+        self._lost: set[int] = set()
+        """Runs of which something has not arrived."""
         self._failed = False
         self._lock = threading.Lock()
         server.start(self._receive, lambda: None, on_failure)
@@ -75,9 +77,14 @@ class BatchedResults:
         report = message.report
         if isinstance(report, Result):
             self._keep(message.attempt, report)
+        elif isinstance(report, Heartbeat):
+            # Messages of one slot arrive in order; those that were under way when its connection broke never do.
+            if report.sent is not None and report.sent != len(self._kept.get(message.attempt, ())):
+                self._lost.add(message.attempt)
         elif isinstance(report, Finished):
-            # Messages of one slot arrive in order: all of its results are here.
-            self._server.send(identity, ToTask(message.attempt, report.vertex, Close()))
+            # A job that can't keep results has failed already: see `_keep`.
+            is_lost = message.attempt in self._lost and not self._failed
+            self._server.send(identity, ToTask(message.attempt, report.vertex, Cancel() if is_lost else Close()))
 
     def _keep(self, run: int, result: Result) -> None:
         data = result.values.to_bytes()

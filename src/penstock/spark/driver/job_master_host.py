@@ -171,12 +171,12 @@ class JobMasterHost:
         if self._master.is_present(message.level, message.attempt):
             if isinstance(message.report, Heartbeat):
                 self.metrics.update(message.report.reports)
-            # A slot is known by its first message. One that Spark has started again has another identity.
+            # A slot is known by its first message. After a reconnect it has another identity: see connections.py.
             if self._identities.get(key) != identity:
                 self._identities[key] = identity
                 for waiting in self._unsent.pop(key, []):
                     self._server.send(identity, waiting)
-        self._handle(Reported(message))
+        self._handle(Reported(message, identity))
 
     def _handle(self, event: JobEvent) -> None:
         self._events.happened(event)

@@ -11,31 +11,35 @@ import contextlib
 import importlib
 import logging
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
+from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError
 from penstock.logs.settings import LogSettings
 from penstock.spark.driver.class_archive import ClassArchive
+from penstock.spark.driver.held_interrupts import interrupts_wait
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import find_java, quiet_home
-from penstock.spark.driver.jvm_log import JvmLog
+from penstock.spark.driver.jvm_log import OPTIONS_OF_LOG_FILE, JvmLog
+from penstock.spark.driver.kept_jvm import KeptJvm, Wanted, environment_of_workers, lease
 from penstock.spark.driver.shipping import ship
 from penstock.spark.driver.slots import check_slots, fits
 from penstock.spark.driver.standalone_master import PREFIX, reach
 from penstock.spark.internals.jvm import (
+    adopt,
     forget_jvm,
     is_alive,
     jvm_has_ended,
     jvm_runs,
+    kill_jvm,
     stop_and_end_jvm,
+    stop_and_kill_jvm,
     was_stopped_by_spark,
 )
 from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
@@ -62,12 +66,15 @@ _OWN = {
 _LOCAL_SLOTS_LEAST = 64
 _TASK_TRIES = 4
 _FOR_PLANNING = ("pandas", "pyspark.sql.pandas.functions", "pyspark.sql.functions")
+KEEP_SWITCH = "PENSTOCK_KEEP_SESSION"
+"""The environment variable that does for all programs what penstock.spark.keep-session does for one."""
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.submit.")
 _ENDS_SECONDS = 10.0
 _NO_FILES = JobFiles()
 _log = logging.getLogger(__name__)
 own_session: SparkSession | None = None
 """The session that penstock has started, if any."""
+_interrupted = False
 
 
 def session_for(
@@ -110,7 +117,8 @@ def session_for(
         running.stop()
         running = None
     if running is None or not is_alive(running):
-        running = start_session(slots + HELD.total, settings, logs)
+        keep = configuration.get(options.KEEP_SESSION) or os.environ.get(KEEP_SWITCH) == "true"
+        running = start_session(slots + HELD.total, settings, logs, keep)
     elif pipelined:
         _check_settings(running)
     check_slots(running, slots)
@@ -207,13 +215,17 @@ def stop_own_session() -> None:
         own_session = None
 
 
-def start_session(slots: int, settings: dict[str, str], logs: LogSettings | None = None) -> SparkSession:
+def start_session(
+    slots: int, settings: dict[str, str], logs: LogSettings | None = None, keep: bool = False
+) -> SparkSession:
     """Start a session with at least `slots` slots, and remember it as penstock's own.
 
     On a cluster it asks for so many; they come later, see `wait_for_slots`. Its JVM writes its log where `logs` says.
+    `keep`: the JVM may be one that other programs have used, and is kept for others, unless it has settings of its own.
     Raises MasterUnreachableError if the master of a standalone cluster does not answer.
     """
     global own_session
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     master = settings.get("spark.master", "local")
@@ -228,39 +240,90 @@ def start_session(slots: int, settings: dict[str, str], logs: LogSettings | None
     os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python", python)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     one_more = jvm_runs()
-    log = JvmLog(logs, one_more)
-    # With classes or options of the user's, the archive would fit no other program.
-    archive = ClassArchive(found, os.environ, not one_more and not any(k.startswith(_OF_THE_JVM) for k in settings))
-    java_options = f"{log.java_options} {archive.options}"
-    settings = {"spark.driver.extraJavaOptions": java_options, **settings}
+    # With classes or options of the user's, neither the archive nor the JVM would fit another program.
+    usual = not one_more and not any(key.startswith(_OF_THE_JVM) for key in settings)
+    keep = keep and usual and master.startswith("local")
+    archive = ClassArchive(found, os.environ, may_make=usual and not keep)
+    kept = _kept_jvm(java, archive) if keep else None
+    log = JvmLog(logs, one_more, kept.log if kept else None)
+    java_options = {"spark.driver.extraJavaOptions": f"{log.java_options} {archive.options}"}
+    merged = _merged(master, slots, {**log.settings, **java_options, **settings})
+    builder = SparkSession.builder.config(map=dict(merged))
+    # Planning needs these next. While the JVM starts this process only waits, and they take a third of a second.
+    threading.Thread(target=_import, args=(_FOR_PLANNING,), name="penstock-imports", daemon=True).start()
+    of_jvm = kept.environment if kept else log.environment
+    with _environment({"JAVA_HOME": str(java), **of_jvm}), interrupts_wait() as hold_interrupts:
+        try:
+            SparkContext.getOrCreate(SparkConf().setAll(list(merged.items())))
+            hold_interrupts()
+            own_session = builder.getOrCreate()
+        except Exception as error:
+            has_ended = jvm_has_ended()
+            archive.abandon(_kill_and_forget_jvm)
+            if not master.startswith(PREFIX) or has_ended:
+                raise
+            raise MasterUnreachableError(
+                f"the master at {master} accepts connections, but has not taken this application. Is it Spark "
+                f"{SUPPORTED}, as PySpark is here? Spark says: {_of_java(error)}"
+            ) from None
+        # Here: what is held back is raised as the block ends.
+        if kept is not None:
+            _use(kept, own_session)
+        if archive.is_made:
+            atexit.register(_end_with_archive, archive, own_session)
+    return own_session
+
+
+def _kill_and_forget_jvm() -> None:
+    kill_jvm()
+    forget_jvm()
+
+
+def program_interrupted() -> None:
+    """Ctrl-C ends this program: it does not stay for the class archive."""
+    global _interrupted
+    _interrupted = True
+
+
+def _end_with_archive(archive: ClassArchive, session: SparkSession) -> None:
+    # What Python itself has ended the program with; the command `penstock` catches it, and says so.
+    if _interrupted or getattr(sys, "last_type", None) is KeyboardInterrupt:
+        archive.abandon(partial(stop_and_kill_jvm, session))
+    else:
+        archive.finish(partial(stop_and_end_jvm, session))
+
+
+def _merged(master: str, slots: int, settings: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a session; `settings` are those of the user and of this start."""
     # The second number is how often a task is tried: as on a cluster, Spark reruns a lost task in batched mode.
     local = f"local[{max(slots, _LOCAL_SLOTS_LEAST)},{_TASK_TRIES}]"
-    merged = {"spark.master": local, "spark.app.name": "penstock", **_OWN, **FIXED_AT_START, **PER_QUERY}
-    merged.update({**log.settings, **settings})
+    merged = {"spark.master": local, "spark.app.name": "penstock", **_OWN, **FIXED_AT_START, **PER_QUERY, **settings}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     else:
         for key in ("spark.driver.host", "spark.driver.bindAddress"):
             if key not in settings:
                 del merged[key]
-    builder = SparkSession.builder
-    for key, value in merged.items():
-        builder = builder.config(key, value)
-    # Planning needs these next. While the JVM starts this process only waits, and they take a third of a second.
-    threading.Thread(target=_import, args=(_FOR_PLANNING,), name="penstock-imports", daemon=True).start()
-    with _environment({"JAVA_HOME": str(java), **log.environment}), _interrupts_wait():
-        try:
-            own_session = builder.getOrCreate()
-        except Exception as error:
-            if not master.startswith(PREFIX) or jvm_has_ended():
-                raise
-            raise MasterUnreachableError(
-                f"the master at {master} accepts connections, but has not taken this application. Is it Spark "
-                f"{SUPPORTED}, as PySpark is here? Spark says: {_of_java(error)}"
-            ) from None
-    if archive.is_made:
-        atexit.register(archive.finish, partial(stop_and_end_jvm, own_session))
-    return own_session
+    return merged
+
+
+def _kept_jvm(java: Path, archive: ClassArchive) -> KeptJvm | None:
+    options_of_java = {"spark.driver.extraJavaOptions": f"{OPTIONS_OF_LOG_FILE} {archive.options}"}
+    with interrupts_wait():
+        memory = {"spark.driver.memory": _OWN["spark.driver.memory"]}
+        return lease(Wanted({**memory, **FIXED_AT_START, **options_of_java}, str(java)), os.environ)
+
+
+def _use(kept: KeptJvm, session: SparkSession) -> None:
+    adopt(kept.process)
+    session.sparkContext.environment.update(environment_of_workers(os.environ))
+    atexit.register(_give_back, kept)
+
+
+def _give_back(kept: KeptJvm) -> None:
+    # A job that still runs would disturb those of the next program.
+    if not HELD.is_used:
+        kept.give_back()
 
 
 def _import(names: Iterable[str]) -> None:
@@ -290,35 +353,6 @@ def cluster_settings(master: str, slots: int, settings: dict[str, str]) -> dict[
         return {**name, "spark.driver.host": reach(master), "spark.cores.max": str(cores)}
     instances = -(-cores // int(settings.get("spark.executor.cores", "1")))
     return {**name, "spark.executor.instances": str(instances)}
-
-
-@contextlib.contextmanager
-def _interrupts_wait() -> Iterator[None]:
-    """Hold KeyboardInterrupt back until the block ends: a JVM that PySpark does not know yet would stay for ever.
-
-    Afterwards the handler is the one that was there. PySpark sets its own, which cancels Spark's jobs: functions would
-    not be closed.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    interrupted = False
-
-    def wait(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupted
-        try:
-            before(number, frame)
-        except KeyboardInterrupt:
-            interrupted = True
-
-    signal.signal(signal.SIGINT, wait)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupted:
-        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

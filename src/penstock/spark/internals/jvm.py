@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_END_SECONDS = 10.0
 
 
 def is_alive(session: SparkSession) -> bool:
@@ -76,6 +79,23 @@ def forget_jvm() -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
+def kill_jvm() -> None:
+    """Kill the JVM that this process has started, if there is one. Its workers end by themselves. Raises nothing."""
+    from pyspark import SparkContext
+
+    process: Any = getattr(SparkContext._gateway, "proc", None)
+    with contextlib.suppress(Exception):
+        process.kill()
+        process.wait(_END_SECONDS)
+
+
+def stop_and_kill_jvm(session: SparkSession) -> None:
+    """Stop the session, by which its files are deleted, and kill its JVM before that can write an archive."""
+    with contextlib.suppress(Exception):
+        session.stop()
+    kill_jvm()
+
+
 def stop_and_end_jvm(session: SparkSession) -> None:
     """Stop the session, end its JVM and wait for that: the JVM writes its class archive when it exits.
 
@@ -93,6 +113,56 @@ def stop_and_end_jvm(session: SparkSession) -> None:
         gateway.proc.kill()
         gateway.proc.wait()
         raise
+
+
+def adopt(process: Any) -> None:
+    """Make `process`, by its `wait`, that of the JVM which this process uses and another one has started."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    gateway.proc = process
+
+
+class _Conf:
+    """What the launcher asks of a SparkConf, which is made by the JVM itself."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+
+    def getAll(self) -> list[tuple[str, str]]:  # noqa: N802
+        return list(self._settings.items())
+
+
+class StartedJvm:
+    """A JVM without a Spark context, for other processes. `settings`: those of Spark that it starts with."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        from pyspark import java_gateway
+
+        launch: Any = java_gateway.launch_gateway
+        self._gateway = launch(_Conf(settings))
+        parameters = self._gateway.java_parameters
+        self.port: int = parameters.port
+        self.secret: str = parameters.auth_token
+        self.pid: int = self._gateway.proc.pid
+
+    def stop_context(self) -> None:
+        """Stop the Spark context, if there is one. Raises what Py4J raises."""
+        spark = self._gateway.jvm.org.apache.spark
+        active = getattr(getattr(spark, "SparkContext$"), "MODULE$").getActive()
+        if active.isDefined():
+            active.get().stop()
+        spark.sql.classic.SparkSession.clearDefaultSession()
+
+    def end(self) -> None:
+        """End it, with what runs in it."""
+        process = self._gateway.proc
+        process.stdin.close()
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def java_stack_of(error: BaseException) -> str:

@@ -6,10 +6,14 @@ most of a second of CPU for each, all at once on the same cores, while the first
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
+import os
+import sys
 
 from penstock.spark.internals.daemon import serve
+from penstock.spark.job_files import WORKING_DIRECTORY
 from penstock.spark.worker.last_words import LastWords
 
 IMPORTED_BEFORE_FORK = (
@@ -31,6 +35,7 @@ IMPORTED_BEFORE_FORK = (
 
 def main() -> None:
     """Import the modules, then serve as Spark's daemon until the executor ends."""
+    _go_to_the_programs_directory()
     for name in IMPORTED_BEFORE_FORK:
         importlib.import_module(name)
     # All objects that exist now live as long as the process. Frozen, they are not traversed by the collector in a
@@ -38,6 +43,15 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     serve(LastWords().of)
+
+
+def _go_to_the_programs_directory() -> None:
+    """A JVM that several programs use in turn has a working directory of its own."""
+    directory = os.environ.pop(WORKING_DIRECTORY, None)
+    if directory is not None:
+        with contextlib.suppress(OSError):
+            os.chdir(directory)
+            sys.path[0] = directory
 
 
 if __name__ == "__main__":

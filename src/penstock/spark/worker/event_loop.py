@@ -11,7 +11,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from penstock.runtime.task.async_calls import CallOutcome, Calls
+from penstock.common.user_calls import RAISED
+from penstock.runtime.task.async_calls import CallOutcome, Calls, ended_by
 from penstock.runtime.task.events import CallsEnded
 
 _END_MAX_S = 2
@@ -23,6 +24,8 @@ class EventLoops:
     def __init__(self, ring: Callable[[], None]) -> None:
         self._ended: deque[tuple[int, CallOutcome]] = deque()
         self._ring = ring
+        self._has_rung = False
+        """Whether the slot was woken and has not looked since."""
 
     def open(self, vertex: int) -> EventLoopThread:
         """An event loop for a task of that vertex."""
@@ -31,6 +34,8 @@ class EventLoops:
     def take(self) -> list[tuple[int, CallsEnded]]:
         """What has ended since the last call, by vertex. Called by the slot's thread."""
         ended = self._ended
+        # Before it looks: what comes from here on rings again, or is found below.
+        self._has_rung = False
         if not ended:
             return []
         by_vertex: dict[int, list[CallOutcome]] = {}
@@ -41,8 +46,9 @@ class EventLoops:
 
     def _add(self, vertex: int, outcome: CallOutcome) -> None:
         self._ended.append((vertex, outcome))
-        # Only the first outcome wakes the slot, which drains the queue.
-        if len(self._ended) == 1:
+        # Put first, then looked: two loops that put at once may both ring, but not both leave it to the other.
+        if not self._has_rung:
+            self._has_rung = True
             self._ring()
 
 
@@ -53,6 +59,8 @@ class EventLoopThread:
         self._ended = ended
         self._loop = asyncio.new_event_loop()
         self._running: dict[int, asyncio.Task[CallOutcome]] = {}
+        """Calls of which an outcome is waited for."""
+        self._closing = False
         self._thread = threading.Thread(target=self._run, name="penstock-async", daemon=True)
         self._thread.start()
 
@@ -63,13 +71,18 @@ class EventLoopThread:
         self._loop.call_soon_threadsafe(self._cancel, list(ids))
 
     def close(self) -> None:
+        self._closing = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         # A call that computes, or blocks, does not give way: the process ends without it.
         self._thread.join(_END_MAX_S)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while not self._closing:
+            # It may be stopped by users' code, or end by what a task of theirs raises, sys.exit: calls go on.
+            with contextlib.suppress(*RAISED):
+                self._loop.run_forever()
+        self._running.clear()
         pending = asyncio.all_tasks(self._loop)
         for task in pending:
             task.cancel()
@@ -83,11 +96,12 @@ class EventLoopThread:
             task.add_done_callback(lambda task, id=id: self._done(id, task))  # type: ignore[misc]
 
     def _done(self, id: int, task: asyncio.Task[CallOutcome]) -> None:
-        del self._running[id]
-        if not task.cancelled():
-            self._ended(task.result())
+        if self._running.pop(id, None) is None:
+            return
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        self._ended(task.result() if error is None else ended_by(id, error))
 
     def _cancel(self, ids: list[int]) -> None:
         for id in ids:
-            if (task := self._running.get(id)) is not None:
+            if (task := self._running.pop(id, None)) is not None:
                 task.cancel()

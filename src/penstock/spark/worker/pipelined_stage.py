@@ -7,6 +7,7 @@ for all hosts: runtime/task/slot_lifecycle.py.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -16,6 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from penstock.checkpoint.storage import DirectoryStorage
+from penstock.common.errors import TaskLostError
 from penstock.common.spark_transport import SparkTransport
 from penstock.rpc.client import ControlClient
 from penstock.rpc.failures import describe
@@ -28,20 +30,22 @@ from penstock.rpc.messages import (
     SlotReport,
     ToTask,
 )
+from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import PUSH
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import Cancel, ControlEffect, Event, WriteSnapshot
+from penstock.runtime.task.events import Cancel, ControlEffect, Event, Peers, WriteSnapshot
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.slot_lifecycle import SlotLifecycle
 from penstock.spark.internals.worker_streams import WorkerStreams
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of
 from penstock.spark.worker.event_loop import EventLoops
+from penstock.spark.worker.feedback import Feedback
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.iterators import IteratorTransport
-from penstock.spark.worker.last_words import leave_note, take_note_away
+from penstock.spark.worker.last_words import end_of_former, leave_note, take_note_away
 from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
@@ -49,6 +53,8 @@ from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
 from penstock.spark.worker.task_log import TaskLog
 from penstock.spark.worker.transport import Transport
+
+_log = logging.getLogger(__name__)
 
 _SWITCH_SECONDS = 0.0005
 
@@ -97,16 +103,22 @@ class SlotHost:
         self._waiting: tuple[str, int] | None = None
         self._fault: BaseException | None = None
         # Before the control client and users' functions open sockets: those that exist now are Spark's.
-        watch_for_hangup(self._interrupt.soon)
+        watch_for_hangup(self._stop_soon)
+        self._feedback: Feedback | None = None
+        self._stops = False
+        """Whether the slot is to stop now: whatever it waits for is waited for no more."""
         assert payload.control is not None and payload.checkpoints is not None
         self._storage = DirectoryStorage(payload.checkpoints, epoch=self._level.epoch)
+        self._keys = payload.control
         self._snapshots = SnapshotThread(self._storage, self._transport.ring, self._fail)
         self._event_loops = EventLoops(self._transport.ring)
-        self._client = ControlClient(payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms)
+        self._client = ControlClient(
+            payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms, self._fail
+        )
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Run until Spark ends the query, then end the process. What is yielded, PySpark writes."""
-        self._life.open(self._create, self._storage)
+        self._life.open(self._create, self._restore)
         while not self._transport.ended:
             busy = self._work()
             rows = self._life.slot.outbox.take() if self._life.slot is not None else []
@@ -126,6 +138,8 @@ class SlotHost:
     def _leave(self) -> None:
         """End this process: the query is over, and PySpark would fail to write to its closed pipe, with a traceback."""
         self._life.abandon()
+        if self._feedback is not None:
+            self._feedback.close()
         self._client.close()
         self._log.close()
         sys.stdout.flush()
@@ -134,6 +148,9 @@ class SlotHost:
         os._exit(0)
 
     def _create(self) -> Slot:
+        if former := end_of_former(self._level, self._index):
+            # What that one had sent and received may be lost: the attempt fails. This is why.
+            raise TaskLostError(former)
         stores = None
         if self._level.rocksdb_settings is not None:
             from penstock.spark.worker.rocksdb import rocksdb_stores
@@ -148,6 +165,15 @@ class SlotHost:
             open_event_loop=self._event_loops.open,
         )
         return Slot(self._level, self._index, environment)
+
+    def _restore(self, slot: Slot) -> None:
+        if not self._level.restore:
+            return
+        began = time.monotonic()
+        restored_bytes = slot.restore(self._storage)
+        files = sum(task.counters.restored_files for task in slot.tasks.values())
+        took_s = time.monotonic() - began
+        _log.info("restored %d bytes of state from %d files in %.1f s", restored_bytes, files, took_s)
 
     def _work(self) -> bool:
         """Handle control messages, then do one step. Returns whether the slot has more work now."""
@@ -175,12 +201,31 @@ class SlotHost:
         """The control thread's: wake the slot, and take it out of a user's function that does not return."""
         self._transport.ring()
         if isinstance(message, ToTask) and isinstance(message.event, Cancel):
-            self._interrupt.soon()
+            self._stop_soon()
+
+    def _stop_soon(self) -> None:
+        """Another thread's: the slot is to stop, whatever it is about."""
+        self._stops = True
+        self._interrupt.soon()
 
     # What the slot asks for: SlotEffects.
 
+    def created(self) -> None:
+        self._report(self._heartbeat())
+
+    def introduced(self, peers: Peers) -> None:
+        if self._feedback is not None:
+            self._feedback.introduced(peers)
+
+    def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
+        if self._feedback is not None:
+            self._feedback.send(buffers, lambda: self._stops)
+
     def opened(self) -> None:
-        self._report(Register())
+        slot = self._life.slot
+        if slot is not None and (slot.is_fed or slot.feeds_back):
+            self._feedback = Feedback(slot, self._keys, self._transport.ring, self._fail)
+        self._report(Register(self._feedback.address if self._feedback is not None else ""))
 
     def failed(self, error: BaseException) -> None:
         self._report(SlotFailed(*describe(error)))
@@ -213,19 +258,29 @@ class SlotHost:
         if busy or self._client.received:
             self._garbage.waited(before, 0)
             return
+        # What comes by rows and what is fed back have turns: neither holds up the other, nor a barrier.
+        fed = self._receive_feedback()
+        timeout_ns = 0 if fed else self._timeout_ns(before)
         self._waiting = ("idle_ns", before)
         batch = None
         slot = self._life.slot
         if slot is not None and not self._life.discarding and slot.waiting:
             # As little as while it is busy.
-            self._transport.wait(self._timeout_ns(before))
+            self._transport.wait(timeout_ns)
         else:
-            batch = self._transport.read(self._timeout_ns(before))
+            batch = self._transport.read(timeout_ns)
         self._account()
         after = time.monotonic_ns()
         self._garbage.waited(after, after - before)
         if batch is not None:
             self._life.receive(buffers_of(batch))
+
+    def _receive_feedback(self) -> bool:
+        """Take what was fed back. True: there was something."""
+        slot = self._life.slot
+        if self._feedback is None or slot is None or slot.waiting:
+            return False
+        return self._life.receive_feedback(self._feedback.take)
 
     def _timeout_ns(self, now_ns: int) -> int | None:
         if self._life.discarding or self._life.slot is None:
@@ -239,10 +294,10 @@ class SlotHost:
             times.append(push_ns - now_ns)
         return max(min(times), 0) if times else None
 
-    def _next_heartbeat(self) -> FromSlot:
-        return self._from_slot(self._heartbeat())
+    def _next_heartbeat(self, sent: int) -> FromSlot:
+        return self._from_slot(self._heartbeat(sent))
 
-    def _heartbeat(self) -> Heartbeat:
+    def _heartbeat(self, sent: int | None = None) -> Heartbeat:
         slot = self._life.slot
         reports = reports_of(slot) if slot is not None else []
         waiting = self._waiting
@@ -251,7 +306,7 @@ class SlotHost:
             what, since_ns = waiting
             ns = time.monotonic_ns() - since_ns
             reports = [msgspec.structs.replace(report, **{what: getattr(report, what) + ns}) for report in reports]
-        return Heartbeat(reports)
+        return Heartbeat(reports, sent)
 
     def _account(self) -> None:
         """A wait is over: count it as idle or back-pressured time of each task of the slot."""

@@ -6,16 +6,20 @@ Spark keeps no place for them: what a task returns to the driver goes through it
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Protocol
 
+from penstock.common.errors import TaskLostError
 from penstock.rpc.client import ControlClient
 from penstock.rpc.keys import ControlAddress
-from penstock.rpc.messages import FromSlot, Heartbeat
+from penstock.rpc.messages import FromJobMaster, FromSlot, Heartbeat, ToTask
 from penstock.runtime.ids import SubtaskId
-from penstock.runtime.task.events import Finished, Result
+from penstock.runtime.task.events import Cancel, Finished, Result
 
 _POLL_S = 0.1
+_ASK_AGAIN_S = 10
+"""Within this the driver answers; else the answer, or the question, was lost with its connection."""
 
 
 class ResultSender(Protocol):
@@ -25,7 +29,10 @@ class ResultSender(Protocol):
         """Send a result. Blocks while the driver is slower than the task."""
 
     def finish(self, task: SubtaskId, abandoned: threading.Event) -> None:
-        """Wait until the driver has all that was sent, or `abandoned` is set. `task` is one of the slot."""
+        """Wait until the driver has all that was sent, or `abandoned` is set. `task` is one of the slot.
+
+        Raises TaskLostError if a part of it was lost: the task has to run again.
+        """
 
     def close(self) -> None:
         """Close the connection."""
@@ -39,26 +46,37 @@ class ConnectedResultSender:
         self._heartbeat_ms = heartbeat_ms
         self._slot = (run, level, index)
         self._client: ControlClient | None = None
-        self._arrived = threading.Event()
+        self._sent = 0
+        self._answered = threading.Event()
+        self._is_complete = False
 
     def send(self, result: Result) -> None:
         if self._client is None:
             self._client = ControlClient(
                 self._address,
-                lambda message: self._arrived.set(),
-                lambda: FromSlot(*self._slot, Heartbeat([])),
+                self._on_answer,
+                lambda sent: FromSlot(*self._slot, Heartbeat([])),
                 self._heartbeat_ms,
             )
+        self._sent += 1
         self._client.send(FromSlot(*self._slot, result))
 
     def finish(self, task: SubtaskId, abandoned: threading.Event) -> None:
         if self._client is None:
             return
-        # The driver answers in order. Without its answer messages could be lost when this process ends.
-        self._client.send(FromSlot(*self._slot, Finished(*task)))
-        while not self._arrived.wait(_POLL_S):
-            if abandoned.is_set():
-                return
+        # Without the driver's answer messages could be lost: when this process ends, or with their connection.
+        for turn in itertools.count():
+            if turn % round(_ASK_AGAIN_S / _POLL_S) == 0:
+                self._client.send(FromSlot(*self._slot, Heartbeat([], self._sent)))
+                self._client.send(FromSlot(*self._slot, Finished(*task)))
+            if self._answered.wait(_POLL_S) or abandoned.is_set():
+                break
+        if self._answered.is_set() and not self._is_complete:
+            raise TaskLostError("the connection to the driver broke, and results are lost: the task has to run again")
+
+    def _on_answer(self, answer: FromJobMaster) -> None:
+        self._is_complete = isinstance(answer, ToTask) and not isinstance(answer.event, Cancel)
+        self._answered.set()
 
     def close(self) -> None:
         if self._client is not None:

@@ -122,6 +122,8 @@ class RocksStore:
         options.create_if_missing(True)
         options.set_write_buffer_size(max(memory_bytes // 2 // _BUFFERS, 1 << 20))
         options.set_max_write_buffer_number(_BUFFERS)
+        # Files of 64 MB, 128 MB, 256 MB ... from level to level: a manifest names each of them.
+        options.set_target_file_size_multiplier(2)
         tables = BlockBasedOptions()
         tables.set_block_cache(Cache(max(memory_bytes // 2, 1 << 20)))
         tables.set_bloom_filter(10, block_based=False)

@@ -32,6 +32,7 @@ from penstock.state.handles import (
 from penstock.state.key_groups import KeyGroups
 from penstock.state.operator_state import NamedList
 from penstock.state.schema import TableSchema, element_schema
+from penstock.state.snapshot.footer import list_sections, sections_of
 from penstock.state.snapshot.storage import (
     ColumnWriter,
     NotTypedError,
@@ -75,8 +76,9 @@ def write_keyed(
                 sections.append(Section(group, start_of_group, position - start_of_group, crc))
             # Releasing millions of entries at once would hold the interpreter for a long time.
             groups.forget(group)
+        listed = list_sections(writer, sections, position, whole)
     named = [TableInFile(name, table.full, (schemas or {}).get(name, ""), table.unit) for name, table in tables.items()]
-    return KeyedFile(writer.path, position, named, sections, crc=whole)
+    return KeyedFile(writer.path, listed.bytes, named, listed.sections, crc=listed.crc, footer=listed.footer)
 
 
 def _of_bounded_size(table: FrozenTable, entry_keys: EntryKeys, values: Entries) -> Pieces:
@@ -308,7 +310,7 @@ def read_keyed(
         ]
         if not any(names):
             continue
-        for section in file.sections:
+        for section in sections_of(storage.read, file):
             if section.group in groups:
                 stream = io.BytesIO(read_section(storage.read, file.path, section))
                 while (before := stream.tell()) < section.length:

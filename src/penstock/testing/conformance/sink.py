@@ -30,12 +30,14 @@ class SimpleSinkContext:
         attempt: str = "attempt-1",
         clock_ms: int = 0,
         checkpointing: bool = True,
+        job_id: str = "job",
     ) -> None:
         self.subtask = subtask
         self.parallelism = parallelism
         self.attempt = attempt
         self.clock_ms = clock_ms
         self.checkpointing = checkpointing
+        self.job_id = job_id
         self.watermark = MIN_TIMESTAMP
 
     def now_ms(self) -> int:
@@ -142,5 +144,7 @@ def _committer(sink: Sink[Any]) -> Committer:
 
 
 def _prepare(writer: SinkWriter[Any]) -> list[Any]:
+    # All that was written is handed over then; with a checkpoint a writer may keep some of it and go on.
+    writer.prepare_savepoint()
     writer.flush(False)
     return pickle.loads(pickle.dumps(writer.prepare_commit()))  # type: ignore[no-any-return]

@@ -1,8 +1,11 @@
-"""File sink: buckets, part files, commit by rename."""
+"""File sink: buckets, part files, compaction, commits."""
 
 from penstock.connectors.files.formats.parquet_writer import ParquetWriterFactory
 from penstock.connectors.files.sink.bucket import BucketAssigner, BucketContext
-from penstock.connectors.files.sink.part import OutputFileConfig, OutputFileConfigBuilder, PendingFile
+from penstock.connectors.files.sink.compact_strategy import FileCompactStrategy
+from penstock.connectors.files.sink.compactor import FileCompactor
+from penstock.connectors.files.sink.part import OutputFileConfig, OutputFileConfigBuilder
+from penstock.connectors.files.sink.renamed_files import PendingFile
 from penstock.connectors.files.sink.rolling import DefaultRollingPolicy, OnCheckpointRollingPolicy, RollingPolicy
 from penstock.connectors.files.sink.sink import BulkFormatBuilder, FileSink, RowFormatBuilder
 
@@ -11,6 +14,8 @@ __all__ = [
     "BucketContext",
     "BulkFormatBuilder",
     "DefaultRollingPolicy",
+    "FileCompactStrategy",
+    "FileCompactor",
     "FileSink",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",

@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
-
-from pyarrow import fs
 
 from penstock.api.sink import SinkContext
 from penstock.common.serialization import BulkWriterFactory
-from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile
-from penstock.connectors.files.sink.rolling import RollingPolicy
-from penstock.connectors.files.sink.writer import FileWriter
+from penstock.connectors.files.sink.part import PartFile
+from penstock.connectors.files.sink.recoverable import RecoverableFile
+from penstock.connectors.files.sink.writer import FileSinkSettings, FileWriter
 
 
 class BulkPart(PartFile):
     """A part file with a BulkWriter. `size` counts the bytes that the writer has flushed."""
 
-    def __init__(
-        self,
-        file_system: fs.FileSystem,
-        inner_path: str,
-        pending: PendingFile,
-        now_ms: int,
-        factory: BulkWriterFactory,
-    ) -> None:
-        super().__init__(file_system, inner_path, pending, now_ms)
-        try:
-            self._writer = factory.create(self._stream)
-        except BaseException:
-            super().discard()
-            raise
+    def __init__(self, file: RecoverableFile, created_ms: int, now_ms: int, factory: BulkWriterFactory) -> None:
+        super().__init__(file, created_ms, now_ms)
+        self._writer = factory.create(self._out)
 
     def add(self, records: list[Any], now_ms: int) -> None:
         """Add records to the writer."""
         self._writer.add_elements(records)
-        self.size = self._stream.tell()
+        self.size = self._out.tell()
         self.written_ms = now_ms
 
     def flush(self) -> None:
         self._writer.flush()
         super().flush()
 
-    def finish(self) -> PendingFile:
+    def finish(self) -> Any:
         self._writer.finish()
-        self.size = self._stream.tell()
         return super().finish()
 
     def discard(self) -> None:
@@ -54,21 +41,21 @@ class BulkPart(PartFile):
 class BulkFileWriter(FileWriter[BulkPart]):
     """Passes chunks to the BulkWriters of their buckets."""
 
+    _can_go_on = False
+
     def __init__(
         self,
         context: SinkContext,
-        base_path: str,
-        assigner: Any,
-        policy: RollingPolicy,
-        names: OutputFileConfig,
+        settings: FileSinkSettings,
+        restored: Sequence[Any] = (),
         *,
         factory: BulkWriterFactory,
     ) -> None:
-        super().__init__(context, base_path, assigner, policy, names)
+        super().__init__(context, settings, restored)
         self._factory = factory
 
-    def _open_part(self, file_system: fs.FileSystem, inner_path: str, pending: PendingFile, now_ms: int) -> BulkPart:
-        return BulkPart(file_system, inner_path, pending, now_ms, self._factory)
+    def _new_part(self, file: RecoverableFile, created_ms: int) -> BulkPart:
+        return BulkPart(file, created_ms, self._context.now_ms(), self._factory)
 
     def _append(self, bucket: str, records: list[Any], now_ms: int) -> None:
         if not records:

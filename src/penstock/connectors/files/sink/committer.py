@@ -5,61 +5,81 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 from pyarrow import fs
 
 from penstock.api.sink import Committer
 from penstock.common.durable import sync_parent
 from penstock.common.errors import JobError
-from penstock.connectors.files.sink.part import PendingFile
+from penstock.common.extras import S3
+from penstock.common.s3 import error_code
+from penstock.connectors.files.sink.renamed_files import PendingFile
+from penstock.connectors.files.sink.uploads import PendingUpload, client_of, location_of
 from penstock.connectors.files.storage import resolve_below
 
 _log = logging.getLogger(__name__)
 
+Completed = PendingFile | PendingUpload
+
 
 class FileCommitter(Committer):
-    """Renames each file to its final name.
+    """Renames each file to its final name, or completes its upload.
 
-    A rename is atomic on local disks and HDFS, so readers of final names see complete files only. Commits are
-    idempotent: a file that exists under its final name and no longer under its hidden name is committed. After a
-    recovery, a file that exists under neither name was committed and then removed by a reader.
+    A rename is atomic on local disks and HDFS, and an object appears as a whole, so readers of final names see complete
+    files only. Commits are idempotent: a file that exists under its final name only is committed. After a recovery, a
+    file that exists under neither name was committed and then removed by a reader.
     """
 
     def __init__(self, base_path: str) -> None:
         self._base_path = base_path
 
-    def commit(self, committables: Sequence[PendingFile]) -> None:
+    def commit(self, committables: Sequence[Completed]) -> None:
         """Publish files. Raises JobError if a file exists under neither name, or if its size has changed."""
         for file in committables:
             if not self._publish(file):
-                raise JobError(f"can't commit {file.pending_path} as {file.final_path}: neither file exists")
-        self._sync(committables)
+                what = file.pending_path if isinstance(file, PendingFile) else f"the upload {file.upload_id}"
+                raise JobError(f"can't commit {what} as {file.final_path}: neither file exists")
+        self._end(committables)
 
-    def commit_again(self, committables: Sequence[PendingFile]) -> None:
+    def commit_again(self, committables: Sequence[Completed]) -> None:
         """Publish files not yet published. Raises JobError if the size of a file has changed."""
         for file in committables:
             if not self._publish(file):
                 _log.warning("%s was committed before and has been removed since", file.final_path)
-        self._sync(committables)
+        self._end(committables)
 
-    def _sync(self, committables: Sequence[PendingFile]) -> None:
-        """Have the final names on disk, those of an earlier try, too: afterwards no run commits these files again."""
-        synced = set()
+    def abort(self, committables: Sequence[Completed]) -> None:
+        """Remove the hidden files, ignoring errors; committed files remain, and those that a checkpoint may name."""
         for file in committables:
-            file_system, final = resolve_below(self._base_path, file.final_path)
-            directory = final.rpartition("/")[0]
-            if directory not in synced:
-                synced.add(directory)
-                with contextlib.suppress(FileNotFoundError):
-                    sync_parent(file_system, final)
+            if file.is_persisted:
+                continue
+            if isinstance(file, PendingFile):
+                self._remove(file.pending_path)
+            else:
+                # Of boto3, which need not be installed here.
+                with contextlib.suppress(Exception):
+                    location = location_of(self._base_path, file.final_path)
+                    self._client.abort_multipart_upload(**location, UploadId=file.upload_id)
 
-    def _publish(self, file: PendingFile) -> bool:
-        """Rename the file if needed. Return False if it exists under neither name."""
+    @cached_property
+    def _client(self) -> Any:
+        client = client_of(self._base_path)
+        if client is None:
+            raise JobError(f"committing files to {self._base_path} needs boto3: pip install '{S3}'")
+        return client
+
+    def _publish(self, file: Completed) -> bool:
+        """Publish the file if needed. Return False if it exists under neither name."""
+        return self._rename(file) if isinstance(file, PendingFile) else self._complete(file)
+
+    def _rename(self, file: PendingFile) -> bool:
         file_system, pending = resolve_below(self._base_path, file.pending_path)
         final = resolve_below(self._base_path, file.final_path)[1]
         found = file_system.get_file_info(pending)
         if found.type is not fs.FileType.File:
-            return _is_file(file_system, final)
+            return file_system.get_file_info(final).type is fs.FileType.File
         # A power failure can truncate a file that was closed but not synced to disk.
         if found.size is not None and found.size != file.size:
             raise JobError(
@@ -69,13 +89,36 @@ class FileCommitter(Committer):
         file_system.move(pending, final)
         return True
 
-    def abort(self, committables: Sequence[PendingFile]) -> None:
-        """Remove the hidden files, ignoring errors; committed files remain."""
+    def _complete(self, upload: PendingUpload) -> bool:
+        location = location_of(self._base_path, upload.final_path)
+        parts = [{"PartNumber": number, "ETag": tag} for number, tag in upload.parts]
+        try:
+            self._client.complete_multipart_upload(
+                **location, UploadId=upload.upload_id, MultipartUpload={"Parts": parts}
+            )
+            return True
+        except Exception as error:
+            if error_code(error) != "NoSuchUpload":
+                raise
+        # Completed before, or aborted.
+        file_system, final = resolve_below(self._base_path, upload.final_path)
+        return file_system.get_file_info(final).type is fs.FileType.File
+
+    def _end(self, committables: Sequence[Completed]) -> None:
+        """Have the final names on disk, those of an earlier try, too: afterwards no run commits these files again."""
+        synced = set()
         for file in committables:
-            file_system, pending = resolve_below(self._base_path, file.pending_path)
-            with contextlib.suppress(OSError):
-                file_system.delete_file(pending)
+            file_system, final = resolve_below(self._base_path, file.final_path)
+            directory = final.rpartition("/")[0]
+            if directory not in synced:
+                synced.add(directory)
+                with contextlib.suppress(FileNotFoundError):
+                    sync_parent(file_system, final)
+        # Behind the names of what has replaced them.
+        for path in (path for file in committables for path in file.replaced):
+            self._remove(path)
 
-
-def _is_file(file_system: fs.FileSystem, path: str) -> bool:
-    return file_system.get_file_info(path).type is fs.FileType.File
+    def _remove(self, path: str) -> None:
+        file_system, inner = resolve_below(self._base_path, path)
+        with contextlib.suppress(OSError):
+            file_system.delete_file(inner)

@@ -1,14 +1,13 @@
-"""Part files: written under a hidden name, published by a rename."""
+"""Part files: their names, and those that are being written."""
 
 from __future__ import annotations
 
-import re
+from typing import Any
 
 import msgspec
-from pyarrow import fs
 
-from penstock.common.durable import sync, sync_parent
 from penstock.common.stored import stored_as
+from penstock.connectors.files.sink.recoverable import RecoverableFile
 from penstock.connectors.files.sink.rolling import PartInfo
 
 
@@ -60,31 +59,24 @@ class OutputFileConfigBuilder:
         return OutputFileConfig(self._part_prefix, self._part_suffix)
 
 
-@stored_as("pending-file")
-class PendingFile(msgspec.Struct, frozen=True, gc=False):
-    """A committable: a complete file under its hidden name, and its final name (full paths or URLs)."""
+@stored_as("part-in-progress")
+class PartInProgress(msgspec.Struct, frozen=True):
+    """What a checkpoint holds of a part file that is being written. `file`: what its RecoverableFile has persisted."""
 
-    pending_path: str
-    final_path: str
-    size: int
-
-
-def hidden_name(final_name: str, attempt: str) -> str:
-    """Return the name of a file before its commit: ignored by readers, and unique to the attempt that writes it."""
-    return f".{final_name}.{re.sub(r'[^A-Za-z0-9_-]', '-', attempt)}.inprogress"
+    bucket: str
+    created_ms: int
+    file: Any
 
 
 class PartFile:
-    """A file being written. Abstract: `RowPart` and `BulkPart` define how records are written."""
+    """A file being written. Its subclasses `RowPart` and `BulkPart` define how records are written."""
 
-    def __init__(self, file_system: fs.FileSystem, inner_path: str, pending: PendingFile, now_ms: int) -> None:
-        """`inner_path`: the pending path inside `file_system`."""
-        self._file_system = file_system
-        self._inner_path = inner_path
-        self._pending = pending
-        self._stream = file_system.open_output_stream(inner_path, compression=None)
-        self.size = 0
-        self.created_ms = self.written_ms = now_ms
+    def __init__(self, file: RecoverableFile, created_ms: int, now_ms: int) -> None:
+        self._file = file
+        self._out = file.out
+        self.size = self._out.tell()
+        self.created_ms = created_ms
+        self.written_ms = now_ms
 
     def info(self) -> PartInfo:
         """Return the input of rolling policies."""
@@ -92,16 +84,16 @@ class PartFile:
 
     def flush(self) -> None:
         """Flush all data to the file system."""
-        self._stream.flush()
+        self._out.flush()
 
-    def finish(self) -> PendingFile:
-        """Close the complete file, and have it on disk: a checkpoint will name it."""
-        self._stream.close()
-        sync(self._file_system, self._inner_path)
-        sync_parent(self._file_system, self._inner_path)
-        return PendingFile(self._pending.pending_path, self._pending.final_path, self.size)
+    def persist(self, bucket: str) -> PartInProgress:
+        """Return what a checkpoint holds of it."""
+        return PartInProgress(bucket, self.created_ms, self._file.persist())
+
+    def finish(self) -> Any:
+        """Close the complete file, and have it on disk: a checkpoint will name it. Returns a committable."""
+        return self._file.finish()
 
     def discard(self) -> None:
-        """Close the file and remove it."""
-        self._stream.close()
-        self._file_system.delete_file(self._inner_path)
+        """Close the file, and remove it unless a checkpoint may need it."""
+        self._file.discard()

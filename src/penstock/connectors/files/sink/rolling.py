@@ -21,7 +21,11 @@ class PartInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class RollingPolicy(ABC):
-    """Decides when a part file is full. Independently of the policy, all files are closed when a commit is prepared."""
+    """Decides when a part file is closed and the next one opened.
+
+    All files are closed at the end of the data and with a savepoint; with a checkpoint also those that can't be gone on
+    with after a failure: of bulk formats, and in stores that are neither a file system nor S3.
+    """
 
     @abstractmethod
     def size_limit(self) -> int | None:
@@ -30,6 +34,10 @@ class RollingPolicy(ABC):
     @abstractmethod
     def deadline_ms(self, part: PartInfo) -> int | None:
         """Processing time at which the file is closed unless written to before, or None."""
+
+    def rolls_on_checkpoint(self, part: PartInfo) -> bool:
+        """Whether a file is closed with a checkpoint, and so becomes visible with it. Default: it goes on."""
+        return False
 
     @staticmethod
     def default_rolling_policy(
@@ -46,7 +54,7 @@ class RollingPolicy(ABC):
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
-        """Close files only when a commit is prepared."""
+        """Close files with each checkpoint, and only then."""
         return OnCheckpointRollingPolicy()
 
 
@@ -75,7 +83,11 @@ class DefaultRollingPolicy(RollingPolicy):
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """Closes files only when a commit is prepared."""
+    """Closes files with each checkpoint, and only then."""
+
+    def rolls_on_checkpoint(self, part: PartInfo) -> bool:
+        """Return True."""
+        return True
 
     def size_limit(self) -> int | None:
         """Return None: no limit."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
-
-from pyarrow import fs
 
 from penstock.api.sink import SinkContext
 from penstock.common.user_calls import results_of
-from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile
-from penstock.connectors.files.sink.rolling import RollingPolicy
-from penstock.connectors.files.sink.writer import FileWriter
+from penstock.connectors.files.sink.part import PartFile
+from penstock.connectors.files.sink.recoverable import RecoverableFile
+from penstock.connectors.files.sink.writer import FileSinkSettings, FileWriter
 
 
 class RowPart(PartFile):
@@ -19,7 +17,7 @@ class RowPart(PartFile):
 
     def write(self, data: bytes, now_ms: int) -> None:
         """Append encoded records."""
-        self._stream.write(data)
+        self._out.write(data)
         self.size += len(data)
         self.written_ms = now_ms
 
@@ -30,18 +28,16 @@ class RowFileWriter(FileWriter[RowPart]):
     def __init__(
         self,
         context: SinkContext,
-        base_path: str,
-        assigner: Any,
-        policy: RollingPolicy,
-        names: OutputFileConfig,
+        settings: FileSinkSettings,
+        restored: Sequence[Any] = (),
         *,
         encode: Callable[[Any], bytes],
     ) -> None:
-        super().__init__(context, base_path, assigner, policy, names)
+        super().__init__(context, settings, restored)
         self._encode = encode
 
-    def _open_part(self, file_system: fs.FileSystem, inner_path: str, pending: PendingFile, now_ms: int) -> RowPart:
-        return RowPart(file_system, inner_path, pending, now_ms)
+    def _new_part(self, file: RecoverableFile, created_ms: int) -> RowPart:
+        return RowPart(file, created_ms, self._context.now_ms())
 
     def _append(self, bucket: str, records: list[Any], now_ms: int) -> None:
         encoded = results_of(self._encode, len(records), records)

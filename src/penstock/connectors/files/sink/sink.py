@@ -3,48 +3,57 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from typing import Any, Self
 
+import msgspec
 from pyarrow import fs
 
 from penstock.api.sink import Sink, SinkContext
 from penstock.common.errors import ProgramError
 from penstock.common.file_systems import absolute
 from penstock.common.serialization import BulkWriterFactory, Encoder
+from penstock.common.typeinfo import TypeInformation
 from penstock.connectors.files.sink.bucket import BucketAssigner
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import FileCommitter
+from penstock.connectors.files.sink.compact_strategy import FileCompactStrategy
+from penstock.connectors.files.sink.compactor import FileCompactor
 from penstock.connectors.files.sink.part import OutputFileConfig
 from penstock.connectors.files.sink.rolling import OnCheckpointRollingPolicy, RollingPolicy
 from penstock.connectors.files.sink.row_writer import RowFileWriter
-from penstock.connectors.files.sink.writer import FileWriter
+from penstock.connectors.files.sink.writer import FileSinkSettings, FileWriter
 from penstock.connectors.files.storage import resolve
 
-MakeWriter = Callable[[SinkContext, str, Any, RollingPolicy, OutputFileConfig], FileWriter[Any]]
+MakeWriter = Callable[[SinkContext, FileSinkSettings, Sequence[Any]], FileWriter[Any]]
 
 
 class FileSink(Sink[Any]):
     """Writes records to part files below a base path; each file becomes visible as a whole, when it is committed.
 
     Create it with a builder: `FileSink.for_row_format("/out", Encoder.simple_string_encoder()).build()`. Files in
-    progress have hidden names (`.part-….inprogress`): readers must ignore names that begin with a dot. Files are
-    committed with each checkpoint, at the end of the data, and in batched mode when the job has succeeded.
-    Source: Flink docs, "FileSystem", File Sink.
+    progress have hidden names (`.part-….inprogress`), or none in S3: readers must ignore names that begin with a dot.
+    Files that are closed are committed with the next checkpoint, at the end of the data, and in batched mode when the
+    job has succeeded; others go on over the checkpoint. Source: Flink docs, "FileSystem", File Sink.
     """
 
-    def __init__(
-        self, base_path: str, make_writer: MakeWriter, assigner: Any, policy: RollingPolicy, names: OutputFileConfig
-    ) -> None:
-        self._base_path = base_path
+    def __init__(self, settings: FileSinkSettings, make_writer: MakeWriter) -> None:
+        self._settings = settings
         self._make_writer = make_writer
-        self._assigner = assigner
-        self._policy = policy
-        self._names = names
+        self._encoder: Encoder | None = None
 
     def describe(self) -> str:
-        return self._base_path
+        return self._settings.base_path
+
+    def for_type(self, type_info: TypeInformation) -> FileSink:
+        """With an encoder for values of this type."""
+        if self._encoder is None:
+            return self
+        typed = copy(self)
+        typed._make_writer = partial(RowFileWriter, encode=self._encoder.for_type(type_info).encode)
+        return typed
 
     @staticmethod
     def for_row_format(
@@ -66,42 +75,43 @@ class FileSink(Sink[Any]):
 
     def create_writer(self, context: SinkContext) -> FileWriter[Any]:
         """Create the writer of one subtask."""
-        return self._make_writer(context, self._base_path, self._assigner, self._policy, self._names)
+        return self._make_writer(context, self._settings, ())
+
+    def restore_writer(self, context: SinkContext, state: list[Any]) -> FileWriter[Any]:
+        """Create a writer that goes on with the files that a checkpoint holds."""
+        return self._make_writer(context, self._settings, state)
 
     def create_committer(self) -> FileCommitter:
-        """Create a committer that renames files."""
-        return FileCommitter(self._base_path)
+        """Create a committer that makes files visible."""
+        return FileCommitter(self._settings.base_path)
 
     def validate(self) -> None:
         """Raise ProgramError if the base path is a file, or its file system is unknown."""
-        file_system, inner = resolve(self._base_path)
+        base_path = self._settings.base_path
+        file_system, inner = resolve(base_path)
         if file_system.get_file_info(inner).type is fs.FileType.File:
-            raise ProgramError(f"FileSink: {self._base_path} is a file; expected a directory or a path to create one")
+            raise ProgramError(f"FileSink: {base_path} is a file; expected a directory or a path to create one")
 
 
 class _Builder:
     """Settings common to all formats; each method returns the builder. Default: hourly buckets."""
 
     def __init__(self, base_path: str | os.PathLike[str], make_writer: MakeWriter, policy: RollingPolicy) -> None:
-        self._base_path = absolute(base_path)
+        assigner = BucketAssigner.date_time_bucket_assigner()
+        self._settings = FileSinkSettings(absolute(base_path), assigner, policy, OutputFileConfig())
         self._make_writer = make_writer
-        self._assigner: Any = BucketAssigner.date_time_bucket_assigner()
-        self._policy = policy
-        self._names = OutputFileConfig()
 
     def with_bucket_assigner(self, bucket_assigner: Any) -> Self:
         """Set the bucket assigner: a BucketAssigner, or any object with `get_bucket_id(element, context)`."""
         if not callable(getattr(bucket_assigner, "get_bucket_id", None)):
             raise TypeError(f"a bucket assigner needs a method get_bucket_id, got {bucket_assigner!r}")
-        self._assigner = bucket_assigner
-        return self
+        return self._with(assigner=bucket_assigner)
 
     def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
         """Set the policy that decides when a file is closed and the next one opened."""
         if not isinstance(rolling_policy, RollingPolicy):
             raise TypeError(f"expected a RollingPolicy, got {rolling_policy!r}")
-        self._policy = rolling_policy
-        return self
+        return self._with(policy=rolling_policy)
 
     def with_bucket_check_interval(self, interval: int) -> Self:
         """Accepted for compatibility with PyFlink and ignored: files are closed at their deadline, without polling."""
@@ -109,12 +119,30 @@ class _Builder:
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
         """Set prefix and suffix of file names."""
-        self._names = output_file_config
-        return self
+        return self._with(names=output_file_config)
+
+    def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
+        """Make larger files of small ones before they become visible; each subtask compacts its own.
+
+        So records become visible later, by some checkpoints. Source: Flink docs, "FileSystem", Compaction.
+        """
+        if not isinstance(strategy, FileCompactStrategy):
+            raise TypeError(f"expected a FileCompactStrategy, got {strategy!r}")
+        if not isinstance(compactor, FileCompactor):
+            raise TypeError(f"expected a FileCompactor, got {compactor!r}")
+        return self._with(compaction=(strategy, compactor))
+
+    def disable_compact(self) -> Self:
+        """Don't compact. What a job with compaction has left to compact is committed as it is."""
+        return self._with(compaction=None)
 
     def build(self) -> FileSink:
         """Create the sink."""
-        return FileSink(self._base_path, self._make_writer, self._assigner, self._policy, self._names)
+        return FileSink(self._settings, self._make_writer)
+
+    def _with(self, **changes: Any) -> Self:
+        self._settings = msgspec.structs.replace(self._settings, **changes)
+        return self
 
 
 class RowFormatBuilder(_Builder):
@@ -125,6 +153,13 @@ class RowFormatBuilder(_Builder):
         if not callable(encode):
             raise TypeError(f"expected an Encoder or a function from a record to bytes, got {encoder!r}")
         super().__init__(base_path, partial(RowFileWriter, encode=encode), RollingPolicy.default_rolling_policy())
+        self._encoder = encoder if isinstance(encoder, Encoder) else None
+
+    def build(self) -> FileSink:
+        """Create the sink."""
+        sink = super().build()
+        sink._encoder = self._encoder
+        return sink
 
 
 class BulkFormatBuilder(_Builder):

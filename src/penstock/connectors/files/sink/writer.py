@@ -1,6 +1,6 @@
 """Writes the records of one subtask to part files, with one open file per bucket.
 
-This base class is common to all formats: file names, buckets, rolling, committables.
+This base class is common to all formats: file names, buckets, rolling, committables, what a checkpoint holds.
 """
 
 from __future__ import annotations
@@ -8,54 +8,87 @@ from __future__ import annotations
 import posixpath
 import uuid
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from pyarrow import fs
+import msgspec
 
 from penstock.api.sink import SinkContext, SinkWriter
-from penstock.common.durable import make_directory
+from penstock.common.errors import JobError
+from penstock.common.extras import S3
 from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext
-from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PendingFile, hidden_name
+from penstock.connectors.files.sink.committer import FileCommitter
+from penstock.connectors.files.sink.compact_strategy import FileCompactStrategy
+from penstock.connectors.files.sink.compaction import Compaction, FileToCompact
+from penstock.connectors.files.sink.compactor import FileCompactor
+from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PartInProgress
+from penstock.connectors.files.sink.recoverable import RecoverableFile, RecoverableWriter
+from penstock.connectors.files.sink.renamed_files import FileInProgress, PendingFile, RenamedFiles
 from penstock.connectors.files.sink.rolling import RollingPolicy
-from penstock.connectors.files.storage import resolve, resolve_below
+from penstock.connectors.files.sink.uploads import Uploads, client_of
 
 Part = TypeVar("Part", bound=PartFile)
 
 
+class FileSinkSettings(msgspec.Struct, frozen=True):
+    """What a builder has been told. Each change of it is a new one."""
+
+    base_path: str
+    assigner: Any
+    policy: RollingPolicy
+    names: OutputFileConfig
+    compaction: tuple[FileCompactStrategy, FileCompactor] | None = None
+
+
 class FileWriter(SinkWriter[Any], Generic[Part]):
-    """Writes chunks of records to hidden files, which a committer renames.
+    """Writes chunks of records to files that become visible when a committer has run.
 
     File names are unique over all runs of all jobs that write to one directory (each writer draws 48 random bits), so
     a commit cannot overwrite a file published by another writer.
     """
 
-    def __init__(
-        self,
-        context: SinkContext,
-        base_path: str,
-        assigner: Any,
-        policy: RollingPolicy,
-        names: OutputFileConfig,
-    ) -> None:
+    _can_go_on = True
+    """Whether records can be appended to a file that another writer has begun."""
+
+    def __init__(self, context: SinkContext, settings: FileSinkSettings, restored: Sequence[Any] = ()) -> None:
         self._context = context
-        self._base_path = base_path
-        self._file_system, self._inner_base = resolve(base_path)
-        self._assigner = assigner
-        self._one_bucket = isinstance(assigner, BasePathBucketAssigner)
-        self._policy = policy
-        self._names = names
+        self._base_path = settings.base_path
+        self._assigner = settings.assigner
+        self._one_bucket = isinstance(settings.assigner, BasePathBucketAssigner)
+        self._policy = settings.policy
+        self._names = settings.names
         self._writer_name = f"{context.subtask}-{uuid.uuid4().hex[:12]}"
         self._file_count = 0
         self._open: dict[str, Part] = {}
-        self._pending: list[PendingFile] = []
+        self._pending: list[Any] = []
+        self._hands_over_all = False
+        self._renamed = RenamedFiles(settings.base_path, context)
+        client = client_of(settings.base_path)
+        visible = self._renamed if client is None else Uploads(settings.base_path, client)
+        # Small files are read again, which the parts of an upload can't be.
+        self._files: RecoverableWriter = visible if settings.compaction is None else self._renamed
+        self._compaction: Compaction | None = None
+        if settings.compaction is not None:
+            self._compaction = Compaction(
+                *settings.compaction,
+                settings.base_path,
+                context.job_id,
+                lambda bucket: self._new_path(bucket, "compacted-"),
+                visible.open,
+            )
+        try:
+            self._restore(restored)
+        except BaseException:
+            self.close()
+            raise
 
     @abstractmethod
     def _append(self, bucket: str, records: list[Any], now_ms: int) -> None:
         """Write records of one bucket, and close files that are full."""
 
     @abstractmethod
-    def _open_part(self, file_system: fs.FileSystem, inner_path: str, pending: PendingFile, now_ms: int) -> Part:
-        """Open a new part file."""
+    def _new_part(self, file: RecoverableFile, created_ms: int) -> Part:
+        """A part file, in a file that may hold records already if the format can go on with these."""
 
     def write(self, value: Any, timestamp: int | None) -> None:
         """Write one record. Prefer `write_chunk`."""
@@ -90,46 +123,96 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
                 self._roll(bucket)
 
     def flush(self, end_of_input: bool) -> None:
-        """Flush to the file system; at the end of the input, close all files."""
-        for bucket, part in list(self._open.items()):
-            if end_of_input:
-                self._roll(bucket)
-            else:
-                part.flush()
+        """Flush to the file system. At the end of the input all files will be closed."""
+        self._hands_over_all = self._hands_over_all or end_of_input
+        for part in self._open.values():
+            part.flush()
+
+    def prepare_savepoint(self) -> None:
+        """All files will be closed: several jobs may start from the savepoint, and only one can go on with a file."""
+        self._hands_over_all = True
 
     def prepare_commit(self) -> list[Any]:
-        """Close all files, and return those completed since the last call."""
-        for bucket in list(self._open):
-            self._roll(bucket)
+        """Close the files that don't go on over a checkpoint, and return those completed since the last call."""
+        # Without checkpoints, too: nothing of the writer is stored, and no further commit may follow.
+        everything = self._hands_over_all or not self._context.checkpointing
+        for bucket, part in list(self._open.items()):
+            if everything or not self._files.resumes or self._policy.rolls_on_checkpoint(part.info()):
+                self._roll(bucket)
+        if self._compaction is not None:
+            self._pending += self._compaction.take(everything)
+        self._hands_over_all = False
         pending, self._pending = self._pending, []
         return pending
 
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """What is open, and what is not compacted yet."""
+        compaction = self._compaction.items() if self._compaction is not None else []
+        return [*(part.persist(bucket) for bucket, part in self._open.items()), *compaction]
+
     def close(self) -> None:
-        """Remove the files that were not handed over as committables."""
+        """Remove the files that were not handed over, neither as committables nor to a checkpoint."""
         while self._open:
             _, part = self._open.popitem()
             part.discard()
-        while self._pending:
-            self._file_system.delete_file(resolve_below(self._base_path, self._pending.pop().pending_path)[1])
+        pending, self._pending = self._pending, []
+        FileCommitter(self._base_path).abort(pending)
+        if self._compaction is not None:
+            self._compaction.close()
+
+    def _restore(self, items: Sequence[Any]) -> None:
+        for item in items:
+            if isinstance(item, FileToCompact):
+                self._completed(item.bucket, msgspec.structs.replace(item.file, is_persisted=True), item.job_id)
+            else:
+                self._go_on_with(item)
+
+    def _go_on_with(self, item: PartInProgress) -> None:
+        # As it was written, which need not be as it is written now.
+        files: RecoverableWriter = self._renamed
+        if not isinstance(item.file, FileInProgress):
+            client = client_of(self._base_path)
+            if client is None:
+                raise JobError(f"going on with files in {self._base_path} needs boto3: pip install '{S3}'")
+            files = Uploads(self._base_path, client)
+        complete, file = files.recover(item.file, self._new_path(item.bucket))
+        self._pending += complete
+        if file is None:
+            return
+        # Another subtask may have written to the bucket, too, before the parallelism changed.
+        if self._can_go_on and item.bucket not in self._open and self._files.resumes:
+            self._open[item.bucket] = self._new_part(file, item.created_ms)
+        else:
+            self._completed(item.bucket, file.finish(), self._context.job_id)
 
     def _part(self, bucket: str, now_ms: int) -> Part:
-        return self._open.get(bucket) or self._begin(bucket, now_ms)
-
-    def _begin(self, bucket: str, now_ms: int) -> Part:
-        path = bucket_path(bucket)
-        name = f"{self._names.get_part_prefix()}-{self._writer_name}-{self._file_count}{self._names.get_part_suffix()}"
-        self._file_count += 1
-        hidden = posixpath.join(path, hidden_name(name, self._context.attempt))
-        pending = PendingFile(_below(self._base_path, hidden), _below(self._base_path, posixpath.join(path, name)), 0)
-        make_directory(self._file_system, _below(self._inner_base, path))
-        part = self._open_part(self._file_system, _below(self._inner_base, hidden), pending, now_ms)
-        self._open[bucket] = part
+        part = self._open.get(bucket)
+        if part is None:
+            file = self._files.open(self._new_path(bucket))
+            try:
+                part = self._open[bucket] = self._new_part(file, now_ms)
+            except BaseException:
+                file.discard()
+                raise
         return part
+
+    def _new_path(self, bucket: str, kind: str = "") -> str:
+        number, self._file_count = self._file_count, self._file_count + 1
+        names = self._names
+        name = f"{kind}{names.get_part_prefix()}-{self._writer_name}-{number}{names.get_part_suffix()}"
+        return posixpath.join(bucket_path(bucket), name)
 
     def _roll(self, bucket: str) -> None:
         # Finish before removing it from the open files: if finishing fails, `close` still deletes the file.
-        self._pending.append(self._open[bucket].finish())
+        file = self._open[bucket].finish()
         del self._open[bucket]
+        self._completed(bucket, file, self._context.job_id)
+
+    def _completed(self, bucket: str, file: Any, job_id: str) -> None:
+        if self._compaction is not None and isinstance(file, PendingFile):
+            self._compaction.add(FileToCompact(bucket, file, job_id))
+        else:
+            self._pending.append(file)
 
 
 def bucket_path(bucket: object) -> str:
@@ -139,7 +222,3 @@ def bucket_path(bucket: object) -> str:
     if bucket and (bucket.startswith("/") or any(part in ("", ".", "..") for part in bucket.rstrip("/").split("/"))):
         raise ValueError(f"a bucket must be a relative path without . and .., got {bucket!r}")
     return bucket.rstrip("/")
-
-
-def _below(base: str, relative: str) -> str:
-    return f"{base.rstrip('/')}/{relative}" if relative else base

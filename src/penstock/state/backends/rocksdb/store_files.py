@@ -24,6 +24,7 @@ from penstock.common.errors import CheckpointError
 from penstock.state.collections import ListChanges, MapChanges
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import KeyedFile, Section, TableInFile
+from penstock.state.snapshot.footer import list_sections, sections_of
 from penstock.state.snapshot.storage import SnapshotStorage, read_section, whole_or_nothing
 from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable
 
@@ -162,14 +163,17 @@ def _copy(
             sections.append(Section(0, offset, len(data), zlib.crc32(data)))
             whole = zlib.crc32(data, whole)
             yield
-    return KeyedFile(writer.path, size, tables, sections, store_file=file, crc=whole)
+        listed = list_sections(writer, sections, size, whole)
+    return KeyedFile(
+        writer.path, listed.bytes, tables, listed.sections, store_file=file, crc=listed.crc, footer=listed.footer
+    )
 
 
 def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, Iterator[bytes]]:
     """A store's files by the names that they have in the store. Reading one raises CheckpointError."""
 
     def parts(file: KeyedFile) -> Iterator[bytes]:
-        return (read_section(storage.read, file.path, section) for section in file.sections)
+        return (read_section(storage.read, file.path, section) for section in sections_of(storage.read, file))
 
     return {file.store_file: parts(file) for file in files}
 

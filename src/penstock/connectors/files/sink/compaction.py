@@ -1,0 +1,140 @@
+"""The small files of one writer on their way to larger ones.
+
+    closed ─▶ waiting ─── the strategy says so ───▶ under way ─── done ───▶ handed over: to be committed
+
+Files that have not been handed over are in the writer's state: after a restart they wait again. Each subtask compacts
+what it has written itself. Source: Flink, `CompactCoordinator` and `CompactorOperator`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from penstock.common.errors import JobError
+from penstock.common.stored import stored_as
+from penstock.connectors.files.sink.committer import FileCommitter
+from penstock.connectors.files.sink.compact_strategy import FileCompactStrategy
+from penstock.connectors.files.sink.compactor import FileCompactor
+from penstock.connectors.files.sink.recoverable import RecoverableFile
+from penstock.connectors.files.sink.renamed_files import PendingFile
+from penstock.connectors.files.storage import resolve_below
+
+
+@stored_as("file-to-compact")
+class FileToCompact(msgspec.Struct, frozen=True, gc=False):
+    """A complete hidden file that has not been compacted yet."""
+
+    bucket: str
+    file: PendingFile
+    job_id: str
+
+
+class Compaction:
+    """Of one writer. `new_path` names the file of a bucket that is compacted into, `open_file` opens it in a thread."""
+
+    def __init__(
+        self,
+        strategy: FileCompactStrategy,
+        compactor: FileCompactor,
+        base_path: str,
+        job_id: str,
+        new_path: Callable[[str], str],
+        open_file: Callable[[str], RecoverableFile],
+    ) -> None:
+        self._strategy = strategy
+        self._compactor = compactor
+        self._base_path = base_path
+        self._job_id = job_id
+        self._new_path = new_path
+        self._open_file = open_file
+        self._waiting: dict[str, list[FileToCompact]] = {}
+        self._under_way: list[tuple[list[FileToCompact], Future[Any]]] = []
+        self._checkpoints = 0
+        self._threads: ThreadPoolExecutor | None = None
+        self._persisted: set[str] = set()
+
+    def add(self, file: FileToCompact) -> None:
+        """A file is complete."""
+        waiting = self._waiting.setdefault(file.bucket, [])
+        waiting.append(file)
+        threshold = self._strategy.size_threshold
+        if threshold is not None and sum(one.file.size for one in waiting) >= threshold:
+            self._begin(file.bucket)
+
+    def take(self, everything: bool) -> list[Any]:
+        """A commit is prepared. Returns what has been compacted; `everything`: waits for all files."""
+        self._checkpoints += 1
+        each = self._strategy.checkpoints
+        if everything or (each is not None and self._checkpoints % each == 0):
+            for bucket in list(self._waiting):
+                self._begin(bucket)
+        done = [one for one in self._under_way if everything or one[1].done()]
+        # All of them before any is forgotten: if one has failed the writer is closed, and removes the others.
+        committables = [self._marked(future.result()) for _, future in done]
+        self._under_way = [one for one in self._under_way if one not in done]
+        return committables
+
+    def items(self) -> list[FileToCompact]:
+        """What a checkpoint holds of it."""
+        found = self._files()
+        self._persisted = {one.file.pending_path for one in found}
+        return found
+
+    def close(self) -> None:
+        """Remove what was not handed over and is in no checkpoint."""
+        committer = FileCommitter(self._base_path)
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+        for _, future in self._under_way:
+            if not future.cancelled() and future.exception() is None:
+                committer.abort([self._marked(future.result())])
+        committer.abort([self._marked(one.file) for one in self._files()])
+
+    def _files(self) -> list[FileToCompact]:
+        under_way = [file for files, _ in self._under_way for file in files]
+        return under_way + [file for files in self._waiting.values() for file in files]
+
+    def _begin(self, bucket: str) -> None:
+        files = self._waiting.pop(bucket)
+        path = self._new_path(bucket)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._strategy.threads, "compaction")
+        self._under_way.append((files, self._threads.submit(self._compact, path, files)))
+
+    def _compact(self, path: str, files: list[FileToCompact]) -> Any:
+        """In a thread. Returns a committable."""
+        if len(files) == 1:
+            return files[0].file
+        target = self._open_file(path)
+        try:
+            with contextlib.ExitStack() as opened:
+                self._compactor.compact([opened.enter_context(self._read(one.file)) for one in files], target.out)
+            compacted = target.finish()
+        except BaseException:
+            target.discard()
+            raise
+        # Another job, which this one was started from, may still need its own.
+        own = [one.file for one in files if one.job_id == self._job_id]
+        replaced = [path for file in own for path in (file.pending_path, *file.replaced)]
+        return msgspec.structs.replace(compacted, replaced=tuple(replaced))
+
+    def _read(self, file: PendingFile) -> Any:
+        system, path = resolve_below(self._base_path, file.pending_path)
+        try:
+            return system.open_input_file(path)
+        except FileNotFoundError as error:
+            raise JobError(
+                f"the part file {file.pending_path} can't be compacted: it is missing. A run that went on from this "
+                "checkpoint has compacted it; start from a later checkpoint, or from a savepoint"
+            ) from error
+
+    def _marked(self, file: Any) -> Any:
+        """A committable that says whether a checkpoint names its file."""
+        if isinstance(file, PendingFile) and file.pending_path in self._persisted:
+            return msgspec.structs.replace(file, is_persisted=True)
+        return file

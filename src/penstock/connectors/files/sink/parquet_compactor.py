@@ -1,0 +1,41 @@
+"""Parquet files that become one: their rows, in row groups of the usual size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from penstock.connectors.files.formats.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS
+from penstock.connectors.files.sink.compactor import FileCompactor
+
+
+class ParquetFileCompactor(FileCompactor):
+    """For sinks with `ParquetBulkWriters`. All files must have one schema. `compression`: as there."""
+
+    def __init__(self, *, compression: str | None = "snappy") -> None:
+        self._compression = compression or "none"
+
+    def compact(self, inputs: Sequence[IO[bytes]], output: IO[bytes]) -> None:
+        files = [parquet.ParquetFile(file) for file in inputs]
+        with parquet.ParquetWriter(output, files[0].schema_arrow, compression=self._compression) as writer:
+            for table in _row_groups(files):
+                writer.write_table(table, row_group_size=table.num_rows)
+
+
+def _row_groups(files: list[parquet.ParquetFile]) -> Iterator[pa.Table]:
+    """The rows of all files, some row groups at a time."""
+    gathered: list[pa.Table] = []
+    for file in files:
+        for number in range(file.num_row_groups):
+            gathered.append(file.read_row_group(number))
+            if (
+                sum(table.num_rows for table in gathered) >= ROW_GROUP_RECORDS
+                or sum(table.nbytes for table in gathered) >= ROW_GROUP_BYTES
+            ):
+                yield pa.concat_tables(gathered)
+                gathered = []
+    if gathered:
+        yield pa.concat_tables(gathered)

@@ -1,0 +1,144 @@
+"""Part files in file systems: written under a hidden name, published by a rename."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import IO
+
+import msgspec
+from pyarrow import fs
+
+from penstock.api.sink import SinkContext
+from penstock.common.durable import make_directory, sync, sync_parent
+from penstock.common.errors import JobError
+from penstock.common.stored import stored_as
+from penstock.connectors.files.sink.recoverable import RecoverableFile, RecoverableWriter, Recovered
+from penstock.connectors.files.storage import resolve, resolve_below
+
+_COPIED_AT_ONCE = 1 << 20
+
+
+@stored_as("pending-file")
+class PendingFile(msgspec.Struct, frozen=True, gc=False):
+    """A committable: a complete file under its hidden name, and its final name (full paths or URLs)."""
+
+    pending_path: str
+    final_path: str
+    size: int
+    replaced: tuple[str, ...] = ()
+    """Hidden files whose content it has taken over: they are removed when it is committed."""
+    is_persisted: bool = False
+    """Whether a checkpoint may name it as a file in progress: then it stays if its attempt fails."""
+
+
+@stored_as("file-in-progress")
+class FileInProgress(msgspec.Struct, frozen=True, gc=False):
+    """A hidden file of which a checkpoint holds the first `size` bytes (full paths or URLs)."""
+
+    hidden_path: str
+    final_path: str
+    size: int
+    job_id: str
+    replaced: tuple[str, ...]
+
+
+def hidden_name(final_name: str, attempt: str) -> str:
+    """Return the name of a file before its commit: ignored by readers, and unique to the attempt that writes it."""
+    return f".{final_name}.{re.sub(r'[^A-Za-z0-9_-]', '-', attempt)}.inprogress"
+
+
+class RenamedFiles(RecoverableWriter):
+    """Hidden files below a base path. Local ones can be persisted."""
+
+    def __init__(self, base_path: str, context: SinkContext) -> None:
+        self._base_path = base_path
+        self._context = context
+        self._file_system, self._inner_base = resolve(base_path)
+        # Elsewhere a file that is still open may not be readable, or lack what was flushed.
+        self.resumes = isinstance(self._file_system, fs.LocalFileSystem)
+
+    def open(self, path: str, replaced: tuple[str, ...] = ()) -> RenamedFile:
+        directory, _, name = path.rpartition("/")
+        hidden = posixpath.join(directory, hidden_name(name, self._context.attempt))
+        make_directory(self._file_system, below(self._inner_base, directory))
+        file = PendingFile(below(self._base_path, hidden), below(self._base_path, path), 0, replaced)
+        return RenamedFile(self._file_system, below(self._inner_base, hidden), file, self._context.job_id)
+
+    def recover(self, persisted: FileInProgress, path: str) -> Recovered:
+        # Into a file of its own. A worker that was stopped, and taken for dead, goes on writing to the former one; and
+        # another job may start from the same checkpoint.
+        system, hidden = resolve_below(self._base_path, persisted.hidden_path)
+        found = system.get_file_info(hidden)
+        if found.type is not fs.FileType.File:
+            if system.get_file_info(resolve_below(self._base_path, persisted.final_path)[1]).type is fs.FileType.File:
+                # Committed by a run that went on from this checkpoint, or is at it.
+                return Recovered([], None)
+            raise JobError(
+                f"the part file {persisted.hidden_path} can't be gone on with: it is missing. A run that went on from "
+                "this checkpoint has committed or removed it; start from a later checkpoint, or from a savepoint"
+            )
+        if found.size < persisted.size:
+            raise JobError(
+                f"the part file {persisted.hidden_path} has {found.size} bytes, but had {persisted.size} at the "
+                "checkpoint; the file system has lost data"
+            )
+        own = persisted.job_id == self._context.job_id
+        file = self.open(path, (*persisted.replaced, persisted.hidden_path) if own else ())
+        try:
+            with system.open_input_stream(hidden, compression=None) as former:
+                copy(former, file.out, persisted.size)
+        except BaseException:
+            file.discard()
+            raise
+        return Recovered([], file)
+
+
+class RenamedFile(RecoverableFile):
+    """A hidden file."""
+
+    def __init__(self, file_system: fs.FileSystem, inner_path: str, file: PendingFile, job_id: str) -> None:
+        """`inner_path`: the hidden path inside `file_system`."""
+        self._file_system = file_system
+        self._inner_path = inner_path
+        self._file = file
+        self._job_id = job_id
+        self._persisted: FileInProgress | None = None
+        self.out = file_system.open_output_stream(inner_path, compression=None)
+
+    def persist(self) -> FileInProgress:
+        size = self.out.tell()
+        if self._persisted is None or self._persisted.size != size:
+            self.out.flush()
+            self._sync()
+            file = self._file
+            self._persisted = FileInProgress(file.pending_path, file.final_path, size, self._job_id, file.replaced)
+        return self._persisted
+
+    def finish(self) -> PendingFile:
+        size = self.out.tell()
+        self.out.close()
+        self._sync()
+        return msgspec.structs.replace(self._file, size=size, is_persisted=self._persisted is not None)
+
+    def discard(self) -> None:
+        self.out.close()
+        if self._persisted is None:
+            self._file_system.delete_file(self._inner_path)
+
+    def _sync(self) -> None:
+        sync(self._file_system, self._inner_path)
+        if self._persisted is None:
+            sync_parent(self._file_system, self._inner_path)
+
+
+def copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
+    """Copy the next `size` bytes of a stream, as far as there are as many."""
+    while size > 0 and (data := source.read(min(size, _COPIED_AT_ONCE))):
+        target.write(data)
+        size -= len(data)
+
+
+def below(base: str, relative: str) -> str:
+    """A path that is relative to a base path."""
+    return f"{base.rstrip('/')}/{relative}" if relative else base

@@ -1,0 +1,47 @@
+"""What tests of file sinks share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from penstock.api.sink import SinkWriter
+from penstock.common.serialization import Encoder
+from penstock.connectors.files.sink import BucketAssigner, FileSink
+from penstock.connectors.files.sink.sink import RowFormatBuilder
+from penstock.connectors.files.source.listing import list_files
+
+
+def lines_below(path: str | Path) -> RowFormatBuilder:
+    """A builder of a sink of lines in one bucket."""
+    builder = FileSink.for_row_format(path, Encoder.simple_string_encoder())
+    return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+
+
+def all_prepared(writer: SinkWriter[Any]) -> list[Any]:
+    """All that was written, as for a savepoint."""
+    writer.prepare_savepoint()
+    writer.flush(False)
+    return writer.prepare_commit()
+
+
+def checkpointed(writer: SinkWriter[Any], number: int = 1) -> tuple[list[Any], list[Any]]:
+    """What a checkpoint holds of a writer: committables, and its state."""
+    writer.flush(False)
+    return writer.prepare_commit(), writer.snapshot_state(number)
+
+
+def visible_files(path: Path) -> list[Path]:
+    """What a reader of the directory finds."""
+    return [Path(file.path) for file in list_files([str(path)])] if path.exists() else []
+
+
+def visible_lines(path: Path) -> list[str]:
+    """What a reader of the directory reads."""
+    return [line for file in visible_files(path) for line in file.read_text().splitlines()]
+
+
+def hidden_files(path: Path) -> list[Path]:
+    """What is there beside them."""
+    found = [file for file in path.rglob("*") if file.is_file()]
+    return sorted(set(found) - set(visible_files(path)))
