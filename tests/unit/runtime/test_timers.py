@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
