@@ -25,6 +25,7 @@ from penstock.runtime.task.vertex import LevelSpec
 from penstock.spark.failures import to_stage_failure
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of, to_batch
+from penstock.spark.worker.children import end_children
 from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
@@ -123,6 +124,8 @@ def run_slot(
         with contextlib.suppress(*RAISED):
             slot.handle_all(Cancel())
         if abandoned.is_set():
+            with contextlib.suppress(*RAISED):
+                end_children()
             # Spark has closed the pipes: PySpark would fail to report this failure, and print a traceback about that.
             os._exit(0)
         raise

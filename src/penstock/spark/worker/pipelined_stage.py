@@ -37,6 +37,7 @@ from penstock.runtime.task.slot import Slot
 from penstock.spark.internals.worker_streams import WorkerStreams
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of
+from penstock.spark.worker.children import end_children
 from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
@@ -132,6 +133,8 @@ class SlotHost:
         if self._slot is not None and not self._slot.finished:
             self._guarded(self._abandon)
         self._client.close()
+        with contextlib.suppress(*RAISED):
+            end_children()
         self._log.close()
         sys.stdout.flush()
         sys.stderr.flush()
