@@ -73,19 +73,16 @@ TITLES = {
     25: "what a time to live costs on the heap",
     26: "many timers",
     27: "asynchronous calls",
+    28: "loops",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
-CURVE_PARALLELISMS = (1, 2, 4, 8)
-CURVE_STAGES = (1, 2, 3, 4, 5, 6)
-CURVE_KEYS = (100, 1_000, 10_000, 100_000, 1_000_000)
-CURVE_BYTES = (100, 1_000, 10_000, 100_000)
+CURVE_PARALLELISMS, CURVE_STAGES = (1, 2, 4, 8), (1, 2, 3, 4, 5, 6)
+CURVE_KEYS, CURVE_BYTES = (100, 1_000, 10_000, 100_000, 1_000_000), (100, 1_000, 10_000, 100_000)
 CURVE_SUBTASKS = (40, 100, 200, 400, 1_000)
 STATE_SIZES_MB = (10, 100, 500, 1_000, 2_000)
-STATE_PARALLELISMS = (1, 2, 4)
-FULL_SIZES_MB = (1_000, 4_000)
-_CURVE_SECONDS = 10
-_LONG_SECONDS = 600
+STATE_PARALLELISMS, FULL_SIZES_MB = (1, 2, 4), (1_000, 4_000)
+_CURVE_SECONDS, _LONG_SECONDS = 10, 600
 
 
 def _rate(to_reach: float | None = None) -> Goal:
@@ -113,6 +110,9 @@ def _throughput() -> list[Measurement]:
         Measurement(22, "interval join", "two_streams", ("--program", "interval-join"), (_rate(400_000),)),
         Measurement(22, "broadcast", "two_streams", ("--program", "broadcast"), (_rate(60_000),)),
         Measurement(27, "10 ms a call, capacity 200", "async_calls", (), (_rate(18_000),)),
+        Measurement(28, "passes", "loops", (), (_rate(300_000),)),
+        Measurement(28, "one pass", "loops", ("--stamped", "--records", "200"), _latency(10)),
+        Measurement(28, "10,000,000 records in flight", "loops", ("--records", "10000000"), (_rate(), memory)),
     ]
 
 

@@ -61,6 +61,8 @@ class DrivenJob:
         self.starts = 0
         self.stopped_with = ""
         """The savepoint with which it was last stopped: it goes on from there, or from a later checkpoint."""
+        self.former_ended_s: list[float] = []
+        """How long drivers whose job was taken over took to end, from when they went on."""
         self.is_stopped = False
         """Whether its present driver has ended because it was stopped, not because all is done."""
         self._folder = folder
@@ -149,17 +151,21 @@ class DrivenJob:
 
     def until_ended(self, former: subprocess.Popen[Any]) -> None:
         """Wait for the end of a driver whose job was taken over. Raises StuckError, after its stacks are in its log."""
+        began = time.monotonic()
         try:
             self.until(lambda: former.poll() is not None, "the end of a driver whose job was taken over")
+            self.former_ended_s.append(time.monotonic() - began)
         except StuckError:
             send(former.pid, signal.SIGABRT)
             raise
 
     def end(self) -> None:
         """Leave nothing running."""
-        for pid in marked(self.mark):
-            send(pid, signal.SIGCONT)
-            send(pid, signal.SIGKILL)
+        # One that is killed may have started another one meanwhile.
+        while left := marked(self.mark):
+            for pid in left:
+                send(pid, signal.SIGKILL)
+            time.sleep(_LOOK_S)
         self.driver.wait()
 
     # What can be seen of it.
@@ -209,11 +215,15 @@ class DrivenJob:
         return sum(1 for path in (self.out / region).rglob("*") if not path.name.startswith("."))
 
     def lines(self) -> list[str]:
-        """What a reader sees. Each file is read once: it does not change any more."""
+        """What a reader sees. Each file is read once: it does not change any more, unless the machine has crashed."""
         for path in self._parts():
             if not path.name.startswith(".") and path not in self._lines_of:
                 self._lines_of[path] = path.read_text().splitlines()
         return [line for lines in self._lines_of.values() for line in lines]
+
+    def looks_anew(self) -> None:
+        """What a reader has seen may be there no more."""
+        self._lines_of.clear()
 
     def until(self, happened: Callable[[], Any], what: str, seconds: float = PATIENCE_S, pause_s: float = 0.2) -> None:
         """Wait for it. Raises StuckError."""

@@ -103,6 +103,13 @@ class Nemesis:
         with self._for(fault, states[fault.kind]()):
             return True
 
+    def _lose_power(self, fault: Fault, random: Random) -> bool:
+        """The machine's: all processes die, and the disk has what was synced."""
+        with self._store.without_power():
+            self._job.end()
+        self._job.looks_anew()
+        return True
+
     def _disturb(self, fault: Fault, random: Random) -> bool:
         pid = self._job.driver.pid
         try:
@@ -176,6 +183,7 @@ _STRIKES: dict[Kind, Callable[[Nemesis, Fault, Random], bool]] = {
     Kind.DISK_FULL: Nemesis._disk,
     Kind.STORE_HANGS: Nemesis._disk,
     Kind.STORE_FAILS: Nemesis._disk,
+    Kind.POWER_LOST: Nemesis._lose_power,
     Kind.NETWORK_CUT: Nemesis._disturb,
     Kind.NETWORK_SLOW: Nemesis._disturb,
     Kind.CONNECTIONS_CUT: Nemesis._disturb,

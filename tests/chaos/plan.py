@@ -25,6 +25,7 @@ class Kind(enum.Enum):
     DISK_FULL = "disk full"
     STORE_HANGS = "store hangs"
     STORE_FAILS = "store fails"
+    POWER_LOST = "power lost"
     NETWORK_CUT = "network cut"
     NETWORK_SLOW = "network slow"
     CONNECTIONS_CUT = "connections cut"
@@ -92,6 +93,7 @@ _WEIGHTS = {
     Kind.DISK_FULL: 3,
     Kind.STORE_HANGS: 3,
     Kind.STORE_FAILS: 3,
+    Kind.POWER_LOST: 2,
     Kind.NETWORK_CUT: 3,
     Kind.NETWORK_SLOW: 3,
     Kind.CONNECTIONS_CUT: 3,
@@ -99,11 +101,11 @@ _WEIGHTS = {
     Kind.RECORD_FLIPPED: 1,
 }
 OF_CLUSTER = {Kind.EXECUTOR_KILLED}
-OF_THE_STORE = {Kind.DISK_FULL, Kind.STORE_HANGS, Kind.STORE_FAILS}
+OF_THE_STORE = {Kind.DISK_FULL, Kind.STORE_HANGS, Kind.STORE_FAILS, Kind.POWER_LOST}
 OF_THE_NETWORK = {Kind.NETWORK_CUT, Kind.NETWORK_SLOW, Kind.CONNECTIONS_CUT}
 _UNTIMED = {Kind.STATE_FLIPPED, Kind.RECORD_FLIPPED}
 """They are found when something is restored, which is brought about: the moment of the flip does not matter."""
-_RESTARTING = {Kind.DRIVER_KILLED}
+_RESTARTING = {Kind.DRIVER_KILLED, Kind.POWER_LOST}
 """After these the next run of the job may have another parallelism."""
 _SELDOM = {Moment.STOP, Moment.LAST}
 """These end a job, so they need a new JVM, too."""

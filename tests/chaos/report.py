@@ -27,6 +27,8 @@ class RunReport(msgspec.Struct):
     findings: list[str] = []
     savepoints_read: int = 0
     starts: int = 0
+    former_ended_s: list[float] = []
+    """How long drivers whose job was taken over took to end, from when they went on."""
     seconds: float = 0.0
 
 
@@ -36,9 +38,11 @@ def totals(reports: list[RunReport]) -> str:
     hit = sum(one.hit for one in struck)
     savepoints = sum(report.savepoints_read for report in reports)
     found = sum(len(report.findings) for report in reports)
+    former_s = [seconds for report in reports for seconds in report.former_ended_s]
+    former = f"{len(former_s)} former runs ended in {max(former_s):.0f} s at most; " if former_s else ""
     return (
         f"{hit} faults in {len(reports)} runs, {len(struck) - hit} without effect; {savepoints} savepoints read; "
-        f"{found} findings"
+        f"{former}{found} findings"
     )
 
 

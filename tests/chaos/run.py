@@ -65,6 +65,7 @@ class Run:
                 time.sleep(_TO_WRITE_STACKS_S)
             finally:
                 self._report.starts = job.starts
+                self._report.former_ended_s = job.former_ended_s
                 job.end()
         self._report.seconds = time.monotonic() - began
         return self._report

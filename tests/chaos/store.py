@@ -1,4 +1,5 @@
-"""The disk of one run: a small file system of its own, which can be full, hang, or refuse to change a directory.
+"""The disk of one run: a small file system of its own, which can be full, hang, refuse to change a directory, and lose
+what was not synced.
 
 It needs root, loop devices and ext4. Without them a directory takes its place, and such faults are not drawn.
 """
@@ -6,13 +7,21 @@ It needs root, loop devices and ext4. Without them a directory takes its place, 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 SIZE = 128 << 20
 _INODES = 100_000
+_OPTIONS = "loop,commit=60,noauto_da_alloc"
+"""Nothing reaches the disk that nobody syncs: no transaction for a minute, and no help for those who only rename."""
+_SHUTDOWN, _AT_ONCE = 0x8004587D, struct.pack("I", 2)
+"""ext4's EXT4_IOC_SHUTDOWN, with EXT4_GOING_FLAGS_NOLOGFLUSH: as if the power had failed."""
+_FREE_WITHIN_S = 20
 
 
 def is_possible(folder: Path) -> bool:
@@ -32,7 +41,7 @@ def mounted(folder: Path) -> Iterator[Path]:
     with image.open("wb") as file:
         file.truncate(SIZE)
     _run("mkfs.ext4", "-q", "-F", "-m", "0", "-N", str(_INODES), str(image))
-    _run("mount", "-o", "loop", str(image), str(path))
+    _run("mount", "-o", _OPTIONS, str(image), str(path))
     try:
         yield path
     finally:
@@ -42,7 +51,7 @@ def mounted(folder: Path) -> Iterator[Path]:
 
 
 class Store:
-    """The file system at `path`."""
+    """The file system at `path`, that of `mounted`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -74,12 +83,34 @@ class Store:
     @contextlib.contextmanager
     def failing(self) -> Iterator[None]:
         """No file can be created, renamed or removed: "operation not permitted"."""
-        folders = [Path(path) for path, _, _ in os.walk(self.path) if Path(path).name != "lost+found"]
+        folders = [path for path, _, _ in os.walk(self.path) if Path(path).name != "lost+found"]
+
+        def change(flag: str) -> None:
+            # One of them may be gone: those of the others are changed nevertheless.
+            subprocess.run(["chattr", flag, *folders], capture_output=True, check=False)
+
         try:
-            _run("chattr", "+i", *map(str, folders))
+            change("+i")
             yield
         finally:
-            _run("chattr", "-i", *map(str, folders))
+            change("-i")
+
+    @contextlib.contextmanager
+    def without_power(self) -> Iterator[None]:
+        """No byte reaches the disk any more; afterwards it is as it was. Until then all that use it must have ended."""
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.ioctl(folder, _SHUTDOWN, _AT_ONCE)
+        finally:
+            os.close(folder)
+        yield
+        deadline = time.monotonic() + _FREE_WITHIN_S
+        while subprocess.run(["umount", str(self.path)], capture_output=True, check=False).returncode:
+            # A process that was killed is about to end.
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.path} is still used")
+            time.sleep(0.1)
+        _run("mount", "-o", _OPTIONS, str(self.path.with_suffix(".img")), str(self.path))
 
 
 def _run(*command: str) -> None:

@@ -52,6 +52,32 @@ def test_late_clicks(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_square_roots(capsys: pytest.CaptureFixture[str]) -> None:
+    """A loop would end before all have converged, or never."""
+    assert sorted(output_of("square_roots", capsys)) == [
+        "the root of 144 is 12.000000, after 9 turns",
+        "the root of 1e+06 is 1000.000000, after 15 turns",
+        "the root of 2 is 1.414214, after 5 turns",
+        "the root of 9 is 3.000000, after 7 turns",
+    ]
+
+
+def test_learned_slope(capsys: pytest.CaptureFixture[str]) -> None:
+    """What was learned would not come back to those who learn."""
+    assert output_of("learned_slope", capsys) == ["after 400 samples: y = 3.0 x"]
+
+
+def test_groups_of_friends(capsys: pytest.CaptureFixture[str]) -> None:
+    """News would get lost on the way round, or by the wrong key to the wrong person."""
+    last = dict(line.split(" belongs to ") for line in output_of("groups_of_friends", capsys))
+
+    assert last == {
+        **dict.fromkeys(("bob", "cleo", "dan"), "ada"),
+        **dict.fromkeys(("finn", "gus"), "eve"),
+        "ivy": "hal",
+    }
+
+
 def test_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Files in, files out: the job that most people need first."""
     (tmp_path / "requests.csv").write_text("url,status\n/a,200\n/b,500\n/c,404\n")

@@ -325,3 +325,61 @@ def test_fifty_submissions(cluster: StandaloneCluster, tmp_path: Path) -> None:
     ran = sum(code == 0 for code, *_ in done)
     print(f"{ran} of 50 submissions ran, in {seconds[25]:.0f} s (median), {seconds[-1]:.0f} s at most")
     assert [text for code, text, _ in done if code != 0 or COUNTED not in text] == []
+
+
+RESTARTED = {
+    "execution.checkpointing.interval": "300 ms",
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "1",
+    "slot.request.timeout": "15 s",
+}
+
+
+def started(cluster: StandaloneCluster, folder: Path, parallelism: int, numbers: str) -> subprocess.Popen[str]:
+    """A job that runs, and restarts."""
+    checkpoints = {"execution.checkpointing.dir": str(folder / "checkpoints")}
+    settings = {**settings_of(cluster), **RESTARTED, **checkpoints, "parallelism.default": str(parallelism)}
+    job = submit(settings, folder, SLOWLY.replace("NUMBERS", numbers))
+    assert job.stdout is not None and job.stdout.readline() == "first 0\n", job.stderr
+    return job
+
+
+def kill_executors(cluster: StandaloneCluster, worker: str) -> None:
+    for pid, _, command in processes(cluster.pids[worker]):
+        if "CoarseGrainedExecutorBackend" in command:
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.soak
+def test_a_worker_that_is_lost_for_good(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    """A job would restart without end for slots that never come, and nobody would know why."""
+    wait_until(lambda: held(cluster) == 0, "slots of earlier jobs are still held", RUN_SECONDS)
+    job = started(cluster, tmp_path, 2, "10**9")
+    lost = next(name for name in cluster.pids if name != "master")
+    kill_executors(cluster, lost)
+    cluster.kill(lost)
+    code, _, errors = outcome(job)
+    cluster.start_worker("in-its-place")
+    assert code == 1
+    last = " ".join(errors[errors.index("penstock.NotEnoughSlotsError") :].split())
+    assert re.match(
+        r"penstock.NotEnoughSlotsError: this job needs 5 slots at once and spark://\S+ has given \d of 5", last
+    )
+    assert "The cluster has 4 slots on 1 worker" in last and "org.apache" not in errors, errors
+    assert errors.count("NotEnoughSlotsError") == 2, "told once, and at the end"
+
+
+@pytest.mark.soak
+def test_a_master_that_dies_beneath_a_job(tmp_path: Path) -> None:
+    """A job that has all it needs would end with its master; one that needs an executor would not say what it lacks."""
+    environment = {**os.environ, **SHORT_LIVED, "PYTHONPATH": SOURCE}
+    with StandaloneCluster(workers=1, cores=4, memory="2g", environment=environment) as alone:
+        has_all, needs_one = (started(alone, tmp_path / n, 1, n) for n in ("10_000", "10**9"))
+        alone.kill("master")
+        code, said, errors = outcome(has_all)
+        assert (code, said) == (0, f"sum {sum(range(10_000))}\n"), errors
+        kill_executors(alone, "worker-0")
+        code, _, errors = outcome(needs_one)
+    assert code == 1 and "org.apache" not in errors, errors
+    last = " ".join(errors[errors.index("penstock.NotEnoughSlotsError") :].split())
+    assert f"{alone.url} has given 0 of 2 to this application. Its master does not answer" in last, errors

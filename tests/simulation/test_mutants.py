@@ -306,7 +306,7 @@ def tasks_of_a_failed_attempt_never_abandoned(patch: pytest.MonkeyPatch) -> None
 
 def no_wait_for_the_storage(patch: pytest.MonkeyPatch) -> None:
     """An attempt starts while storage operations of the previous one are pending."""
-    patch.setattr(StorageRequests, "is_idle", True)
+    patch.setattr(StorageRequests, "is_settled", True)
 
 
 def aborted_while_it_is_stored(patch: pytest.MonkeyPatch) -> None:

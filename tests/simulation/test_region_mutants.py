@@ -53,7 +53,7 @@ def commits_of_others_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def restored_while_a_manifest_is_on_its_way(patch: pytest.MonkeyPatch) -> None:
     """A region is restored from the checkpoint before the one that is being stored."""
-    patch.setattr(StorageRequests, "is_idle", True)
+    patch.setattr(StorageRequests, "is_settled", True)
     patch.setattr(CheckpointCoordinator, "is_storing", False)
 
 

@@ -57,3 +57,17 @@ def test_tags_of_flat_map_and_types_of_outputs(mode: RuntimeExecutionMode) -> No
     split = numbers.flat_map(lambda n: [(ODD, (n, "odd")) if n % 2 else (n, "even")], output_type=PERSON)
     both = split.union(split.get_side_output(ODD)).rebalance().map(lambda value: f"{value.id} {value.info}")
     assert sorted(collect(both)) == ["0 even", "1 odd", "2 even", "3 odd", "4 even", "5 odd"]
+
+
+@in_both_modes
+def test_declared_types_apply_where_values_leave_a_chain(mode: RuntimeExecutionMode, capsys: Any) -> None:
+    """Numbers would be others than in PyFlink, and what is printed would differ in every line."""
+    pair = Types.TUPLE([Types.INT(), Types.FLOAT()])
+    env = environment(mode).set_parallelism(1)
+    numbers = env.from_collection([(2**31 + 1, 0.1)], pair)
+    grown = numbers.map(lambda v: [v[0] + 2**31, v[1]], output_type=pair)
+    grown.map(lambda v: isinstance(v, list), output_type=Types.BOOLEAN()).print("chained")
+    grown.rebalance().map(lambda v: f"{v[0]} {type(v).__name__}", output_type=Types.STRING()).print("sent")
+    grown.print("left")
+    env.execute("types")
+    assert sorted(capsys.readouterr().out.split("\n"))[-3:] == ["chained> true", "left> (1,0.1)", "sent> 1 tuple"]

@@ -16,6 +16,7 @@ ALLOWED: list[set[str]] = [
         "penstock.datastream.connected_streams",
         "penstock.datastream.data_stream",
         "penstock.datastream.interval_join",
+        "penstock.datastream.iterative_stream",
         "penstock.datastream.joined_streams",
         "penstock.datastream.keyed_stream",
         "penstock.datastream.stream_execution_environment",

@@ -46,6 +46,7 @@ CLOCKS = {"now", "today", "utcnow"}
 MAY_PATCH_ALL = {
     "tests/simulation/test_mutants.py",
     "tests/simulation/test_async_mutants.py",
+    "tests/simulation/test_iteration_mutants.py",
     "tests/simulation/test_region_mutants.py",
     "tests/simulation/test_savepoint_mutants.py",
 }

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from penstock.common.basic_types import TypeInformation
 
 T = TypeVar("T")
 
@@ -131,6 +134,10 @@ class Sink(ABC, Generic[T]):
 
     def validate(self) -> None:
         """Raise errors that can be known before anything runs. Called at submission."""
+
+    def for_type(self, type_info: TypeInformation) -> Sink[T]:
+        """This sink for a stream whose type is known. A sink that writes text may write that of the declared type."""
+        return self
 
     def describe(self) -> str:
         """Where is written to, a path for example, in one line for `penstock explain`; empty: its name says it all."""

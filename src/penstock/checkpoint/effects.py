@@ -56,7 +56,7 @@ class DiscardCheckpoint(StorageEffect, frozen=True):
 
 
 class DeleteFiles(StorageEffect, frozen=True):
-    """Delete state files, as far as they exist."""
+    """Delete state files, as far as they exist. Any other operation but DeleteJob may be carried out before it."""
 
     paths: list[str]
 

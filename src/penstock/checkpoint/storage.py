@@ -19,6 +19,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pyarrow import fs
@@ -39,6 +40,7 @@ _log = logging.getLogger(__name__)
 METADATA = "_metadata"
 LEASE = "lease"
 """The file by which a run shows that it lives: lease.py."""
+_DELETIONS_AT_ONCE = 16
 _CHECKPOINT = re.compile(r"chk-(\d+)$")
 
 
@@ -149,13 +151,10 @@ class DirectoryStorage(StateFiles):
     def remove(self, paths: Iterable[str]) -> None:
         """Remove state files, as far as they exist. Raises FencedError."""
         self._record.check()
-        directories = set()
-        for path in filter(is_relative, paths):
-            # A file that cannot be deleted now is deleted by a later sweep.
-            with contextlib.suppress(OSError):
-                self._system.delete_file(self._path(path))
-            directories.add(path.rpartition("/")[0])
-        for directory in directories - {"shared"}:
+        own = list(filter(is_relative, paths))
+        # A file that cannot be deleted now is deleted by a later sweep.
+        self._delete_files(map(self._path, own), OSError)
+        for directory in {path.rpartition("/")[0] for path in own} - {"shared"}:
             self._remove_if_empty(directory)
 
     def sweep(self, checkpoints: Iterable[Manifest], former_only: bool = False) -> None:
@@ -171,19 +170,20 @@ class DirectoryStorage(StateFiles):
         # Some file systems return paths with a leading slash.
         needed = {self._path(path).strip("/") for path in kept}
         found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True, recursive=True))
+        removed = [
+            entry
+            for entry in found
+            if entry.type is fs.FileType.File
+            and entry.path.strip("/") not in needed
+            and self._may_remove(self._inside(entry.path), former_only)
+        ]
         # Manifests first: a checkpoint that is half deleted when this process dies must not be taken for a whole one.
-        for entry in sorted(found, key=lambda entry: entry.base_name != METADATA):
-            inside = entry.path.strip("/").removeprefix(self._root.strip("/")).strip("/")
-            if (
-                entry.type is fs.FileType.File
-                and entry.path.strip("/") not in needed
-                and self._may_remove(inside, former_only)
-            ):
-                with contextlib.suppress(FileNotFoundError):
-                    self._system.delete_file(entry.path)
+        for are_manifests in (True, False):
+            paths = [entry.path for entry in removed if (entry.base_name == METADATA) is are_manifests]
+            self._delete_files(paths, FileNotFoundError)
         for entry in sorted(found, key=lambda entry: -len(entry.path)):
             if entry.type is fs.FileType.Directory:
-                self._remove_if_empty(entry.path.strip("/").removeprefix(self._root.strip("/")).strip("/"))
+                self._remove_if_empty(self._inside(entry.path))
         self._remove_if_empty("")
         # Directories may be gone: the next file has to make its own again.
         self._made.clear()
@@ -207,6 +207,21 @@ class DirectoryStorage(StateFiles):
     def savepoint(self, directory: str) -> SavepointStorage:
         """Where a savepoint is kept."""
         return SavepointStorage(directory)
+
+    def _inside(self, path: str) -> str:
+        """A path of the file system, relative to the job's directory."""
+        return path.strip("/").removeprefix(self._root.strip("/")).strip("/")
+
+    def _delete_files(self, paths: Iterable[str], tolerated: type[OSError]) -> None:
+        """Delete files, some at a time: a store may take a while for each."""
+
+        def delete(path: str) -> None:
+            with contextlib.suppress(tolerated):
+                self._system.delete_file(path)
+
+        with ThreadPoolExecutor(_DELETIONS_AT_ONCE, thread_name_prefix="penstock-deletions") as pool:
+            for _ in pool.map(delete, paths):
+                """The first error is raised here."""
 
     def _may_remove(self, inside: str, former_only: bool) -> bool:
         """Whether a file is certainly none of a successor's."""

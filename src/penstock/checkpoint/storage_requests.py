@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.checkpoint.effects import CheckpointEffect, StorageEffect
+from penstock.checkpoint.effects import CheckpointEffect, DeleteFiles, StorageEffect
 
 StorageEnded = Callable[[str, int], None]
 """Called with the error of a storage operation, empty if it succeeded, and the time in milliseconds."""
@@ -20,11 +20,21 @@ class StorageRequests:
         self._numbers = 0
         self._open: dict[int, StorageEnded] = {}
         """What to do when an operation has ended, by its number."""
+        self._deletions: set[int] = set()
+        """Those that delete files, and have not ended."""
 
     @property
     def is_idle(self) -> bool:
         """Whether all operations have been answered."""
         return not self._open
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all operations have been answered that concern the next attempt.
+
+        To delete many files may take minutes. Their names contain the attempt, so none is one of the next.
+        """
+        return len(self._open) == len(self._deletions)
 
     def number(self) -> int:
         """A number for the next operation, of the storage or of a sink: no two have the same."""
@@ -35,12 +45,15 @@ class StorageRequests:
         """Ask for an operation. Nothing any more if the run is fenced: all in the store is another run's then."""
         if not self.fenced:
             self._open[effect.operation] = then
+            if isinstance(effect, DeleteFiles):
+                self._deletions.add(effect.operation)
             self._emit(effect)
 
     def ended(self, operation: int, error: str, now_ms: int, fenced: bool) -> bool:
         """An operation has ended. `fenced`: another run holds the job. False: it had been answered before."""
         self.fenced = self.fenced or fenced
         then = self._open.pop(operation, None)
+        self._deletions.discard(operation)
         if then is not None:
             then(error, now_ms)
         return then is not None

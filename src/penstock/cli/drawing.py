@@ -55,6 +55,10 @@ class Edge(Protocol):
     def side_output(self) -> str | None:
         """The side output that it carries; None: the main output."""
 
+    @property
+    def feedback(self) -> bool:
+        """Whether it leads back to the head of an iteration."""
+
 
 class Graph(Protocol):
     """The part of a job graph that is drawn."""
@@ -75,10 +79,13 @@ def draw(graph: Graph, console: Console) -> None:
     widths = []
     for level in sorted({vertex.level for vertex in vertices.values()}):
         for edge in edges:
-            if vertices[edge.target].level == level:
+            if vertices[edge.target].level == level and not edge.feedback:
                 console.print(_arrow(edge, vertices[edge.source].level, level))
         row = [vertex for vertex in vertices.values() if vertex.level == level]
         console.print(Columns([_box(vertex) for vertex in row], padding=(0, 2)))
+        for edge in edges:
+            if vertices[edge.source].level == level and edge.feedback:
+                console.print(_arrow(edge, level, level))
         widths.append(max(vertex.parallelism for vertex in row))
     console.print(_total(widths), style="dim")
 
@@ -92,7 +99,8 @@ def _box(vertex: Vertex) -> Panel:
 
 
 def _arrow(edge: Edge, source_level: int, target_level: int) -> Text:
-    arrow = Text(f"   │ {edge.source} ─ ").append(edge.partitioner, style="bold").append(f" → {edge.target}")
+    line = "╰ back:" if edge.feedback else "│"
+    arrow = Text(f"   {line} {edge.source} ─ ").append(edge.partitioner, style="bold").append(f" → {edge.target}")
     if edge.side_output is not None:
         arrow.append(f"   side output '{edge.side_output}'")
     relays = [str(level) for level in range(source_level + 1, target_level)]

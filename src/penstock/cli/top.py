@@ -113,6 +113,7 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
             f"checkpoint {checkpoint['checkpoint_id']} {as_duration(now_ms - ended_ms)} ago, took "
             f"{checkpoint['duration_ms']:,} ms, {as_size(checkpoint['total_bytes'])}"
         )
+    lines += [_initializing(vertex) for vertex in after["vertices"] if vertex["initializing"]]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(_COLUMNS):
         if index:
@@ -123,6 +124,16 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
     for vertex in after["vertices"]:
         table.add_row(*_row(earlier.get(vertex["name"], vertex), vertex, now_ms, ms))
     return Group("\n".join(lines), table)
+
+
+def _initializing(vertex: dict[str, Any]) -> str:
+    what = f"{vertex['initializing']} of {vertex['parallelism']} subtasks of {vertex['name']} INITIALIZING"
+    if not vertex["files_to_restore"]:
+        return what
+    return (
+        f"{what}: {as_size(vertex['restored_bytes'])} of {as_size(vertex['bytes_to_restore'])} restored, "
+        f"{vertex['restored_files']} of {vertex['files_to_restore']} files"
+    )
 
 
 def _row(before: dict[str, Any], after: dict[str, Any], now_ms: int, ms: int) -> Iterator[str]:

@@ -6,6 +6,7 @@ import dataclasses
 import uuid
 from collections.abc import Callable
 
+from penstock.checkpoint.ended_jobs import remove_ended
 from penstock.checkpoint.job_record import JobRecord
 from penstock.checkpoint.latest import Latest, latest_of
 from penstock.checkpoint.lease import Lease, wait_until_free
@@ -39,11 +40,13 @@ class StartPoint:
     """`origin`: the manifest; None: the job starts from the beginning.
 
     `latest`: the job that is taken over, whose id, directory and record the new run goes on with. A job that starts
-    from a path is another job: `origin` then has whole paths, and the files stay those of their owner.
+    from a path is another job: `origin` then has whole paths, and the files stay those of their owner. `savepoint`: the
+    directory, if it is one of these.
     """
 
     origin: Manifest | None = None
     latest: Latest | None = None
+    savepoint: str = ""
 
 
 def start_point(graph: JobGraph, configuration: Configuration) -> StartPoint:
@@ -61,7 +64,7 @@ def start_point(graph: JobGraph, configuration: Configuration) -> StartPoint:
     origin = manifest if latest is not None else located(manifest, files_directory(path, manifest))
     allow = configuration.get(options.IGNORE_UNCLAIMED_STATE)
     assign(origin, checkpoint_vertices(graph), own=False, allow_non_restored=allow)
-    return StartPoint(origin, latest)
+    return StartPoint(origin, latest, files_directory(path, manifest) if manifest.savepoint else "")
 
 
 def _latest(graph: JobGraph, configuration: Configuration) -> Latest:
@@ -111,6 +114,10 @@ def take_job(
     latest = start.latest
     place = checkpoint_place(job_id, configuration, is_local) if latest is None else CheckpointPlace(latest.directory)
     system, root = file_system_of(place.directory)
+    base = configuration.get(options.CHECKPOINT_DIRECTORY)
+    # Not if it starts from a checkpoint by its path: that may be what an ended job has left.
+    if base is not None and (latest is not None or start.savepoint):
+        remove_ended(base, name, start.savepoint)
     store = record_in(place.directory)
     newest = latest.manifest.checkpoint_id if latest is not None else 0
     lease = None

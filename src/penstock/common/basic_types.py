@@ -1,7 +1,7 @@
 """Types of single values, and the base class of all types.
 
-Records are Python objects whatever their declared type: no type is consulted per record. A declared type gives columns
-of savepoints and files a type (`to_arrow`); values without a declared type are pickled into a binary column.
+A declared type is applied where a value leaves a chain of functions (declared_values.py, declared_rows.py), and gives
+columns of savepoints and files a type (`to_arrow`); values without a declared type are pickled into a binary column.
 `to_internal_type` and `from_internal_type` convert between a Python value and its representation in such a column.
 """
 
@@ -26,6 +26,9 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 class TypeInformation:
     """Base class of all types. Types are values: equal if their definitions are equal, hashable, picklable."""
+
+    applies = True
+    """Whether values are made ones of this type. False if it is known from a type hint or a source, not declared."""
 
     def _parts(self) -> tuple[Any, ...]:
         """Return the parameters that distinguish types of one class."""

@@ -8,12 +8,13 @@ import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import IO, Any
 
 import msgspec
 
 from penstock.common import pyflink_names
+from penstock.common.declared_text import text_in_files
 from penstock.common.record_fields import fields_of
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
@@ -105,9 +106,16 @@ class Encoder(ABC):
     def encode(self, value: Any) -> bytes:
         """Return the bytes appended to the file for `value`, including its line ending, if any."""
 
+    def for_type(self, type_info: TypeInformation) -> Encoder:
+        """Return the encoder for values of a known type."""
+        return self
+
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """`str(value)`, one per line. Raises ValueError if Python does not know the character set."""
+        """One text per line: `str(value)`, or Java's where a type is declared for the stream, `(a,1)`.
+
+        Raises ValueError if Python does not know the character set.
+        """
         return _StringEncoder(charset_name)
 
     @staticmethod
@@ -169,11 +177,23 @@ class BulkWriterFactory(ABC):
 
 
 class _StringEncoder(Encoder):
-    def __init__(self, charset_name: str) -> None:
+    def __init__(self, charset_name: str, type_info: TypeInformation | None = None) -> None:
         self._charset = _known_charset(charset_name)
+        self._type_info = type_info
+
+    def for_type(self, type_info: TypeInformation) -> Encoder:
+        return _StringEncoder(self._charset, type_info)
 
     def encode(self, value: Any) -> bytes:
-        return f"{value}\n".encode(self._charset)
+        return f"{self._text_of(value)}\n".encode(self._charset)
+
+    @cached_property
+    def _text_of(self) -> Callable[[Any], str]:
+        return text_in_files(self._type_info)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What makes the text of a type is not pickled: it is made again.
+        return {name: value for name, value in vars(self).items() if name != "_text_of"}
 
 
 class _JsonEncoder(Encoder):

@@ -58,10 +58,11 @@ __all__ = [
 
 
 class Types:
-    """One method per type. Records are not validated against declared types, but for rows.
+    """One method per type.
 
-    Where a type is declared that has rows, what a function emits, and what `from_collection` is given, become Rows with
-    the names of that type. All other values stay what they are: an INT does not wrap, a FLOAT has 64 bits.
+    What is declared applies: what `from_collection` is given, and what a function emits, becomes Rows where the type
+    has rows; where values leave a chain of functions, integers wrap to their bits, a FLOAT is rounded to 32 bits, and a
+    list becomes a TUPLE. `print` shows Java's text of such values. Types of hints only describe.
     """
 
     @staticmethod

@@ -53,6 +53,7 @@ from penstock.datastream.functions import (
     SourceFunction,
     WindowFunction,
 )
+from penstock.datastream.iterative_stream import IterativeStream
 from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.output_tag import OutputTag
@@ -104,6 +105,7 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "GlobalWindow",
+    "IterativeStream",
     "JobClient",
     "JoinFunction",
     "JoinedStreams",

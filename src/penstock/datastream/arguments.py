@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from penstock.common.type_hints import from_function
@@ -62,7 +63,16 @@ def output_type_of(
             raise TypeError(f"output_type must be a type of Types, e.g. Types.STRING(), got {declared!r}")
         return declared
     target = getattr(func, method, None) if not isinstance(func, type) else None
-    return from_function(target or func, elements)
+    return described(from_function(target or func, elements))
+
+
+def described(type_info: TypeInformation | None) -> TypeInformation | None:
+    """`type_info` as one that is known and not declared: values stay what they are, and print as Python does."""
+    if type_info is None or not type_info.applies:
+        return type_info
+    known = copy(type_info)
+    known.applies = False
+    return known
 
 
 def projected_type(declared: TypeInformation, positions: Sequence[int]) -> TypeInformation | None:

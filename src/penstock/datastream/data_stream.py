@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.collected import CloseableIterator
     from penstock.datastream.connected_streams import ConnectedStreams
+    from penstock.datastream.iterative_stream import IterativeStream
     from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -227,6 +228,17 @@ class DataStream(OperatorSettings, Generic[T]):
         from penstock.datastream.joined_streams import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)
+
+    def iterate(self, max_wait_time: TimeLength = 0) -> IterativeStream[T]:
+        """Begin an iteration: a stream of these records and of what `close_with` feeds back to it.
+
+        The loop ends when its inputs have ended and nothing is in flight in it; with `max_wait_time` (ms, or a length
+        of time) also when its inputs have ended and nothing has come back for so long. In STREAMING mode only. Raises
+        ValueError if `max_wait_time` is negative. Source: Flink, DataStream.iterate.
+        """
+        from penstock.datastream.iterative_stream import IterativeStream
+
+        return IterativeStream(self, max_wait_time)
 
     # Partitioning.
 

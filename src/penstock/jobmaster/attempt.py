@@ -26,12 +26,13 @@ from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_s
 from penstock.jobmaster.connections import SlotConnections
 from penstock.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
 from penstock.jobmaster.enumerators import SplitEnumerators
+from penstock.jobmaster.loops import Loops
 from penstock.jobmaster.notices import EnumeratorNotClosed
 from penstock.jobmaster.results.held_back import HeldBackResults
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId, SubtaskId
-from penstock.runtime.task.events import Cancel, Close, ControlEvent, Drain
+from penstock.runtime.task.events import Cancel, Close, ControlEvent, Drain, Peers
 
 _ENDS = {
     JobStatus.RUNNING: JobStatus.FINISHED,
@@ -70,7 +71,9 @@ class Attempt:
         self.connections = SlotConnections()
         self._emit = emit
         self._slot_of = {task: slot for slot, tasks in self.slots.items() for task in tasks}
-        self._registered: set[SlotId] = set()
+        self._registered: dict[SlotId, str] = {}
+        """Slots that have registered, and where others reach them."""
+        self.loops = Loops(graph, frozenset(ids), self.send)
         self._last_report_ms: dict[SlotId, int] = {}
         self._data_ended: set[SubtaskId] = set()
         self._finished: set[SubtaskId] = set()
@@ -151,18 +154,37 @@ class Attempt:
         """A slot has sent a report."""
         self._last_report_ms[slot] = now_ms
 
-    def registered(self, slot: SlotId) -> None:
-        """The tasks of a slot are open. A slot that registers twice was started again by Spark: its state is lost."""
+    def registered(self, slot: SlotId, address: str = "") -> None:
+        """The tasks of a slot are open; other slots reach it by `address`.
+
+        A slot that registers twice was started again by Spark: its state is lost.
+        """
         if slot in self._registered:
             self.failed(_started_again(slot))
             return
-        self._registered.add(slot)
+        self._registered[slot] = address
         if self.status is JobStatus.CREATED and len(self._registered) == len(self.slots):
             self.status = JobStatus.RUNNING
             self.has_run = True
+            self._introduce()
+            self.loops.begin()
         elif self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
             # Cancel went to those that had registered by then. Without its own this slot would run on.
             self._send_to(self.slots[slot], Cancel())
+
+    def _introduce(self) -> None:
+        """Tell the tasks that feed something back where it goes to. They begin now."""
+        ids = {vertex.id for vertex in self.vertices}
+        heads: dict[int, set[SlotId]] = {}
+        for edge in self.graph.edges:
+            if edge.feedback and edge.source in ids:
+                target = self.graph.vertices[edge.target]
+                slots = {SlotId(target.level, subtask) for subtask in range(target.parallelism)}
+                heads.setdefault(edge.source, set()).update(slots)
+        for vertex, slots in heads.items():
+            peers = Peers([(*slot, self._registered[slot]) for slot in sorted(slots)])
+            for subtask in range(self.graph.vertices[vertex].parallelism):
+                self.send(vertex, subtask, peers)
 
     def silent(self, now_ms: int, timeout_ms: int) -> SlotId | None:
         """A slot that sent heartbeats and has sent none for `timeout_ms`, while it restores its state or runs."""

@@ -117,7 +117,7 @@ class Failover:
         # A region that has finished waits for the others: if one of them fails all are restarted.
         is_due = len(down) == len(regions) or any(region.has_failed for region in ended)
         are_gone = all(region.is_gone for region in down)
-        if ended and is_due and are_gone and self._job.coordinator.store.is_idle:
+        if ended and is_due and are_gone and self._job.coordinator.store.is_settled:
             end = self._end(ended, is_cancelled)
         if self.restart_at_ms is not None and (is_cancelled or self._job.coordinator.store.fenced):
             self.restart_at_ms = None
@@ -197,7 +197,7 @@ class Failover:
         if delay_ms is not None and repeats:
             delay_ms, error = None, collected_twice(error)
         if delay_ms is not None:
-            self._emit(RestartScheduled(error, self.restarts + 1, delay_ms, self._job.now_ms))
+            self._emit(RestartScheduled(error, self.restarts + 1, delay_ms, self._job.now_ms, self._restarts.waits))
             self.restart_at_ms = self._job.now_ms + delay_ms
             return None
         self.restart_at_ms = None
@@ -213,7 +213,7 @@ class Failover:
     def may_restart(self) -> bool:
         """Whether the regions that wait may be deployed as soon as their time has come."""
         is_settled = all(region.is_ended for region in self._job.regions.down)
-        return self.restart_at_ms is not None and is_settled and self._job.coordinator.store.is_idle
+        return self.restart_at_ms is not None and is_settled and self._job.coordinator.store.is_settled
 
     def restart_if_due(self, graph: JobGraph) -> list[Region]:
         """Restart the regions that wait, if their time has come; returns them. `graph`: that of their next attempts."""

@@ -5,10 +5,9 @@ neither holds a rule. Each pipelined region has attempts of its own (region.py),
 that fails is restarted alone (failover.py). The job ends when all regions are over: results are closed, checkpoints
 dropped or retained, then Finish.
 
-A new attempt is deployed only when the tasks of the one before are gone and the storage is idle. Both matter: Spark
-admits a query by capacity, not by free slots, so half of a region could wait forever; and what the storage still has
-to delete must not meet files of the next attempt, nor may a manifest be stored after the region was restored from
-another.
+A new attempt is deployed only when the tasks of the one before are gone and the storage is settled. Both matter: Spark
+admits a query by capacity, not by free slots, so half of a region could wait forever; and a sweep must not meet files
+of the next attempt, nor may a manifest be stored after the region was restored from another.
 """
 
 from __future__ import annotations
@@ -346,6 +345,7 @@ class JobMaster:
         for region in self.regions:
             if region.status is JobStatus.RUNNING:
                 self.guarded(region.attempt.enumerators.discover_due, region)
+                region.attempt.loops.tick(self.now_ms)
         if self.regions.all_running:
             self.guarded(lambda: self.coordinator.tick(self.now_ms, not self._ending.is_closing))
         # The coordinator notes it only: it was in the middle of an abort, and attempts end by this path alone.

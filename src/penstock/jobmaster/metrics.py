@@ -59,6 +59,14 @@ class VertexMetrics:
     """The same by subtask, with times in nanoseconds."""
     restored_bytes: int
     """State restored when the tasks last started, in bytes."""
+    initializing: int = 0
+    """How many of its subtasks restore their state, or open their functions."""
+    bytes_to_restore: int = 0
+    """How many `restored_bytes` there will be at most, once no subtask initializes any more."""
+    restored_files: int = 0
+    """Files from which state was restored."""
+    files_to_restore: int = 0
+    """How many of these there will be at most."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,6 +186,10 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
         ],
         subtasks=subtasks,
         restored_bytes=sum(report.restored_bytes for report in subtasks),
+        initializing=sum(report.initializing for report in subtasks),
+        bytes_to_restore=sum(report.bytes_to_restore for report in subtasks),
+        restored_files=sum(report.restored_files for report in subtasks),
+        files_to_restore=sum(report.files_to_restore for report in subtasks),
     )
 
 

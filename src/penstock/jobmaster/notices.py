@@ -6,12 +6,16 @@ import msgspec
 
 
 class RestartScheduled(msgspec.Struct, frozen=True):
-    """Regions have failed and are restarted together. `restart`: the number of this restart, from 1."""
+    """Regions have failed and are restarted together. `restart`: the number of this restart, from 1.
+
+    `waits`: it is no failure of the job's, which waits for slots and tries again.
+    """
 
     error: BaseException | None
     restart: int
     delay_ms: int
     now_ms: int
+    waits: bool = False
 
 
 class RestartJoined(msgspec.Struct, frozen=True):

@@ -120,8 +120,9 @@ class Region:
             self.attempt.abandon()
 
     def wake_at_ms(self) -> int | None:
-        """When a deadline passes, or an enumerator wants to look for new splits."""
+        """When a deadline passes, an enumerator wants to look for new splits, or a loop is asked."""
         times = [self._supervision.wake_at_ms(self.attempt)]
         if self.attempt.status is JobStatus.RUNNING:
             times.append(self.attempt.enumerators.wake_at_ms())
+            times.append(self.attempt.loops.wake_at_ms())
         return min((at_ms for at_ms in times if at_ms is not None), default=None)

@@ -21,6 +21,7 @@ from penstock.runtime.task.events import (
     Decline,
     Effect,
     Finished,
+    LoopQuiet,
     ReportWatermark,
     RequestSplit,
     Result,
@@ -73,7 +74,7 @@ class SlotReports:
     def _registered(self, region: Region, slot: SlotId, report: Register) -> None:
         attempt = region.attempt
         had_run = attempt.has_run
-        attempt.registered(slot)
+        attempt.registered(slot, report.address)
         # `registered` has failed the attempt: only the job master sets the deadline until which its tasks may close.
         if attempt.status is JobStatus.FAILING:
             self._job.fail(region, attempt.error or JobError("the attempt failed"))
@@ -93,6 +94,9 @@ class SlotReports:
 
     def _watermark_reported(self, region: Region, slot: SlotId, report: ReportWatermark) -> None:
         self._watermarks.reported(_task(report), report.group, report.watermark, self._job.now_ms)
+
+    def _loop_quiet(self, region: Region, slot: SlotId, report: LoopQuiet) -> None:
+        region.attempt.loops.quiet(report, self._job.now_ms)
 
     def _result(self, region: Region, slot: SlotId, report: Result) -> None:
         attempt = region.attempt
@@ -137,6 +141,7 @@ _HANDLERS: dict[type, Callable[[SlotReports, Region, SlotId, Any], None]] = {
     SlotFailed: SlotReports._slot_failed,
     RequestSplit: SlotReports._split_requested,
     ReportWatermark: SlotReports._watermark_reported,
+    LoopQuiet: SlotReports._loop_quiet,
     Result: SlotReports._result,
     DataEnded: SlotReports._data_ended,
     Finished: SlotReports._task_finished,

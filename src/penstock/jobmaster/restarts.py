@@ -127,6 +127,8 @@ class RestartDecision:
     def __init__(self, strategy: RestartStrategy, settings: JobSettings) -> None:
         self._strategy = strategy
         self._settings = settings
+        self.waits = False
+        """Whether the last restart was none of the strategy's: the job waits for slots."""
         self._slots_missed_ms: int | None = None
         self._unread = 0
         """How often in a row the same checkpoint could not be read."""
@@ -159,6 +161,7 @@ class RestartDecision:
 
         They count as one failure: Flink's strategies count failures of the job.
         """
+        self.waits = False
         if any(map(self.is_final, failed)):
             return None
         if any(map(self.falls_back, failed)):
@@ -171,6 +174,7 @@ class RestartDecision:
             if self._slots_missed_ms is None:
                 self._slots_missed_ms = now_ms
             if now_ms - self._slots_missed_ms < self._settings.slot_request_timeout_ms:
+                self.waits = True
                 return self._settings.slots_retry_ms
         return self._strategy.delay_ms(now_ms)
 

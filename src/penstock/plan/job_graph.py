@@ -15,6 +15,9 @@ from typing import Any
 from penstock.api.source import Source
 from penstock.common.basic_types import TypeInformation
 from penstock.common.declared_rows import row_converter
+from penstock.common.declared_values import value_converter
+from penstock.common.errors import ProgramError
+from penstock.plan.loops import loops_of
 from penstock.plan.regions import regions_of
 from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.plan.transformations import Chaining
@@ -83,6 +86,11 @@ class JobEdge:
         return self.stream_edge.partitioner.ship_strategy
 
     @property
+    def feedback(self) -> bool:
+        """Whether it leads back to the head of an iteration."""
+        return self.stream_edge.feedback
+
+    @property
     def side_output(self) -> str | None:
         """Id of the side output that it carries; None: the main output."""
         tag = self.stream_edge.tag
@@ -99,6 +107,7 @@ class JobGraph:
         self._nodes = dict(graph.nodes)
         self._edges = list(graph.edges)
         if batched:
+            self._refuse_loops()
             self._add_combiners()
         self.vertices, self._vertex_of = self._fuse()
         for vertex in self.vertices:
@@ -106,10 +115,12 @@ class JobGraph:
         self.edges: list[JobEdge] = []
         for edge in self._in_reading_order():
             source, target = self._vertex_of[edge.source], self._vertex_of[edge.target]
-            if source is not target:
+            if source is not target or edge.feedback:
                 self.edges.append(JobEdge(len(self.edges), source.id, target.id, edge))
         self.regions = self._assign_levels()
         """The levels of each pipelined region: one Spark query hosts them."""
+        self.loops = loops_of(range(len(self.vertices)), [(edge.source, edge.target) for edge in self.edges])
+        """The vertices of each loop: those that reach each other. Loops that share a vertex are one."""
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -128,6 +139,15 @@ class JobGraph:
     def sources(self) -> list[JobVertex]:
         """The vertices that read from outside."""
         return [vertex for vertex in self.vertices if vertex.is_source]
+
+    def _refuse_loops(self) -> None:
+        """Raises ProgramError: a batched stage ends before the next begins. Source: Flink docs, "Execution Mode"."""
+        for edge in self._edges:
+            if edge.feedback:
+                raise ProgramError(
+                    f"the iteration '{self._nodes[edge.target].name}' can't run in BATCH mode, in which nothing is fed "
+                    "back: call env.set_runtime_mode(RuntimeExecutionMode.STREAMING), or set execution.runtime-mode"
+                )
 
     def _label(self, node: StreamNode) -> str:
         operator = node.operator
@@ -196,7 +216,9 @@ class JobGraph:
     def _fuse(self) -> tuple[list[JobVertex], dict[int, JobVertex]]:
         inputs: dict[int, list[StreamEdge]] = defaultdict(list)
         for edge in self._edges:
-            inputs[edge.target].append(edge)
+            # What is fed back comes by a channel of its own, and levels are counted without it.
+            if not edge.feedback:
+                inputs[edge.target].append(edge)
         vertices: list[JobVertex] = []
         vertex_of: dict[int, JobVertex] = {}
         for id in self._topological(inputs):
@@ -228,7 +250,11 @@ class JobGraph:
         """
         # Vertices are created in topological order, so one pass is enough.
         for vertex in self.vertices:
-            before = [self.vertices[edge.source].level for edge in self.edges if edge.target == vertex.id]
+            before = [
+                self.vertices[edge.source].level
+                for edge in self.edges
+                if edge.target == vertex.id and not edge.feedback
+            ]
             vertex.level = max(before) + 1 if before else 0
         if self.batched:
             return [range(max(vertex.level for vertex in self.vertices) + 1)]
@@ -273,6 +299,8 @@ class JobGraph:
             target.level,
             widths,
             edge.stream_edge.input_index,
+            edge.feedback,
+            any(edge.source in loop and edge.target in loop for loop in self.loops),
         )
 
     def _spec(self, vertex: JobVertex, infos: dict[int, EdgeInfo]) -> VertexSpec:
@@ -284,7 +312,7 @@ class JobGraph:
             for edge in self._edges:
                 if edge.source != node.id:
                     continue
-                if edge.target in position:
+                if edge.target in position and not edge.feedback:
                     links.append(ChainLink(edge.tag, operator=position[edge.target], input_index=edge.input_index))
                 else:
                     links.append(ChainLink(edge.tag, edge=leaving[id(edge)].id))
@@ -309,9 +337,10 @@ def _applied_type(node: StreamNode) -> TypeInformation | None:
     A source emits what its reader gives; a collection is converted where the program is written.
     """
     output_type: TypeInformation | None = node.transformation.output_type
-    if isinstance(node.operator, SourceOperator) or row_converter(output_type) is None:
+    if isinstance(node.operator, SourceOperator) or output_type is None or not output_type.applies:
         return None
-    return output_type
+    changes = row_converter(output_type) is not None or value_converter(output_type) is not None
+    return output_type if changes else None
 
 
 def _buffer_timeout_ms(nodes: list[StreamNode]) -> int:

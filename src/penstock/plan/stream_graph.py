@@ -9,6 +9,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.source import Boundedness
 from penstock.common.errors import ProgramError
 from penstock.plan.transformations import (
+    FeedbackTransformation,
     OperatorTransformation,
     PartitionTransformation,
     SideOutputTransformation,
@@ -59,6 +60,8 @@ class StreamEdge:
     partitioner: Partitioner
     tag: OutputTag[Any] | None = None
     input_index: int = 0
+    feedback: bool = False
+    """Whether it closes a loop: it leads back to the head of an iteration."""
 
 
 class StreamGraph:
@@ -71,10 +74,12 @@ class StreamGraph:
         for transformation in _in_order(sinks):
             if isinstance(transformation, (SourceTransformation, OperatorTransformation)):
                 self._add(transformation)
+        for head in self._heads():
+            self._close(head)
         self._check_uids()
 
     def _add(self, transformation: SourceTransformation | OperatorTransformation) -> None:
-        parallelism = transformation.parallelism or self.settings.parallelism
+        parallelism = self._parallelism(transformation)
         max_parallelism = transformation.max_parallelism or self.settings.max_parallelism
         max_parallelism = max_parallelism or default_max_parallelism(parallelism)
         if not parallelism <= max_parallelism <= MAX_PARALLELISM_BOUND:
@@ -104,6 +109,38 @@ class StreamGraph:
         for index, input in enumerate(transformation.inputs):
             self._connect(input, transformation.id, index, None, None)
 
+    def _parallelism(self, transformation: Transformation) -> int:
+        """Its own, or the default.
+
+        The head of an iteration has that of what is fed back to it as it is, else that of its input.
+        """
+        if transformation.parallelism is None and isinstance(transformation, FeedbackTransformation):
+            source: Transformation | None = next(iter(transformation.feedback), None)
+            while source is not None and source.edge_kind is not None:
+                source = None if isinstance(source, PartitionTransformation) else source.inputs[0]
+            if source is None or isinstance(source, FeedbackTransformation):
+                source = transformation.inputs[0]
+                while source.edge_kind is not None:
+                    source = source.inputs[0]
+            return self._parallelism(source)
+        return transformation.parallelism or self.settings.parallelism
+
+    def _heads(self) -> list[FeedbackTransformation]:
+        nodes = (node.transformation for node in self.nodes.values())
+        return [transformation for transformation in nodes if isinstance(transformation, FeedbackTransformation)]
+
+    def _close(self, head: FeedbackTransformation) -> None:
+        """Connect the feedback of an iteration with its head. Raises ProgramError if there is none."""
+        if not head.feedback:
+            raise ProgramError(
+                f"the iteration '{head.name}' is not closed: call close_with() on it with the stream that is fed back"
+            )
+        # Partitioned as the input is, unless the program says how. Source: Flink docs, "Iterations".
+        into = head.inputs[0]
+        chosen = into.partitioner if isinstance(into, PartitionTransformation) else None
+        for feedback in head.feedback:
+            self._connect(feedback, head.id, 1, None, None, chosen)
+
     def _connect(
         self,
         source: Transformation,
@@ -111,22 +148,37 @@ class StreamGraph:
         input_index: int,
         partitioner: Partitioner | None,
         tag: OutputTag[Any] | None,
+        default: Partitioner | None = None,
     ) -> None:
         """Resolve `source` to its operators.
 
-        Of several partitionings in sequence, the one nearest to the target applies.
+        Of several partitionings in sequence, the one nearest to the target applies; `default` if there is none.
         """
         if isinstance(source, PartitionTransformation):
-            self._connect(source.inputs[0], target, input_index, partitioner or source.partitioner, tag)
+            self._connect(source.inputs[0], target, input_index, partitioner or source.partitioner, tag, default)
         elif isinstance(source, UnionTransformation):
             for input in source.inputs:
-                self._connect(input, target, input_index, partitioner, tag)
+                self._connect(input, target, input_index, partitioner, tag, default)
         elif isinstance(source, SideOutputTransformation):
             # Its input is an operator (DataStream.get_side_output checks that), so no other tag can be lost here.
-            self._connect(source.inputs[0], target, input_index, partitioner, source.tag)
+            self._connect(source.inputs[0], target, input_index, partitioner, source.tag, default)
         else:
-            chosen = self._partitioner(source.id, target, partitioner)
-            self.edges.append(StreamEdge(source.id, target, chosen, tag, input_index))
+            feedback = input_index == 1 and isinstance(self.nodes[target].transformation, FeedbackTransformation)
+            chosen = partitioner or default
+            if feedback and chosen is None:
+                self._check_forwarded(source.id, target)
+            chosen = self._partitioner(source.id, target, chosen)
+            self.edges.append(StreamEdge(source.id, target, chosen, tag, input_index, feedback))
+
+    def _check_forwarded(self, source: int, head: int) -> None:
+        """Raises ProgramError if what is fed back as it is has another parallelism than the head."""
+        sender, receiver = self.nodes[source], self.nodes[head]
+        if sender.parallelism != receiver.parallelism:
+            raise ProgramError(
+                f"'{sender.name}' (parallelism {sender.parallelism}) is fed back to '{receiver.name}' (parallelism "
+                f"{receiver.parallelism}): give both the same parallelism, or partition what is fed back, for example "
+                "close_with(stream.rebalance())"
+            )
 
     def _partitioner(self, source: int, target: int, chosen: Partitioner | None) -> Partitioner:
         senders, receivers = self.nodes[source], self.nodes[target]
@@ -202,15 +254,23 @@ def _pact(transformation: Transformation) -> str:
 
 
 def _in_order(sinks: list[Transformation]) -> list[Transformation]:
-    """Return all transformations upstream of `sinks`, inputs first. Iterative: programs may exceed the stack depth."""
+    """Return all transformations upstream of `sinks`, inputs first. Iterative: programs may exceed the stack depth.
+
+    What is fed back to an iteration comes after its head, and need not lead to a sink.
+    """
     ordered: dict[int, Transformation] = {}
     stack: list[tuple[Transformation, bool]] = [(sink, False) for sink in reversed(sinks)]
-    while stack:
+    fed_back: list[Transformation] = []
+    while stack or fed_back:
+        if not stack:
+            stack.append((fed_back.pop(0), False))
         transformation, inputs_done = stack.pop()
         if transformation.id in ordered:
             continue
         if inputs_done:
             ordered[transformation.id] = transformation
+            if isinstance(transformation, FeedbackTransformation):
+                fed_back.extend(transformation.feedback)
         else:
             stack.append((transformation, True))
             stack.extend((input, False) for input in reversed(transformation.inputs))

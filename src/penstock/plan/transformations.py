@@ -101,6 +101,15 @@ class PartitionTransformation(Transformation):
         self.partitioner = partitioner
 
 
+class FeedbackTransformation(OperatorTransformation):
+    """The head of an iteration: reads its input, and what is fed back to it by `feedback`."""
+
+    def __init__(self, id: int, name: str, input: Transformation, operator: Operator) -> None:
+        super().__init__(id, name, [input], operator, input.output_type)
+        self.feedback: list[Transformation] = []
+        self.chaining = Chaining.HEAD
+
+
 class UnionTransformation(Transformation):
     """Merges several streams into one."""
 

@@ -45,10 +45,17 @@ class TaskReport(msgspec.Struct, frozen=True, array_like=True):
     latency_max_ms: int
     operators: list[OperatorReport]
     restored_bytes: int = 0
+    bytes_to_restore: int = 0
+    restored_files: int = 0
+    files_to_restore: int = 0
+    initializing: bool = False
+    """Whether its state is being restored, or its functions are being opened."""
 
 
 class Register(msgspec.Struct, frozen=True, tag=True):
-    """The slot's tasks are open and wait for input."""
+    """The slot's tasks are open and wait for input. `address`: where other slots reach it; empty: none has to."""
+
+    address: str = ""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag=True):

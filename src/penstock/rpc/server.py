@@ -13,6 +13,7 @@ from penstock.common.job_threads import start_thread
 from penstock.common.user_calls import RAISED
 from penstock.rpc.keys import ControlAddress, make_keys
 from penstock.rpc.messages import FromJobMaster, ToJobMaster, decode_to_job_master, encode
+from penstock.rpc.only_client import OnlyClient
 
 _log = logging.getLogger(__name__)
 _TICK_MS = 50
@@ -30,7 +31,7 @@ class ControlServer:
         self._context = zmq.Context()
         self._authenticator = ThreadAuthenticator(self._context)
         self._authenticator.start()
-        self._authenticator.configure_curve_callback(domain="*", credentials_provider=_OnlyClient(keys.client_public))
+        self._authenticator.configure_curve_callback(domain="*", credentials_provider=OnlyClient(keys.client_public))
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.curve_server = True
         self._socket.curve_publickey = keys.server_public
@@ -149,13 +150,3 @@ def _guarded(call: Callable[[], object]) -> None:
         call()
     except RAISED:
         _log.exception("an event of a job could not be handled")
-
-
-class _OnlyClient:
-    """Admits only clients with the job's own key."""
-
-    def __init__(self, client_public: bytes) -> None:
-        self._client_public = client_public
-
-    def callback(self, domain: str, key: bytes) -> bool:
-        return key == self._client_public

@@ -17,6 +17,7 @@ from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTime
 from penstock.plan.job_graph import JobGraph
 from penstock.simulator import functions
 from penstock.simulator.functions import key_of
+from penstock.simulator.loops import TURNS, build_loop
 from penstock.simulator.programs import Node, Program
 from penstock.simulator.sinks import RecordingSink
 from penstock.simulator.sources import ScriptedSource
@@ -46,7 +47,7 @@ def build(program: Program) -> Built:
     for node in program.nodes:
         stream = _KINDS[node.kind](environment, node, [streams[id] for id in _inputs_of(node, program)])
         streams[node.id] = stream
-        if node.kind not in ("partition", "union", "key_by", "side", "late"):
+        if node.kind not in ("partition", "union", "key_by", "side", "late", "loop", "turns"):
             _settle(stream, node)
         if node.kind in ("collect", "write"):
             sinks[stream._transformation.id] = node.id
@@ -210,6 +211,8 @@ _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] 
         functions.Alarms(node.settings["delay_ms"], node.settings["past"], node.settings["copies"])
     ),
     "window": _window,
+    "loop": lambda _, node, inputs: build_loop(node, inputs[0]),
+    "turns": lambda _, node, inputs: inputs[0].get_side_output(TURNS),
     "collect": lambda _, node, inputs: inputs[0].print(),
     "write": lambda _, node, inputs: inputs[0].sink_to(RecordingSink(f"n{node.id}")),
 }

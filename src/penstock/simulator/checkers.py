@@ -16,8 +16,9 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.runtime.network.buffer import NO_KEY_GROUP, OUTCOME_EDGE, Header, decode_header, decode_segments
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
-from penstock.runtime.task.events import Acknowledge, DataEnded, Effect, Finished, Result, WriteSnapshot
+from penstock.runtime.task.events import Acknowledge, DataEnded, Effect, Finished, Result
 from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.snapshot import TaskSnapshot
 from penstock.runtime.task.task import Task
 from penstock.simulator.sinks import Written
 
@@ -98,6 +99,19 @@ class ChannelChecks:
         for segment in decode_segments(row):
             self._look_at(channel, state, segment)
 
+    def fed_back(self, row: bytes) -> None:
+        """Check a buffer that is fed back."""
+        header = decode_header(row)
+        channel = (header.edge, header.sender, header.target)
+        state = self._channels[channel]
+        assert header.sequence == state.sequence, (
+            f"channel {channel}: fed back {header.sequence} as no {state.sequence}"
+        )
+        state.sequence += 1
+        for segment in decode_segments(row):
+            assert isinstance(segment, (tuple, CheckpointBarrier)), f"channel {channel}: {segment} is fed back"
+            self._look_at(channel, state, segment)
+
     def _look_at(self, channel: SentChannel, state: _ChannelState, segment: Any) -> None:
         if isinstance(segment, tuple):
             values, timestamps = segment
@@ -173,7 +187,7 @@ class ChannelChecks:
     def all_read(self, task: Task) -> None:
         """At the end of a job that ran to completion: a task has read all records sent to it."""
         sent = sum(self._channels[channel].records for channel in channels_of(task))
-        read = task.chain.counters[0].records_in
+        read = records_read(task)
         assert not task.channels or read == sent, f"{task.info} read {read} records, its senders sent it {sent}"
 
 
@@ -186,23 +200,21 @@ class CutChecks:
         self.cuts = 0
 
     def watch(self, slot: Slot, task: Task) -> None:
-        """Check each snapshot of a task before its next event."""
-        ask = task.ask
+        """Check each snapshot of a task when it is frozen."""
+        freeze = task.snapshots.freeze
 
-        def effect(asked: Effect) -> None:
-            if isinstance(asked, WriteSnapshot):
-                aligned = self._exactly_once or bool(asked.snapshot.savepoint)
-                self._compare(task, asked.snapshot.checkpoint_id, aligned)
-                self._channels.cut(asked.snapshot.checkpoint_id, task, slot.outbox.rows)
-            ask(asked)
+        def frozen(checkpoint_id: int, timestamp_ms: int, full: bool, savepoint: str) -> TaskSnapshot:
+            self._compare(task, checkpoint_id, aligned=self._exactly_once or bool(savepoint))
+            self._channels.cut(checkpoint_id, task, [*slot.outbox.rows, *slot.feedback.rows])
+            return freeze(checkpoint_id, timestamp_ms, full, savepoint)
 
-        task.ask = effect  # type: ignore[assignment,method-assign]
+        task.snapshots.freeze = frozen  # type: ignore[method-assign]
 
     def _compare(self, task: Task, checkpoint_id: int, aligned: bool) -> None:
         channels = channels_of(task)
         if not channels:
             return
-        read = task.chain.counters[0].records_in
+        read = records_read(task)
         sent = sum(self._channels.sent_before(channel, checkpoint_id) for channel in channels)
         what = (
             f"{task.info} acknowledged {checkpoint_id} having read {read} records, its senders had sent {sent} before"
@@ -223,6 +235,11 @@ class RegionChecks:
         self.cuts = CutChecks(self.channels, exactly_once)
 
 
+def records_read(task: Task) -> int:
+    """Return how many records the operator at the head of a task was given by its channels."""
+    return sum(input.records_in for input in {channel.input for channel in task.inputs.channels})
+
+
 def channels_of(task: Task) -> list[SentChannel]:
-    """Return the channels that a task reads."""
+    """Return the channels that a task reads, but for what is fed back."""
     return [(edge, sender, task.info.subtask) for edge, sender in task.channels]

@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from itertools import zip_longest
 from typing import Any
 
-from penstock.simulator.evaluation import SPLIT_AND_KEY, Again, Part, evaluate
+from penstock.simulator.evaluation import evaluate
 from penstock.simulator.functions import COUNT_WEIGHT
+from penstock.simulator.parts import SPLIT_AND_KEY, Again, Part
 from penstock.simulator.programs import Node, Program, Timed
 
 

@@ -14,52 +14,15 @@ states how much of it is known:
 from __future__ import annotations
 
 import dataclasses
-import enum
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.simulator import functions
+from penstock.simulator.loops import evaluate_loop
+from penstock.simulator.parts import SPLIT, SPLIT_AND_KEY, SPREAD, Again, Part
 from penstock.simulator.programs import Node, Program, Record, Timed
-
-SPLIT, SPLIT_AND_KEY, SPREAD = "split", "split and key", "spread"
-
-
-class Again(enum.IntEnum):
-    """How a part compares with itself in a run in which sources reread some records. Strongest first.
-
-    Numbers are never negative, so sums and counts only grow when a record is repeated.
-    """
-
-    REPEATED = 0
-    """Exactly its records, some of them repeated: results independent of other records stay the same."""
-    MORE = 1
-    """All its records, and possibly others."""
-    GREATER = 2
-    """For each record one of the same origin, path, key and time with a number at least as high.
-
-    And possibly others.
-    """
-    UNKNOWN = 3
-    """Unknown: a function reads a number that may have grown, and behaves differently."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """Records of one operator, and how they are partitioned."""
-
-    records: list[Timed]
-    exact: bool = True
-    count: int | None = None
-    timed: bool = True
-    order: str | None = None
-    how: str = "forward"
-    parallelism: int = 1
-    again: Again = Again.REPEATED
-    finals: dict[int, int] | None = None
-    """For a running reduce: the greatest, and so last, number of each key."""
-
 
 Stream = list[Part]
 
@@ -89,6 +52,12 @@ def evaluate(program: Program) -> Expected:
         elif node.kind == "late":
             exact = program.exact_time or program.batched
             streams[node.id] = [Part([], exact=exact, parallelism=program.node(node.inputs[0]).parallelism)]
+        elif node.kind == "loop":
+            streams[node.id] = [_loop(node, _merged(inputs[0], node.parallelism, program.batched))]
+        elif node.kind == "turns":
+            before = program.node(node.inputs[0])
+            into = [streams[id] for id in before.inputs]
+            streams[node.id] = [_turns(before, _merged(into[0], before.parallelism, program.batched))]
         elif node.kind in _OF_TWO:
             if node.kind in _BY_TIME:
                 # A join partitions its inputs by its own keys, however they were partitioned before.
@@ -310,6 +279,24 @@ def _window_join(node: Node, first: Part, second: Part) -> Part:
         results = pairs if join else functions.co_grouped(ones, others)
         records.extend((result, (number + 1) * size - 1) for result in results)
     return Part(records, count=len(records), parallelism=node.parallelism, again=again)
+
+
+def _loop(node: Node, input: Part) -> Part:
+    """How often a record goes round depends on its number."""
+    again = input.again if input.again <= Again.MORE else Again.UNKNOWN
+    if not input.exact:
+        return Part([], exact=False, parallelism=node.parallelism, again=again)
+    records = evaluate_loop(node, input.records).records
+    return Part(records, count=len(records), timed=input.timed, parallelism=node.parallelism, again=again)
+
+
+def _turns(node: Node, input: Part) -> Part:
+    """The running numbers of turns."""
+    again = Again.GREATER if input.again <= Again.MORE else Again.UNKNOWN
+    if not input.exact or node.settings["shape"] == "plain":
+        return Part([], exact=input.exact, parallelism=node.parallelism, again=again)
+    turns = evaluate_loop(node, input.records).turns
+    return Part([], exact=False, count=turns.total(), parallelism=node.parallelism, again=again, finals=dict(turns))
 
 
 _BY_TIME = {"interval_join", "window_join"}

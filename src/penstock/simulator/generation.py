@@ -10,6 +10,7 @@ import dataclasses
 from random import Random
 from typing import Any
 
+from penstock.simulator.loops import SHAPES
 from penstock.simulator.programs import Node, Program, Record, SplitScript
 
 _WIDE_BOUND_MS = 1_000_000
@@ -96,7 +97,30 @@ class _Generator:
         # Behind all others for the same reason.
         if self._all_kinds and random.random() < 0.2:
             self._ask()
+        if self._all_kinds and not self._batched and random.random() < 0.25:
+            for _ in range(random.choice([1, 1, 2])):
+                self._loop()
+            # What was fed back may be late.
+            program = dataclasses.replace(program, exact_time=False)
         return dataclasses.replace(program, nodes=tuple(self._nodes))
+
+    def _loop(self) -> None:
+        """Add a loop, and sinks for what leaves it and for its turns."""
+        random = self._random
+        shape, how = random.choice(SHAPES), random.choice(["forward", "hash", *_PARTITIONS])
+        if how == "rescale":
+            how = "hash"
+        # Each record becomes as many as there are subtasks: once must do.
+        step = 31 if how == "broadcast" else random.choice([7, 13, 31])
+        branches = how != "broadcast" and random.random() < 0.5
+        after = self._add("loop", self._any(), shape=shape, how=how, step=step, branches=branches)
+        if shape != "plain":
+            turns = _Stream(len(self._nodes), after.producers, timed=False, sane=False)
+            self._rewire("turns", [after], turns)
+            self._add("collect", turns)
+        if random.random() < 0.5:
+            after = self._add("echo", self._key_by(after), copies=random.randint(1, 3))
+        self._add(random.choice(["collect", "write"]), after)
 
     def _ask(self) -> None:
         """Add an asynchronous function, and a sink or an operator with a sink."""

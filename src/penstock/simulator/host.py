@@ -48,6 +48,9 @@ class World(Protocol):
     def sent(self, slot: SlotId, row: bytes) -> None:
         """Called with a row that a slot writes."""
 
+    def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
+        """Called with a buffer that a slot feeds back to another one, or to itself."""
+
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
 
@@ -134,6 +137,12 @@ class SlotHost:
         if not self.discarding:
             self.fresh = True
             self._guarded(lambda: self._of_slot().receive(row))
+
+    def receive_feedback(self, row: bytes) -> None:
+        """Process a buffer that was fed back."""
+        if not self.discarding:
+            self.fresh = True
+            self._guarded(lambda: self._of_slot().receive_feedback(row))
 
     def step(self) -> None:
         """Run one step of the slot."""
@@ -241,6 +250,9 @@ class SlotHost:
                     self._blocked_since_ms = self._clock.now_ms()
                 self.rows.append((target, row))
                 self._world.sent(self.id, row)
+        for of_head, row in slot.take_feedback():
+            if not self.discarding:
+                self._world.fed_back(self.id, of_head, row)
         for effect in slot.take_effects():
             if isinstance(effect, WriteSnapshot):
                 writing = effect.snapshot.write(self._storage_of(effect.snapshot.savepoint))

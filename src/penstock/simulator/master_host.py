@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
-from penstock.checkpoint.effects import AbortCommittables, Commit, StorageEffect
+from penstock.checkpoint.effects import AbortCommittables, Commit, DeleteFiles, DeleteJob, StorageEffect
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.storage_operations import carry_out
@@ -189,6 +189,9 @@ class MasterHost:
 
     def storage_does_next(self) -> None:
         """The storage executes an operation."""
+        if isinstance(self.storage[0], DeleteFiles) and not any(isinstance(e, DeleteJob) for e in self.storage):
+            # Last, though it came first: the storage deletes many files little by little.
+            self.storage.rotate(-1)
         effect = self.storage.popleft()
         error, fenced = "", False
         try:

@@ -3,6 +3,9 @@
 Like in Spark's streaming shuffle, a pair holds a limited number of rows; a sender whose pair is full is blocked
 completely.
 
+What is fed back goes by a network of its own, on which nobody is blocked. Of what a slot has sent when its region is
+stopped, some arrives in the next attempt.
+
 Control messages reach a slot, and reports the job master, in order but delayed. Both ends have to tolerate:
 
     from a slot    each message at most once, because ZeroMQ duplicates none. Messages of a worker may arrive after it
@@ -18,7 +21,7 @@ Control messages reach a slot, and reports the job master, in order but delayed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from random import Random
 from typing import Any
 
@@ -63,6 +66,29 @@ class Network:
     def waiting(self, target: SlotId) -> dict[Channel, None]:
         """Return the channels to a slot that hold rows, in a fixed order."""
         return self._waiting.get(target, {})
+
+
+class FeedbackNetwork(Network):
+    """What is fed back, in transit: any number of buffers."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(1)
+        self._random = random
+        self._late: list[tuple[Channel, bytes]] = []
+
+    def stopped(self, levels: range, late_rate: float) -> None:
+        """The slots of these levels are gone. Some of what they have sent will be late."""
+        for channel, rows in self._channels.items():
+            if channel[0].level in levels:
+                self._late += [(channel, row) for row in rows if self._random.random() < late_rate]
+        self.forget(levels)
+
+    def started(self, slots: Collection[SlotId]) -> None:
+        """New slots are reached by what is late for those that were in their places."""
+        late, self._late = self._late, []
+        for (sender, target), row in late:
+            if sender in slots and target in slots:
+                self.send(sender, target, row)
 
 
 class ControlMessages:

@@ -37,6 +37,9 @@ class Doer(Protocol):
     def receive(self, channel: Channel) -> None:
         """A slot receives a row."""
 
+    def receive_feedback(self, channel: Channel) -> None:
+        """A slot receives a buffer that was fed back."""
+
     def receive_control(self, slot: SlotId) -> None:
         """A slot receives a control message."""
 
@@ -53,6 +56,7 @@ class Possibilities:
         doer: Doer,
         hosts: dict[SlotId, SlotHost],
         network: Network,
+        feedback: Network,
         control: ControlMessages,
         now_ms: Callable[[], int],
     ) -> None:
@@ -60,6 +64,7 @@ class Possibilities:
         self._doer = doer
         self._hosts = hosts
         self._network = network
+        self._feedback = feedback
         self._control = control
         self._now_ms = now_ms
         self._kinds: list[tuple[str, Callable[[SlotId], None], float]] = [
@@ -77,6 +82,8 @@ class Possibilities:
         """The rate at which a slot receives rows, if it does."""
         self._channels: dict[SlotId, list[Channel]] = {}
         """Channels to a slot that have changed."""
+        self._feedback_channels: dict[SlotId, list[Channel]] = {slot: list(feedback.waiting(slot)) for slot in hosts}
+        """The same, of what is fed back."""
         self._wakes_ms: dict[SlotId, int] = {}
         self._wakes: list[tuple[int, SlotId]] = []
 
@@ -93,6 +100,10 @@ class Possibilities:
             self._touched[sender] = None
         self._channels.setdefault(target, []).append(channel)
 
+    def touch_feedback(self, channel: Channel) -> None:
+        """Mark a channel to which something was fed back, or from which it was taken."""
+        self._feedback_channels.setdefault(channel[1], []).append(channel)
+
     def refresh(self) -> None:
         """Update the agenda."""
         now_ms = self._now_ms()
@@ -105,6 +116,8 @@ class Possibilities:
         self._touched.clear()
         for slot in list(self._channels):
             self._set_channels(slot, self._receives[slot])
+        for slot in list(self._feedback_channels):
+            self._set_feedback(slot, self._receives.get(slot, 0.0))
 
     def next_wake_ms(self) -> int | None:
         """Return when the next slot becomes active without an event."""
@@ -151,8 +164,18 @@ class Possibilities:
         waiting, touched = self._network.waiting(slot), self._channels.pop(slot, ())
         changed = rate != self._receives.get(slot)
         self._receives[slot] = rate
+        if changed:
+            self._feedback_channels.setdefault(slot, []).extend(self._feedback.waiting(slot))
         for channel in [*touched, *waiting] if changed else touched:
             if rate and channel in waiting:
                 self._agenda.enter(channel, partial(self._doer.receive, channel), rate)
             else:
                 self._agenda.leave(channel)
+
+    def _set_feedback(self, slot: SlotId, rate: float) -> None:
+        waiting = self._feedback.waiting(slot)
+        for channel in self._feedback_channels.pop(slot, ()):
+            if rate and channel in waiting:
+                self._agenda.enter(("feedback", channel), partial(self._doer.receive_feedback, channel), rate)
+            else:
+                self._agenda.leave(("feedback", channel))

@@ -93,7 +93,7 @@ class Simulation:
         )
         self._idle_jumps = 0
         self._heartbeat_ms = 0
-        self._workers = Workers(circumstances, self.clock, self, exact_time)
+        self._workers = Workers(circumstances, self.clock, self, exact_time, random)
         self._former = FormerRuns(random)
         self._start_job(graph, self.storage.new_job(graph.name))
 
@@ -154,13 +154,10 @@ class Simulation:
         self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
         workers, control = self._workers, self._control
-        actions = SlotActions(
-            workers.running, workers.network, control, workers.checks, self.random, self.trace, self._reported
-        )
-        self._possibilities: Possibilities = Possibilities(
-            self._agenda, actions, workers.running, workers.network, control, self.clock.now_ms
-        )
-        actions.touched, actions.touched_channel = self._possibilities.touch, self._possibilities.touch_channel
+        moving = workers.running, workers.network, workers.feedback, control
+        actions = SlotActions(*moving, workers.checks, self.random, self.trace, self._reported)
+        self._possibilities: Possibilities = Possibilities(self._agenda, actions, *moving, self.clock.now_ms)
+        actions.tells(self._possibilities)
         self.faults = WorkerFaults(
             workers.running, control, self.driver, self.random, self.trace, self._possibilities.touch
         )
@@ -206,12 +203,9 @@ class Simulation:
 
     def crash_driver(self, stopped: bool = False) -> None:
         """The driver is killed, and with it all slots. `stopped`: it is only taken for dead, and goes on later."""
-        if self._is_cancelled or not self.circumstances.checkpointing:
+        if not self._can_lose_its_driver:
             return
         seen, driver = self.storage.recorded(), self.driver
-        if not self.circumstances.has_directory:
-            # Nothing of it can be found: its user can only begin another one.
-            return
         self.trace.add("fate", f"the driver is {'stopped' if stopped else 'killed'}")
         for host in self.hosts.values():
             host.kill()
@@ -232,6 +226,12 @@ class Simulation:
         self._start_next_job(end.savepoint if end is not None else self.driver.stopped_with)
 
     @property
+    def _can_lose_its_driver(self) -> bool:
+        """Whether its user would go on: not without a directory, of which nothing can be found afterwards."""
+        circumstances = self.circumstances
+        return not self._is_cancelled and circumstances.checkpointing and circumstances.has_directory
+
+    @property
     def _is_cancelled(self) -> bool:
         return self.status in (JobStatus.CANCELLING, JobStatus.CANCELED)
 
@@ -246,6 +246,11 @@ class Simulation:
     def sent(self, slot: SlotId, row: bytes) -> None:
         """A slot has a row to write."""
         self._workers.checks[slot.level].channels.sent(row, slot.level)
+
+    def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
+        """A slot feeds a buffer back."""
+        self._workers.fed_back(slot, target, row)
+        self._possibilities.touch_feedback((slot, target))
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
@@ -337,7 +342,7 @@ class Simulation:
         self.driver.heal()
 
     def _storage_changed(self) -> None:
-        if self._fate.chance(self.circumstances.driver_crash_rate):
+        if self._fate.chance(self.circumstances.driver_crash_rate) and self._can_lose_its_driver:
             raise DriverLostError
 
     def _send(self, slot: SlotId, message: ToTask) -> None:

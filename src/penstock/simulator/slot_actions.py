@@ -10,6 +10,7 @@ from penstock.runtime.ids import SlotId
 from penstock.simulator.checkers import RegionChecks
 from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, ControlMessages, Network
+from penstock.simulator.possibilities import Possibilities
 from penstock.simulator.report import Trace, event_line, name_of, row_line
 
 
@@ -23,6 +24,7 @@ class SlotActions:
         self,
         hosts: dict[SlotId, SlotHost],
         network: Network,
+        feedback: Network,
         control: ControlMessages,
         checks: Mapping[int, RegionChecks],
         random: Random,
@@ -33,11 +35,18 @@ class SlotActions:
         self.touched_channel: Callable[[Channel], None] = lambda channel: None
         self._hosts = hosts
         self._network = network
+        self._feedback = feedback
+        self.touched_feedback: Callable[[Channel], None] = lambda channel: None
         self._control = control
         self._checks = checks
         self._random = random
         self._trace = trace
         self._reported = reported
+
+    def tells(self, possibilities: Possibilities) -> None:
+        """Tell it what actions change."""
+        self.touched, self.touched_channel = possibilities.touch, possibilities.touch_channel
+        self.touched_feedback = possibilities.touch_feedback
 
     def open(self, slot: SlotId) -> None:
         """A slot starts."""
@@ -79,6 +88,15 @@ class SlotActions:
         if host.is_open:
             host.receive(row)
         self._after(host.id, f"row {row_line(row)} from {name_of(channel[0])}")
+
+    def receive_feedback(self, channel: Channel) -> None:
+        """A slot takes a buffer that was fed back."""
+        row = self._feedback.receive(channel)
+        self.touched_feedback(channel)
+        host = self._hosts[channel[1]]
+        if host.is_open:
+            host.receive_feedback(row)
+        self._after(host.id, f"fed back {row_line(row)} from {name_of(channel[0])}")
 
     def receive_control(self, slot: SlotId) -> None:
         """A slot receives a control message."""

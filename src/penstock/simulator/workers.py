@@ -14,7 +14,7 @@ from penstock.simulator.checkers import RegionChecks
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.host import SlotHost, World
-from penstock.simulator.network import ControlMessages, Network
+from penstock.simulator.network import ControlMessages, FeedbackNetwork, Network
 from penstock.simulator.storage import MemoryRun
 
 
@@ -34,16 +34,20 @@ def heartbeats(workers: dict[SlotId, SlotHost], control: ControlMessages) -> Ite
 class Workers:
     """The workers of a job, the network between them, and what is checked of them, through all its attempts."""
 
-    def __init__(self, circumstances: Circumstances, clock: Clock, world: World, exact_time: bool) -> None:
+    def __init__(
+        self, circumstances: Circumstances, clock: Clock, world: World, exact_time: bool, random: Random
+    ) -> None:
         self._circumstances = circumstances
         self._clock = clock
         self._world = world
         self._exact_time = exact_time
+        self._random = random
         self.hosts: dict[SlotId, SlotHost] = {}
         """Of the present attempts, those that are gone included."""
         self.running: dict[SlotId, SlotHost] = {}
         """Those whose query was not stopped."""
         self.network = Network(1)
+        self.feedback = FeedbackNetwork(random)
         self.checks: dict[int, RegionChecks] = {}
         """Of the region that hosts a level, by level."""
         self._cuts_before = 0
@@ -58,6 +62,8 @@ class Workers:
         self._cuts_before = self.cuts
         self.hosts, self.running, self.checks = {}, {}, {}
         self.network = Network(self._circumstances.channel_rows)
+        # What is late for a slot of another job does not get in: that job had other keys.
+        self.feedback = FeedbackNetwork(self._random)
 
     def start(self, effect: Deploy, job_id: str, storage: MemoryRun) -> dict[SlotId, SlotHost]:
         """The workers of a new attempt of a region, which have not started yet. Those of other regions go on."""
@@ -84,7 +90,13 @@ class Workers:
         _remove(self.hosts, effect.levels)
         self.hosts.update(workers)
         self.running.update(workers)
+        self.feedback.started(workers.keys())
         return workers
+
+    def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
+        """A slot feeds a buffer back."""
+        self.checks[slot.level].channels.fed_back(row)
+        self.feedback.send(slot, target, row)
 
     def stop(self, levels: range) -> None:
         """The workers of a region are killed."""
@@ -93,6 +105,7 @@ class Workers:
                 host.kill()
         _remove(self.running, levels)
         self.network.forget(levels)
+        self.feedback.stopped(levels, self._circumstances.late_rate)
 
 
 def _remove(workers: dict[SlotId, SlotHost], levels: range) -> None:

@@ -173,7 +173,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
 }
 _PLAIN = frozenset(_ENCODERS.keys() - {float, tuple, Row})
 """Types of which every value can be a key."""
-_IMMUTABLE: dict[type, str] = {
+_IMMUTABLE: dict[Any, str] = {
     list: "; return tuple(key) instead",
     dict: "; return tuple(sorted(key.items())) instead",
     set: "; return tuple(sorted(key)) instead",

@@ -25,6 +25,7 @@ class Edge:
     target: int
     partitioner: str
     side_output: str | None = None
+    feedback: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,3 +88,16 @@ def test_a_job_of_one_level() -> None:
     assert (
         drawn(Graph([Vertex(1, 0, 1, ["numbers", "print"])], [])).splitlines()[-1] == "1 level, 1 slot when pipelined"
     )
+
+
+def test_what_is_fed_back_is_drawn_below_its_sender() -> None:
+    """A loop would look like a program without one, or like two edges into the same place."""
+    back = Edge(2, 1, "HASH", "again", feedback=True)
+    graph = Graph(
+        [Vertex(0, 0, 1, ["a"]), Vertex(1, 1, 1, ["head"]), Vertex(2, 2, 1, ["body"])],
+        [Edge(0, 1, "FORWARD"), Edge(1, 2, "HASH"), back],
+    )
+    lines = drawn(graph).splitlines()
+    (line,) = [number for number, text in enumerate(lines) if "back:" in text]
+    assert lines[line].strip() == "╰ back: 2 ─ HASH → 1   side output 'again'"
+    assert any("body" in text for text in lines[:line])

@@ -21,7 +21,7 @@ START_MS = 1_700_000_000_000
 
 
 def sample(
-    at_ms: int, read: int, busy_ms: int, watermark: int = MIN_TIMESTAMP, reported: bool = True
+    at_ms: int, read: int, busy_ms: int, watermark: int = MIN_TIMESTAMP, reported: bool = True, **others: Any
 ) -> dict[str, Any]:
     """What a job answers that has read so many records, sent by the way that answers go."""
     planned = PlanExecutor()
@@ -32,7 +32,8 @@ def sample(
     operators = [OperatorReport(name, read, read * 2, 0, watermark, {}) for name in ("source", "words", "print")]
     idle_ns = (at_ms - START_MS - busy_ms) * 1_000_000
     if reported:
-        metrics.update([TaskReport(0, 0, 0, 0, 0, 0, busy_ms * 1_000_000, idle_ns, 0, 0, 0, 0, operators)])
+        report = TaskReport(0, 0, 0, 0, 0, 0, busy_ms * 1_000_000, idle_ns, 0, 0, 0, 0, operators)
+        metrics.update([msgspec.structs.replace(report, **others)])
     checkpoint = CheckpointReport(7, at_ms - 1_500, 500, 1, 1, total_bytes=2_000)
     figures = JobFigures("RUNNING", 1, metrics.totals(), metrics.vertices(), checkpoint)
     return {**json.loads(msgspec.json.encode(figures)), "at_ms": at_ms}
@@ -53,6 +54,19 @@ def test_a_screen_has_rates_loads_and_event_time() -> None:
     assert "event time 3.0 s behind" in text
     assert "checkpoint 7 1.0 s ago, took 500 ms, 2.0 kB" in text
     assert "Collection Source -> words -> Print to Std. Out 1 2,000/s 4,000/s 25% 0% -3.0 s" in text
+
+
+def test_a_restore_is_seen_while_it_lasts() -> None:
+    """A job with much state would seem to hang for minutes."""
+    now_ms = START_MS + 1_000
+    progress = {"restored_bytes": 1_200_000_000, "bytes_to_restore": 2_000_000_000}
+    files = {"restored_files": 31, "files_to_restore": 60}
+    text = shown(sample(now_ms, 0, 0), sample(now_ms + 1_000, 0, 0, initializing=True, **progress, **files))
+    assert "1 of 1 subtasks of Collection Source -> words -> Print to Std. Out INITIALIZING: " in text
+    assert "1.2 GB of 2.0 GB restored, 31 of 60 files" in text
+    opening = shown(sample(now_ms, 0, 0), sample(now_ms + 1_000, 0, 0, initializing=True))
+    assert "INITIALIZING" in opening and "files" not in opening
+    assert "INITIALIZING" not in shown(sample(now_ms, 0, 0), sample(now_ms + 1_000, 0, 0, **progress, **files))
 
 
 def test_a_job_that_has_just_started_has_a_screen() -> None:

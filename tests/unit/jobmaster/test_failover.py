@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, deployed, plan, sent
 
-from penstock.checkpoint.effects import AbortCommittables, Commit, RetainOnly
+from penstock.checkpoint.effects import AbortCommittables, Commit, DeleteFiles, RetainOnly
 from penstock.common.configuration import Configuration
 from penstock.common.errors import (
     ConfigurationError,
@@ -226,6 +226,17 @@ def test_a_region_waits_for_a_manifest_that_is_on_its_way() -> None:
         effects += played.handle(StorageEnded(played.operations.pop(0).operation))
     assert played.completed == [number] and len(committed(effects)) == 2
     assert played.master.status is JobStatus.RESTARTING
+    assert deployed(played.waits(100)) == [AttemptId(1, 1)]
+
+
+def test_a_region_does_not_wait_for_files_that_are_being_deleted() -> None:
+    """A job would stand still for minutes, for files of which none is its next attempt's."""
+    played = job().runs()
+    played.stores = False
+    store = played.master.coordinator.store
+    store.ask(DeleteFiles(store.number(), ["shared/1-0-0-0-keyed"]))
+    played.fails(LOST, region=1)
+    assert [type(operation) for operation in played.operations] == [DeleteFiles] and not store.is_idle
     assert deployed(played.waits(100)) == [AttemptId(1, 1)]
 
 

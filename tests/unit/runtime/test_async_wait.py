@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import gc
+import weakref
+from typing import Any, ClassVar
 
 import pytest
 from tests.unit.runtime.hosted_task import Host
@@ -15,7 +17,7 @@ from penstock.runtime.operators.async_wait import IN_FLIGHT, AsyncWaitOperator
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.stateless import FlatMapOperator
-from penstock.runtime.task.events import Acknowledge, CallsEnded, Cancel, DataEnded
+from penstock.runtime.task.events import Acknowledge, CallsEnded, Cancel, DataEnded, LoopQuiet, ProbeLoop
 from penstock.runtime.task.task import TaskState
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
@@ -165,6 +167,15 @@ def test_results_as_they_come() -> None:
     assert host.answers("a").flushed() == [] and not host.held()
 
 
+def test_calls_keep_a_loop_alive() -> None:
+    """A loop would end while the answer to a record of it is on its way."""
+    host = Asking()
+    host.sends(0, ["a"], EndOfData()).handle(ProbeLoop(1)).works()
+    assert not [effect for effect in host.asks() if isinstance(effect, LoopQuiet)]
+    host.answers("a", "A").works()
+    assert [effect for effect in host.asks() if isinstance(effect, LoopQuiet)] == [LoopQuiet(1, 0, 1, 0, 0)]
+
+
 @pytest.mark.parametrize("ordered", [True, False])
 def test_watermarks_and_statuses_keep_their_places(ordered: bool) -> None:
     """Results would be late behind a watermark, or early before one that belongs to what came before them."""
@@ -215,6 +226,34 @@ def test_the_time_of_a_record() -> None:
     assert host.flushed() == ["a too late", "B"], "the buffer timeout has brought the clock over it"
     assert host.calls.cancelled == ["a"]
     assert host.slot.wake_at_ms() is None
+
+
+class Followed:
+    """A value of which it is known how many there are."""
+
+    alive: ClassVar[weakref.WeakSet[Followed]] = weakref.WeakSet()
+
+    def __new__(cls, *arguments: Any) -> Any:
+        made = super().__new__(cls)
+        cls.alive.add(made)
+        return made
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def test_a_slow_call_keeps_no_other_record_in_memory() -> None:
+    """One call that hangs until its time is over would fill the memory with all records that come meanwhile."""
+    host = Asking(ordered=False, timeout_ms=60_000)
+    host.sends(0, ["slow"]).works()
+    for number in range(20):
+        host.sends(0, [Followed(number)]).works()
+        (asked,) = (value for value in host.in_flight if value != "slow")
+        assert host.answers(asked, number).flushed() == [number]
+        del asked
+    gc.collect()
+    assert len(Followed.alive) <= 2
+    assert host.slot.wake_at_ms() is not None, "the time of the slow one"
 
 
 def test_a_call_that_ended_when_its_time_was_over() -> None:

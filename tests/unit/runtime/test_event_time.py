@@ -326,7 +326,8 @@ class ByTheClock(WatermarkGenerator):
 def test_a_generator_that_has_marked_its_output_idle_is_asked_again() -> None:
     """Event time would stand still for ever where a generator means to let it go on by the clock."""
     now = [0]
-    time = EventTime(WatermarkStrategy.for_generator(lambda: ByTheClock(lambda: now[0])), lambda: now[0])
+    strategy = WatermarkStrategy.for_generator(lambda: ByTheClock(lambda: now[0]))
+    time = EventTime(strategy, lambda: now[0], lambda error, *_: error)
     list(time.pieces(["a"], [1000]))
     seen = []
     for now[0] in range(1_000, 62_000, 1_000):
@@ -338,7 +339,7 @@ def test_a_generator_that_has_marked_its_output_idle_is_asked_again() -> None:
 def test_records_end_the_idleness_that_a_timeout_began_and_no_other() -> None:
     """An output would count again though its generator waits, with a watermark that holds back all others."""
     now = [0]
-    time = EventTime(copy(PUNCTUATED).with_idleness(Duration.of_millis(500)), lambda: now[0])
+    time = EventTime(copy(PUNCTUATED).with_idleness(Duration.of_millis(500)), lambda: now[0], lambda error, *_: error)
     now[0] = 500
     time.periodic()
     assert not time.active
@@ -407,3 +408,11 @@ def test_what_is_no_timestamp_is_refused_with_its_record(rig, kind, mid_stream: 
             rig(TimestampsAndWatermarksOperator("T", strategy, 0)).process("good", "bad", "other")
         else:
             Reading(rig, strategy, "a").reads(records("a", "good", "bad", "other"))
+
+
+@pytest.mark.parametrize("at", [[1, MAX_TIMESTAMP], [1, 2.5], [1, None], [1], [1, 2, 3]], ids=repr)
+def test_what_a_source_gives_as_timestamps_is_looked_at_as_well(rig, at) -> None:
+    """A reader of one's own would let a record vanish in a window that never ends, or fail far away."""
+    reading = Reading(rig, BOUNDED, "a")
+    with pytest.raises(UserFunctionError, match=r"reader\.poll\n  value 'bad'"):
+        reading.reads(records("a", "good", "bad", at=at))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.checkpoint.report import CheckpointReport
-from penstock.common.errors import TaskLostError, UserFunctionError
+from penstock.common.errors import NotEnoughSlotsError, TaskLostError, UserFunctionError
 from penstock.jobmaster.events import CancelRequested, SavepointRequested
 from penstock.jobmaster.notices import EndFailed, EnumeratorNotClosed, FellBack, RestartJoined, RestartScheduled
 from penstock.spark.driver.job_events import JobEvents
@@ -50,6 +50,14 @@ def test_a_failure_that_does_not_change_is_called_so(log, caplog) -> None:
     notices = restarts(log, caplog, *[TaskLostError("no space left")] * 20)
     noted = [number for number, notice in enumerate(notices, 1) if "times in a row" in notice]
     assert noted == [10, 20] and "the same error 20 times in a row: no restart repairs it" in notices[-1]
+
+
+def test_a_wait_for_slots_is_told_once(log, caplog) -> None:
+    """A line for each second of five minutes would be all that a user sees of the failure before it."""
+    few, one = NotEnoughSlotsError("this job needs 2 slots\n  Do one of: wait"), events(log)
+    for number in range(1, 40):
+        one.followed([RestartScheduled(few, number, 1_000, 1_000 * number, waits=number <= 30)])
+    assert [notice.count("(restart 1)") for notice in caplog.messages] == [1] + 9 * [0], "then it is a failure again"
 
 
 def test_failures_that_alternate_are_not_called_the_same(log, caplog) -> None:

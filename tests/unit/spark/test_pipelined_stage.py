@@ -79,15 +79,27 @@ class Transport:
         pass
 
 
-def run(transport_of=Transport, go=lambda host: [None for _ in host.run()]):
+def kind_of(identity, message):
+    note("message", [type(message.report).__name__])
+
+
+def run(
+    transport_of=Transport,
+    go=lambda host: [None for _ in host.run()],
+    heartbeat_ms=60_000,
+    received=kind_of,
+    change=lambda graph, levels: None,
+):
     env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
     source = NumberSequenceSource(0, 99)
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
     numbers.key_by(lambda v: v % 7).process(Noted()).rebalance().map(str).print()
     graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=1)), False)
     server = ControlServer("127.0.0.1")
-    server.start(lambda identity, message: note("message", [type(message.report).__name__]), lambda: None)
-    payloads = pack(graph.levels("job-1"), server.address, 60_000, str(FOLDER))
+    server.start(received, lambda: None)
+    levels = graph.levels("job-1")
+    change(graph, levels)
+    payloads = pack(levels, server.address, heartbeat_ms, str(FOLDER))
     level = unpack(payloads[0])
     slot = Slot(level, 0, Environment(lambda: 0, time.monotonic_ns))
     slot.open()
@@ -223,3 +235,65 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def test_a_slot_that_restores_says_so_and_how_far_it_is(tmp_path) -> None:
+    """A restore that takes longer than the heartbeat's timeout would be taken for a lost worker, again and again."""
+    noted = run(
+        tmp_path,
+        """
+        from penstock.checkpoint.storage import DirectoryStorage
+        from penstock.runtime.ids import SubtaskId
+        from penstock.state.handles import Redistribution, RestoredOperator
+        from penstock.state.operator_state import NamedList
+        from penstock.state.snapshot.files import write_lists
+
+        REPORTS = []
+
+        def until_reported(most):
+            # A slow store: it goes on when this much has been reported as read.
+            deadline = time.monotonic() + 60
+            while len([r for r in REPORTS if r.initializing and r.restored_bytes >= most]) < 5:
+                assert time.monotonic() < deadline, REPORTS
+                time.sleep(0.005)
+            return most
+
+        class Slow:
+            def __init__(self, most):
+                self.most = most
+
+            def __reduce__(self):
+                return until_reported, (self.most,)
+
+        def received(identity, message):
+            kind = type(message.report).__name__
+            if kind == "Heartbeat":
+                REPORTS.extend(message.report.reports)
+                note("message", [kind, *message.report.reports])
+            else:
+                note("message", [kind])
+
+        def restored(graph, levels):
+            writing = write_lists(DirectoryStorage(str(FOLDER)), "1-x", [
+                NamedList("positions", Redistribution.SPLIT, ["x" * 1_000, Slow(1_000), "x" * 1_000, Slow(2_000)])
+            ])
+            try:
+                while True:
+                    next(writing)
+            except StopIteration as end:
+                file = end.value
+            vertex = levels[1].vertices[0]
+            operator = RestoredOperator(lists=[(file.path, file.lists[0])])
+            levels[1].restore[SubtaskId(vertex.id, 0)] = {vertex.nodes[0].state_id: operator}
+
+        run(heartbeat_ms=20, received=received, change=restored)
+        """,
+    )
+    kinds = [rows[0] for number, rows in noted if number == "message"]
+    before = kinds[: kinds.index("Register")]
+    assert set(before) == {"Heartbeat"} and len(before) >= 10, "the slot is heard of before its tasks are open"
+    reports = [rows[1] for number, rows in noted if number == "message" and len(rows) > 1]
+    assert all(report.initializing for report in reports[: len(before)])
+    assert max(report.bytes_to_restore for report in reports) > 2_000
+    read = [report.restored_bytes for report in reports]
+    assert read == sorted(read) and {report.files_to_restore for report in reports[5:]} == {1}

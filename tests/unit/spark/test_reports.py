@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from penstock.runtime.task.task import TaskState
 from penstock.spark.worker.reports import reports_of
 
 
@@ -27,11 +28,12 @@ def slot(*subtasks: int) -> Any:
         )
         names = ["bytes_in", "bytes_out", "buffers_in", "buffers_out", "busy_ns", "idle_ns", "back_pressured_ns"]
         names += ["latency_count", "latency_sum_ms", "latency_max_ms", "restored_bytes"]
+        names += ["bytes_to_restore", "restored_files", "files_to_restore"]
         counters = SimpleNamespace(operators=[operator], **{name: n for n, name in enumerate(names)})
         function = SimpleNamespace(metrics=Metrics(user))
         chain = SimpleNamespace(operators=[SimpleNamespace(function=function), SimpleNamespace()])
         info = SimpleNamespace(subtask=subtask)
-        tasks[vertex] = SimpleNamespace(counters=counters, chain=chain, info=info)
+        tasks[vertex] = SimpleNamespace(counters=counters, chain=chain, info=info, state=TaskState.RUNNING)
     return SimpleNamespace(tasks=tasks)
 
 
@@ -42,7 +44,8 @@ def test_each_task_of_a_slot_reports_all_its_counters() -> None:
     assert (first.bytes_in, first.bytes_out, first.buffers_in, first.buffers_out) == (0, 1, 2, 3)
     assert (first.busy_ns, first.idle_ns, first.back_pressured_ns) == (4, 5, 6)
     assert (first.latency_count, first.latency_sum_ms, first.latency_max_ms) == (7, 8, 9)
-    assert first.restored_bytes == 10
+    assert (first.restored_bytes, first.bytes_to_restore) == (10, 11)
+    assert (first.restored_files, first.files_to_restore, first.initializing) == (12, 13, False)
     (operator,) = first.operators
     assert (operator.name, operator.records_in, operator.records_out) == ("map", 10, 9)
     assert (operator.late_records_dropped, operator.watermark) == (1, 77)

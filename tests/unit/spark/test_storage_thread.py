@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
-from penstock.checkpoint.effects import DeleteFiles
+from penstock.checkpoint.effects import DeleteFiles, DeleteJob, DiscardCheckpoint, StoreManifest
+from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.jobmaster.events import StorageEnded
 from penstock.spark.driver.storage_thread import StorageThread
+
+MANIFEST = Manifest("job", "name", 7, 0, 0, 0, [], [])
 
 
 def test_an_outcome_that_cannot_be_posted_does_not_end_it(tmp_path: Path) -> None:
@@ -29,3 +33,46 @@ def test_an_outcome_that_cannot_be_posted_does_not_end_it(tmp_path: Path) -> Non
     assert over.wait(10)
     assert posted == [1, 2]
     assert [str(error) for error in failures] == ["too many open files"], "and the job fails with it"
+
+
+class Store:
+    """Notes what is done, and waits for the test before it deletes files."""
+
+    def __init__(self) -> None:
+        self.done: list[object] = []
+        self.may_delete = threading.Event()
+
+    def publish(self, manifest: object) -> str:
+        self.done.append("publish")
+        return ""
+
+    def discard(self, manifest: object) -> None:
+        self.done.append("discard")
+
+    def remove(self, paths: list[str]) -> None:
+        assert self.may_delete.wait(10)
+        self.done.extend(paths)
+
+    def delete(self) -> None:
+        self.done.append("job")
+
+
+def test_a_checkpoint_does_not_wait_for_thousands_of_files_to_be_deleted() -> None:
+    """After the first full checkpoint a large job would take no other one for minutes."""
+    store, posted = Store(), []
+    thread = StorageThread(store, lambda event: posted.append(event.operation), posted.append)
+    paths = [f"{n:04}" for n in range(1000)]
+    thread.carry_out(DeleteFiles(1, paths))
+    thread.carry_out(DeleteJob(2))
+    thread.carry_out(StoreManifest(3, MANIFEST))
+    thread.carry_out(DiscardCheckpoint(4, MANIFEST))
+    thread.carry_out(DeleteFiles(5, ["last"]))
+    store.may_delete.set()
+    while len(posted) < 5:
+        time.sleep(0.01)
+    over = threading.Event()
+    thread.end(over.set)
+    assert over.wait(10)
+    assert posted == [3, 4, 5, 1, 2]
+    assert [path for path in store.done if path in paths] == paths
+    assert store.done[-1] == "job", "behind it nothing may look into the job's directory"

@@ -84,7 +84,7 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT]):
 
     `shares_slices`: whether sliding windows that overlap may share accumulators, and call `merge` when they fire. Each
     record is added once then, not once for each of its windows. Set it to True if `merge` gives what adding all records
-    in the order of their arrival gives: sums do, floats but for rounding; the last value, or a list of them, does not.
+    in the order of their arrival gives: sums do (of floats, but for rounding), the last value or a list does not.
     Flink calls `merge` only for windows that merge, and so it is here without it.
     """
 

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.api.sink import Committer
@@ -55,14 +55,15 @@ class ResultSink:
 class PrintResults(ResultSink):
     """Writes each value on a line, as Flink does: `identifier:subtask> value`, subtasks counted from 1."""
 
-    def __init__(self, identifier: str | None, parallel: bool) -> None:
+    def __init__(self, identifier: str | None, parallel: bool, text_of: Callable[[Any], str] = str) -> None:
         self._identifier = identifier
+        self._text_of = text_of
         self._parallel = parallel
 
     def take(self, subtask: int, values: list[Any]) -> None:
         parts = [part for part in (self._identifier, str(subtask + 1) if self._parallel else None) if part]
         prefix = f"{':'.join(parts)}> " if parts else ""
-        sys.stdout.write("".join(f"{prefix}{value}\n" for value in values))
+        sys.stdout.write("".join(f"{prefix}{self._text_of(value)}\n" for value in values))
         sys.stdout.flush()
 
 

@@ -21,6 +21,8 @@ PUSH = b""
 OUTCOME_EDGE = 0xFFFF
 """The edge of rows by which slots of a batched job tell the driver that they have ended; `target` is their level."""
 NO_KEY_GROUP = -1
+ATTEMPT_MASK = 0xFFFF
+"""The part of an attempt's number that a header has."""
 SORT_PREFIX_BYTES = 16
 _HEADER = struct.Struct(">HHHQHH")
 HEADER_BYTES = _HEADER.size
@@ -57,5 +59,5 @@ def decode_segments(buffer: bytes) -> list[Segment]:
 def _pack(header: Header) -> bytes:
     # The header sorts as unsigned bytes: NO_KEY_GROUP (-1) becomes 0, before all groups.
     return _HEADER.pack(
-        header.key_group + 1, header.edge, header.sender, header.sequence, header.target, header.attempt & 0xFFFF
+        header.key_group + 1, header.edge, header.sender, header.sequence, header.target, header.attempt & ATTEMPT_MASK
     )

@@ -17,6 +17,10 @@ class EdgeInfo(msgspec.Struct, frozen=True):
     widths: tuple[int, ...]
     input_index: int = 0
     """Which input of the target's first operator it leads to."""
+    feedback: bool = False
+    """Whether it leads back to the head of an iteration, by the channel between slots."""
+    in_loop: bool = False
+    """Whether its sender and its receiver belong to one loop."""
 
     def hop(self, level: int, sender: int, target: int) -> int:
         """The slot of `level` that a buffer is written to: the target's, or one that relays the buffer.

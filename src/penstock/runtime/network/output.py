@@ -14,7 +14,7 @@ from penstock.common.user_calls import RAISED
 from penstock.runtime.network.accumulator import Accumulator
 from penstock.runtime.network.buffer import Header, encode
 from penstock.runtime.network.edge import EdgeInfo
-from penstock.runtime.network.elements import Element
+from penstock.runtime.network.elements import CheckpointBarrier, Element
 from penstock.runtime.network.partitioners import HashPartitioner, Partitioner
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.counters import TaskCounters
@@ -32,7 +32,10 @@ _BUFFERS_HELD_MAX = 512
 
 
 class Outbox:
-    """Rows that are ready to leave a slot: (slot of the next level, buffer)."""
+    """Rows that are ready to leave a slot: (slot of the next level, buffer).
+
+    Of what is fed back: (index of the slot in the level of the edge's target, buffer).
+    """
 
     __slots__ = ("_budget", "rows")
 
@@ -149,6 +152,11 @@ class OutputEdge:
         channel.segments.append(element)
         self.pending = True
 
+    @property
+    def buffers_sent(self) -> int:
+        """How many buffers have left by this edge."""
+        return sum(channel.sequence for channel in self._channels)
+
     def flush(self) -> None:
         """Send everything that waits."""
         if not self.pending:
@@ -233,6 +241,20 @@ class OutputEdge:
                 # A key that is a list fails in the loop as "unhashable"; the probe says what can be a key.
                 return self.operator.user_error(found, method, value)
         return self.operator.user_error(error, method)
+
+
+class FeedbackEdge(OutputEdge):
+    """An edge back to the head of an iteration. Of elements it carries barriers only: event time is not fed back.
+
+    Nor is the end of the data: the head ends before, when nothing is in flight any more.
+    """
+
+    def element(self, element: Element) -> None:
+        if isinstance(element, CheckpointBarrier):
+            super().element(element)
+
+    def element_to_one(self, element: Element, turn: int) -> None:
+        """Latency is measured up to here."""
 
 
 class _GroupAccumulators(dict[int, Accumulator]):

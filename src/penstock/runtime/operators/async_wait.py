@@ -10,7 +10,7 @@ part of each snapshot as it came in, and the calls are made again after a restor
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +55,8 @@ class AsyncWaitOperator(FunctionOperator):
         self._records: list[tuple[Any, int | None]] = []
         """Records to be called for, those before `_next` already are: a chunk, or what was restored."""
         self._next = 0
-        self._deadlines: deque[tuple[int, Entry]] = deque()
-        """When the time of a record is over (ms), in order: the limit is the same for all."""
+        self._deadlines: OrderedDict[Entry, int] = OrderedDict()
+        """When the time of a record is over (ms), of those without results. In order: the limit is the same for all."""
         self._delayed: list[tuple[int, int, Entry]] = []
         """Records to be called for again: a heap of (ms, a number that makes each different, record)."""
         self._delays = 0
@@ -98,6 +98,10 @@ class AsyncWaitOperator(FunctionOperator):
         self._queue.put_mark(mark)
         return True
 
+    @property
+    def in_flight(self) -> bool:
+        return bool(self._queue or self._queue.ready or self._next < len(self._records))
+
     def finish(self) -> bool:
         # Retries go on. Flink makes one last try at once, and fails the job if that fails: a bounded job would then end
         # by an error that a moment's patience mends.
@@ -107,10 +111,9 @@ class AsyncWaitOperator(FunctionOperator):
     def wake_at_ms(self) -> int | None:
         if self._queue.ready:
             return 0
-        deadlines, delayed = self._deadlines, self._delayed
-        while deadlines and deadlines[0][1].results is not None:
-            deadlines.popleft()
-        times = [times[0][0] for times in (deadlines, delayed) if times]
+        times = [next(iter(self._deadlines.values()))] if self._deadlines else []
+        if self._delayed:
+            times.append(self._delayed[0][0])
         return min(times, default=None)
 
     def processing_time(self, now_ms: int) -> bool:
@@ -177,7 +180,7 @@ class AsyncWaitOperator(FunctionOperator):
             put(entry)
         if self.timeout_ms > 0:
             at_ms = self.context.now_ms() + self.timeout_ms
-            self._deadlines.extend([(at_ms, entry) for entry in entries])
+            self._deadlines.update(dict.fromkeys(entries, at_ms))
         self._call(entries)
 
     def _call(self, entries: list[Entry]) -> None:
@@ -215,16 +218,16 @@ class AsyncWaitOperator(FunctionOperator):
 
     def _complete(self, entry: Entry, results: list[Any]) -> None:
         entry.results = results
+        self._deadlines.pop(entry, None)
         self._queue.completed(entry)
 
     def _time_out(self, now_ms: int) -> None:
         """The time of records is over: `timeout` says what becomes of them."""
-        deadlines = self._deadlines
         over = []
-        while deadlines and deadlines[0][0] <= now_ms:
-            _, entry = deadlines.popleft()
-            if entry.results is None:
-                over.append(entry)
+        for entry, at_ms in self._deadlines.items():
+            if at_ms > now_ms:
+                break
+            over.append(entry)
         if not over:
             return
         self.context.async_calls.cancel([entry.call_id for entry in over])

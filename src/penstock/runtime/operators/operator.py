@@ -74,6 +74,8 @@ class Operator:
     output: Output
     keeps_values = False
     """Whether it keeps what it is given beyond the call: a sink, a window."""
+    is_sink = False
+    """Whether values leave the job here: those of a declared type become ones of it before."""
     own: Callable[[Any], Any] = staticmethod(own_copy)
     """What a value becomes when it is emitted: a copy, if a function could still change it. With
     `pipeline.object-reuse`, and unless the value leaves the chain, the value itself. Loops over a user's function call
@@ -118,6 +120,11 @@ class Operator:
     def processing_time(self, now_ms: int) -> bool:
         """Processing time reached `now_ms`: fire what is due."""
         return True
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether it holds records that it will emit without further input, once calls for them have ended."""
+        return False
 
     def finish(self) -> bool:
         """No more records come on any input: emit what is still buffered."""

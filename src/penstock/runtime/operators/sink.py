@@ -24,6 +24,7 @@ class SinkOperator(Operator):
     """Writes to a Sink. Committables leave the subtask as results, under `sink_id`."""
 
     keeps_values = True
+    is_sink = True
 
     writer: SinkWriter[Any] | None = None
 
@@ -146,6 +147,7 @@ class CollectOperator(Operator):
     """Sends its records to the driver: behind `print` and `execute_and_collect`."""
 
     keeps_values = True
+    is_sink = True
 
     def __init__(self, name: str, sink_id: int) -> None:
         super().__init__(name)

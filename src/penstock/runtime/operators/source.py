@@ -14,7 +14,7 @@ from penstock.runtime.operators.event_time_origin import EventTimeOrigin, failed
 from penstock.runtime.operators.operator import Input, Timestamps, Values
 from penstock.runtime.time.alignment_gate import AlignmentGate
 from penstock.runtime.time.combined_watermark import CombinedWatermark
-from penstock.runtime.time.event_time import EventTime
+from penstock.runtime.time.event_time import EventTime, checked_timestamps
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
 
@@ -164,12 +164,15 @@ class SourceOperator(EventTimeOrigin):
 
     def _stamped(self, records: Records) -> Iterator[tuple[Values, Timestamps]]:
         times = self._time_of(records.split_id)
-        rest = iter(records.values)
+        rest, known, method = iter(records.values), records.timestamps, "reader.poll"
         try:
-            stamped = times.timestamps(rest, len(records.values), records.timestamps)
+            if known is not None:
+                known = checked_timestamps(known, len(records.values))
+            method = "timestamp assigner"
+            stamped = times.timestamps(rest, len(records.values), known)
         except RAISED as error:
             value = records.values[failed_at(error, records.values, rest)]
-            raise self.context.user_error(error, "timestamp assigner", value) from error
+            raise self.context.user_error(error, method, value) from error
         return times.pieces(records.values, stamped)
 
     def advance(self) -> None:

@@ -75,17 +75,22 @@ class Outlet:
         self._sides: dict[str, Branches] = {}
         self._inputs: list[Input] = []
         self.edges: list[OutputEdge] = []
+        self.boundary: Callable[[OutputTag[Any] | None, Take], Take] = lambda tag, take: take
+        """What stands before edges and sinks: it makes values ones of their declared type."""
 
-    def to_input(self, tag: OutputTag[Any] | None, input: Input, counters: OperatorCounters) -> None:
+    def to_input(
+        self, tag: OutputTag[Any] | None, input: Input, counters: OperatorCounters, is_sink: bool = False
+    ) -> None:
         """Send the main output, or side output `tag`, to `input` of an operator that counts with `counters`."""
-        self._branches(tag).add_input(_counted(input, counters))
+        take = _counted(input, counters)
+        self._branches(tag).add_input(self.boundary(tag, take) if is_sink else take)
         if input not in self._inputs:
             # An input may read the main output and side outputs. It gets each watermark once nevertheless.
             self._inputs.append(input)
 
     def to_edge(self, tag: OutputTag[Any] | None, edge: OutputEdge) -> None:
         """Send the main output, or side output `tag`, to `edge`."""
-        self._branches(tag).add_edge(edge.emit)
+        self._branches(tag).add_edge(self.boundary(tag, edge.emit))
         if edge not in self.edges:
             self.edges.append(edge)
 
@@ -144,8 +149,9 @@ class Chain:
         for node, outlet in zip(self.nodes, self.outlets, strict=True):
             for link in node.links:
                 if link.operator is not None:
-                    input = self.operators[link.operator].inputs()[link.input_index]
-                    outlet.to_input(link.tag, input, self.counters[link.operator])
+                    target = self.operators[link.operator]
+                    input = target.inputs()[link.input_index]
+                    outlet.to_input(link.tag, input, self.counters[link.operator], target.is_sink)
                 else:
                     assert link.edge is not None
                     outlet.to_edge(link.tag, edges[link.edge])

@@ -34,9 +34,10 @@ from penstock.runtime.task.events import (
     TriggerCheckpoint,
     WriteSnapshot,
 )
+from penstock.runtime.task.feedback import Feedback
 from penstock.runtime.task.inputs import InputChannel, TaskInputs, Work
 from penstock.runtime.task.opaque import Opaque
-from penstock.runtime.task.snapshot import Commits, Snapshots
+from penstock.runtime.task.snapshot import Commits, Snapshots, TaskSnapshot
 from penstock.runtime.task.vertex import LevelSpec
 from penstock.state.handles import SnapshotFigures
 
@@ -72,6 +73,8 @@ class TaskCheckpoints:
         """The savepoint with which the job stops, once its barrier was sent: no reads or timers after it."""
         self.last = 0
         """The last checkpoint of which the task has taken its part."""
+        self.feedback: Feedback | None = None
+        """Of the head of an iteration: it holds a snapshot back until what is on its way back is in it."""
         self._subtask = subtask
         self._inputs = inputs
         self._chain = chain
@@ -87,6 +90,19 @@ class TaskCheckpoints:
         self._last_aborted = 0
         self._aborted: set[int] = set()
         """Aborted since the last one that completed: the event may arrive twice, operators are notified once."""
+
+    def with_feedback(self, feedback: Feedback) -> None:
+        """The task has the head of an iteration."""
+        self.feedback = feedback
+        feedback.written = self._write
+        feedback.given_up = self._given_up
+
+    def _given_up(self, checkpoint_id: int, newer: bool) -> None:
+        """What was on its way back is not known, and never will be: nothing of the snapshot is written."""
+        self.compacting = True
+        self.snapshots.failed(checkpoint_id)
+        if newer:
+            self.decline(checkpoint_id, DeclineReason.NEWER)
 
     def receive(self, channel: InputChannel, buffer: bytes) -> None:
         """A buffer arrived: it is delivered now, or waits for the barriers of other channels."""
@@ -117,8 +133,11 @@ class TaskCheckpoints:
         self.alignment.abort(checkpoint_id)
         self._last_aborted = max(self._last_aborted, checkpoint_id)
         # The job does not stop with this savepoint after all, so the source reads on.
-        if self.stopped_by == checkpoint_id:
+        goes_on = self.stopped_by == checkpoint_id
+        if goes_on:
             self.stopped_by = None
+        if self.feedback is not None:
+            self.feedback.abort(checkpoint_id, goes_on)
         if self.alignment.current is None:
             self._aligning_since_ns = self._first_barrier_ms = None
         # `complete` forgets the numbers up to its own, so older aborts, which may be duplicates, do not count.
@@ -134,6 +153,8 @@ class TaskCheckpoints:
     def written(self, event: SnapshotWritten, ended: bool) -> None:
         """The host has written a snapshot. `ended`: the data of the task has ended."""
         self.compacting = True
+        if self.feedback is not None:
+            self.feedback.snapshot_ended(event.checkpoint_id)
         written = self.snapshots.written(event.checkpoint_id, event.state, event.took_ms)
         # An increment whose predecessor failed could not be restored.
         if written is None:
@@ -160,6 +181,8 @@ class TaskCheckpoints:
     def failed(self, event: SnapshotFailed) -> None:
         """The host could not write a snapshot."""
         self.compacting = True
+        if self.feedback is not None:
+            self.feedback.snapshot_ended(event.checkpoint_id)
         self.snapshots.failed(event.checkpoint_id)
         self.decline(event.checkpoint_id, DeclineReason.STATE, event.reason)
 
@@ -200,6 +223,8 @@ class TaskCheckpoints:
         for edge in self._edges:
             edge.element(barrier)
             edge.flush()
+        if self.feedback is not None:
+            self.feedback.barrier_leaves(barrier.checkpoint_id)
         options = barrier.options
         # Not if it was aborted in the meantime: the task would wait for a stop that never comes.
         if options.stop and barrier.checkpoint_id > self._last_aborted:
@@ -207,6 +232,14 @@ class TaskCheckpoints:
         snapshot = self.snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, options.full, options.savepoint)
         took_ms = (self._clock() - started_ns) / 1e6
         snapshot.figures = msgspec.structs.replace(figures, sync_ms=took_ms)
+        if self.feedback is not None:
+            n = barrier.checkpoint_id
+            aborted = n in self._aborted or n <= self._last_completed
+            self.feedback.frozen(snapshot, self.stopped_by is not None, aborted)
+        else:
+            self._write(snapshot)
+
+    def _write(self, snapshot: TaskSnapshot) -> None:
         self._ask(WriteSnapshot(*self._subtask, snapshot))
 
 

@@ -33,12 +33,15 @@ class TaskCounters:
         "busy_ns",
         "bytes_in",
         "bytes_out",
+        "bytes_to_restore",
+        "files_to_restore",
         "idle_ns",
         "latency_count",
         "latency_max_ms",
         "latency_sum_ms",
         "operators",
         "restored_bytes",
+        "restored_files",
     )
 
     def __init__(self) -> None:
@@ -46,7 +49,8 @@ class TaskCounters:
         self.buffers_in = self.buffers_out = 0
         self.busy_ns = self.idle_ns = self.back_pressured_ns = 0
         self.latency_count = self.latency_sum_ms = self.latency_max_ms = 0
-        self.restored_bytes = 0
+        self.restored_bytes = self.bytes_to_restore = 0
+        self.restored_files = self.files_to_restore = 0
         self.operators: list[OperatorCounters] = []
 
     def latency(self, ms: int) -> None:

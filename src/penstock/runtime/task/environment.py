@@ -1,4 +1,4 @@
-"""What the host of a slot gives to its tasks: the time, a budget, an outbox, scratch space, stores."""
+"""What the host of a slot gives to its tasks: the time, a budget, outboxes, scratch space, stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Environment:
     can't be called.
     """
 
-    __slots__ = ("budget", "clock", "now_ms", "open_event_loop", "open_spill", "outbox", "run", "stores")
+    __slots__ = ("budget", "clock", "feedback", "now_ms", "open_event_loop", "open_spill", "outbox", "run", "stores")
 
     def __init__(
         self,
@@ -38,6 +38,8 @@ class Environment:
         self.run = run
         self.budget = budget if budget is not None else Budget(clock)
         self.outbox = Outbox(self.budget)
+        self.feedback = Outbox(self.budget)
+        """What is fed back: it leaves by the channel between slots."""
         self.stores = stores
         self.open_spill = open_spill
         self.open_event_loop = open_event_loop

@@ -53,6 +53,25 @@ class Drain(Event, frozen=True, gc=False):
     """To sources: read no more, as if the data had ended here. Event time goes to its end."""
 
 
+class Peers(Event, frozen=True, gc=False):
+    """To tasks that feed something back: where the slots are that it goes to, (level, index, address) each.
+
+    They begin when they know. Hosts that need no address give an empty one.
+    """
+
+    slots: list[tuple[int, int, str]]
+
+
+class ProbeLoop(Event, frozen=True, gc=False):
+    """To all tasks of a loop: answer with LoopQuiet as soon as nothing is left to be done."""
+
+    round: int
+
+
+class EndLoop(Event, frozen=True, gc=False):
+    """To heads of iterations: nothing is in flight in the loop, and nothing comes from outside any more."""
+
+
 class CheckpointComplete(Event, frozen=True, gc=False):
     """A checkpoint is complete: all tasks have acknowledged, and the manifest is stored."""
 
@@ -100,6 +119,9 @@ ControlEvent = (
     | AlignWatermarks
     | TriggerCheckpoint
     | Drain
+    | Peers
+    | ProbeLoop
+    | EndLoop
     | CheckpointComplete
     | AbortCheckpoint
     | Close
@@ -135,6 +157,17 @@ class Result(Effect, frozen=True, gc=False):
     """The last checkpoint of which the task had taken its part before."""
 
 
+class LoopQuiet(Effect, frozen=True, gc=False):
+    """Of the buffers within its loop this subtask has sent and received so many, and has nothing left to do.
+
+    Its inputs from outside of the loop have ended. The answer to ProbeLoop.
+    """
+
+    round: int
+    sent: int
+    received: int
+
+
 class DataEnded(Effect, frozen=True, gc=False):
     """All records of this subtask are processed and sent."""
 
@@ -165,5 +198,5 @@ class Finished(Effect, frozen=True, gc=False):
     """Functions are closed; nothing more will come from this subtask."""
 
 
-ControlEffect = RequestSplit | ReportWatermark | Result | DataEnded | Acknowledge | Decline | Finished
+ControlEffect = RequestSplit | ReportWatermark | Result | LoopQuiet | DataEnded | Acknowledge | Decline | Finished
 """What a task sends to its job master."""

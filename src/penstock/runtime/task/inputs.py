@@ -2,7 +2,8 @@
 
 Input i of a task is input i of the operator at the head of its chain. Barriers are aligned over the channels of all
 inputs (`network/alignment.py`); watermarks and the end of data are tracked per input, and the operator combines
-them (`operators/inputs.py`).
+them (`operators/inputs.py`). What is fed back to the head of an iteration is an input, too, but comes by other ways
+(`feedback.py`): it is not aligned, has no event time, and ends when it is told to.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from penstock.runtime.network.elements import (
     Watermark,
     WatermarkStatus,
 )
+from penstock.runtime.operators.iteration import FED_BACK
 from penstock.runtime.operators.operator import Input, Timestamps, Values
 from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.counters import OperatorCounters
@@ -59,6 +61,8 @@ class TaskInput:
         self.index = index
         self.channels = [InputChannel(channel, self) for channel in channels]
         self.ended = False
+        self.records_in = 0
+        """How many records the operator was given by this input."""
         self.pacing = Pacing()
         self.end_input = target.end_input
         self._process = target.process
@@ -84,6 +88,7 @@ class TaskInput:
             values = values[position:stop]
             timestamps = timestamps[position:stop] if timestamps is not None else None
         self._counters.records_in += len(values)
+        self.records_in += len(values)
         clock = self._clock
         started_ns = clock()
         self._process(values, timestamps)
@@ -103,6 +108,10 @@ class TaskInput:
         # Each is a work item of its own: the first may pause the chain, and the second must not overtake it.
         self._work.extendleft(reversed(self._announced))
         self._announced.clear()
+
+    def has_ended(self, channel: InputChannel) -> bool:
+        """Whether the data of one of its channels has ended."""
+        return channel not in self._open
 
     def end_of_data(self, channel: InputChannel) -> bool:
         """No more records come on this channel. True: it was the last one of the input."""
@@ -131,10 +140,16 @@ class TaskInputs:
     ) -> None:
         targets = chain.head.inputs()
         channels: list[list[ChannelId]] = [[] for _ in targets]
+        in_loop: set[int] = set()
+        fed_back: set[int] = set()
         for info, partitioner in vertex.inputs:
             for sender in range(info.source_parallelism):
                 if subtask in partitioner.targets(sender, info.source_parallelism, info.target_parallelism):
                     channels[info.input_index].append(ChannelId(info.id, sender))
+            if info.in_loop:
+                in_loop.add(info.id)
+            if info.feedback:
+                fed_back.add(info.id)
         self.inputs = [
             TaskInput(index, own, target, work, chain.counters[0], clock)
             for index, (own, target) in enumerate(zip(channels, targets, strict=True))
@@ -143,6 +158,12 @@ class TaskInputs:
             channel.id: channel for input in self.inputs for channel in input.channels
         }
         """Its channels by ChannelId; looked up by the plain pair, which costs less for each buffer."""
+        self.channels = [channel for channel in self.by_id.values() if channel.id.edge not in fed_back]
+        """Those of all inputs, but for what is fed back."""
+        self.in_loop = [channel for channel in self.by_id.values() if channel.id.edge in in_loop]
+        """Channels from tasks of the same loop."""
+        self.from_outside = [channel for channel in self.channels if channel.id.edge not in in_loop]
+        """Channels from all other tasks."""
         self._work = work
         self._on_end = on_end
         self._elements: dict[type[Element], Callable[[InputChannel, Any], None]] = {
@@ -154,9 +175,21 @@ class TaskInputs:
         }
 
     @property
-    def channels(self) -> list[InputChannel]:
-        """Those of all inputs."""
-        return list(self.by_id.values())
+    def fed_back(self) -> TaskInput:
+        """The input with what is fed back. Only the head of an iteration has it."""
+        return self.inputs[FED_BACK]
+
+    @property
+    def only_feedback_left(self) -> bool:
+        """Whether all inputs have ended but for what is fed back."""
+        return all(input.ended for input in self.inputs if input is not self.fed_back)
+
+    def end_feedback(self) -> None:
+        """Nothing is taken of what is fed back any more."""
+        input = self.fed_back
+        if not input.ended:
+            input.ended = True
+            self._end(input)
 
     def deliver(self, channel: InputChannel, item: Any) -> None:
         """A chunk or an element of a channel, in order: queue what is to be done with it. Barriers do not come here."""
@@ -171,7 +204,10 @@ class TaskInputs:
 
     def _end_of_data(self, channel: InputChannel, element: EndOfData | EndOfInput) -> None:
         if channel.input.end_of_data(channel):
-            # At the head of the queue, where each next item goes before the one before it.
-            if all(input.ended for input in self.inputs):
-                self._on_end()
-            self._work.appendleft(channel.input.end_input)
+            self._end(channel.input)
+
+    def _end(self, input: TaskInput) -> None:
+        # At the head of the queue, where each next item goes before the one before it.
+        if all(input.ended for input in self.inputs):
+            self._on_end()
+        self._work.appendleft(input.end_input)

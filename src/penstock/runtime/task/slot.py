@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.common.user_calls import RAISED
-from penstock.runtime.network.buffer import HEADER_BYTES, OUTCOME_EDGE, Header, decode_header, encode
+from penstock.runtime.ids import SlotId
+from penstock.runtime.network.buffer import ATTEMPT_MASK, HEADER_BYTES, OUTCOME_EDGE, Header, decode_header, encode
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded
+from penstock.runtime.task.restored_storage import RestoredStorage
 from penstock.runtime.task.task import Task, TaskState
 from penstock.runtime.task.vertex import LevelSpec
 from penstock.state.snapshot.storage import SnapshotStorage
@@ -31,13 +33,21 @@ class Slot:
             if index < vertex.parallelism
         }
         self._edges = level.edges
+        self._heads = {edge.id: vertex.id for vertex in level.vertices for edge, _ in vertex.inputs if edge.feedback}
+        """Edges that lead back to heads of iterations on this level."""
+        self.feedback = environment.feedback
+        self._fed_back = {
+            edge.id: edge.target_level for vertex in level.vertices for edge, _ in vertex.outputs if edge.feedback
+        }
 
     def restore(self, storage: SnapshotStorage) -> int:
         """Restore the state that the level brings for this slot's tasks. Returns how many bytes were read."""
         restored = self.level.restore
-        for task in self.tasks.values():
-            if task.id in restored:
-                task.counters.restored_bytes = task.restore(restored[task.id], storage)
+        tasks = [task for task in self.tasks.values() if task.id in restored]
+        # All before the first begins: what is reported says how much is to come.
+        counted = [RestoredStorage(storage, task.counters, restored[task.id].values()) for task in tasks]
+        for task, of_task in zip(tasks, counted, strict=True):
+            task.counters.restored_bytes = task.restore(restored[task.id], of_task)
         return sum(task.counters.restored_bytes for task in self.tasks.values())
 
     def open(self) -> None:
@@ -59,6 +69,32 @@ class Slot:
             self.tasks[edge.target_vertex].receive(header, buffer)
         else:
             self.outbox.put(edge.hop(level + 1, header.sender, header.target), buffer)
+
+    def receive_feedback(self, buffer: bytes) -> None:
+        """A buffer arrived by the channel between slots: hand it to the head that it is fed back to.
+
+        One that a slot of an earlier attempt has sent is dropped.
+        """
+        header = decode_header(buffer)
+        if header.attempt == self.level.attempt & ATTEMPT_MASK:
+            self.tasks[self._heads[header.edge]].receive_feedback(header, buffer)
+
+    def take_feedback(self) -> list[tuple[SlotId, bytes]]:
+        """What is to be fed back, and to which slots: buffers since the last call."""
+        return [
+            (SlotId(self._fed_back[decode_header(buffer).edge], index), buffer)
+            for index, buffer in self.feedback.take()
+        ]
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether tasks of it send something back to the head of an iteration."""
+        return bool(self._fed_back)
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether something comes back to it."""
+        return bool(self._heads)
 
     def handle(self, vertex: int, event: Event) -> None:
         """A control event for one task."""

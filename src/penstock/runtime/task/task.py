@@ -12,7 +12,8 @@ before the next item.
     any         Cancel, or an error                    FINISHED
 
 Its parts: the inputs (`inputs.py`) or, in a source, polling (`polling.py`); the chain of operators (`chain.py`); its
-part in checkpoints (`checkpoints.py`); the buffer timeout (`flush_timer.py`); latency markers (`latency.py`).
+part in checkpoints (`checkpoints.py`); the buffer timeout (`flush_timer.py`); latency markers (`latency.py`); in the
+head of an iteration what comes back (`feedback.py`), in all tasks of a loop their part in its end (`loop_probe.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from penstock.common.constants import MAX_TIMESTAMP
 from penstock.runtime.ids import ChannelId, SubtaskId
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header
 from penstock.runtime.network.elements import EndOfData
+from penstock.runtime.operators.iteration import IterationHead
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.runtime.task.checkpoints import TaskCheckpoints
@@ -43,10 +45,14 @@ from penstock.runtime.task.events import (
     DataEnded,
     Drain,
     Effect,
+    EndLoop,
     Event,
     Finished,
     InputEnded,
+    LoopQuiet,
     NoMoreSplits,
+    Peers,
+    ProbeLoop,
     ReportWatermark,
     RequestSplit,
     Result,
@@ -54,10 +60,12 @@ from penstock.runtime.task.events import (
     SnapshotWritten,
     TriggerCheckpoint,
 )
+from penstock.runtime.task.feedback import Feedback
 from penstock.runtime.task.flush_timer import FlushTimer
-from penstock.runtime.task.inputs import TaskInputs, Work
+from penstock.runtime.task.inputs import InputChannel, TaskInputs, Work
 from penstock.runtime.task.journal import Journal
 from penstock.runtime.task.latency import LatencyMarkers
+from penstock.runtime.task.loop_probe import LoopProbe
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.polling import Polling
 from penstock.runtime.task.snapshot import Snapshots
@@ -116,25 +124,40 @@ class Task:
         head = self.chain.head
         self._polling = Polling(head, self._clock) if isinstance(head, SourceOperator) else None
         self._latency = LatencyMarkers(self.id, self.edges, self.counters, level.latency_interval_ms, self._now_ms)
-        self._inputs = TaskInputs(
+        self.inputs = TaskInputs(
             vertex, subtask, self.chain, self._work, self._clock, self._latency.arrived, self._end_operators
         )
-        self._channels = self._inputs.by_id
+        self._channels = self.inputs.by_id
         self._sorted = sorted_inputs(vertex, level, self.chain, self._work, environment)
         self._checkpoints = TaskCheckpoints(
             self.id,
             level,
             self.chain,
             self.edges,
-            self._inputs,
+            self.inputs,
             Snapshots(self.chain, self.info, key_groups),
             self._work,
             # Looked up at each call: the simulator's checks put themselves in the place of `ask`.
             lambda effect: self.ask(effect),
             environment,
         )
+        self._feedback = self._with_feedback(level, key_groups, environment)
+        self._probe = LoopProbe(self.inputs, self.edges, self.chain.operators)
+        self._awaits_peers = any(edge.info.feedback for edge in self.edges)
+        """Whether it must not begin: it does not know yet where what it feeds back goes to."""
         self._flush_timer = FlushTimer(self.edges, -1 if level.batched else vertex.buffer_timeout_ms, self._now_ms)
         self._handlers = self._handled_events()
+
+    def _with_feedback(self, level: LevelSpec, key_groups: KeyGroups, environment: Environment) -> Feedback | None:
+        """What comes back, if the task has the head of an iteration."""
+        head, counters = self.chain.head, self.chain.counters[0]
+        if not isinstance(head, IterationHead):
+            return None
+        feedback = Feedback(
+            self.vertex, level, self.info, head, self.inputs, counters, self._work, key_groups, environment
+        )
+        self._checkpoints.with_feedback(feedback)
+        return feedback
 
     def _handled_events(self) -> dict[type[Event], Callable[[Any], None]]:
         checkpoints, work = self._checkpoints, self._work
@@ -147,6 +170,9 @@ class Task:
             CallsEnded: lambda event: self._async_calls.ended(event.outcomes),
             InputEnded: self._input_ended,
             Drain: lambda event: work.append(self._end_early),
+            Peers: self._peers_known,
+            ProbeLoop: self._probed,
+            EndLoop: self._end_loop,
             TriggerCheckpoint: checkpoints.trigger,
             AbortCheckpoint: checkpoints.abort,
             CheckpointComplete: checkpoints.complete,
@@ -161,7 +187,7 @@ class Task:
     @property
     def channels(self) -> list[ChannelId]:
         """The channels that it receives from."""
-        return [channel.id for channel in self._inputs.channels]
+        return [channel.id for channel in self.inputs.channels]
 
     @property
     def snapshots(self) -> Snapshots:
@@ -176,22 +202,36 @@ class Task:
         """Open the operators: users' `open` methods run."""
         assert self.state is TaskState.CREATED
         self.chain.open()
+        if self._feedback is not None:
+            self._feedback.open()
         self.state = TaskState.RUNNING
 
     def receive(self, header: Header, buffer: bytes) -> None:
         """A buffer arrived on one of the task's channels."""
-        channel = self._channels[header.edge, header.sender]
-        self.counters.buffers_in += 1
-        self.counters.bytes_in += len(buffer)
+        channel = self._received(header, buffer)
         if header.key_group != NO_KEY_GROUP and self._sorted is not None:
             self._sorted.receive(header.key_group, channel.input.index, buffer)
             return
+        self._checkpoints.receive(channel, buffer)
+
+    def receive_feedback(self, header: Header, buffer: bytes) -> None:
+        """A buffer was fed back to the head of an iteration."""
+        assert self._feedback is not None
+        channel = self._received(header, buffer)
+        # In transit when the task was closed.
+        if self.state is not TaskState.FINISHED:
+            self._feedback.receive(channel, header, buffer)
+
+    def _received(self, header: Header, buffer: bytes) -> InputChannel:
+        channel = self._channels[header.edge, header.sender]
+        self.counters.buffers_in += 1
+        self.counters.bytes_in += len(buffer)
         if not self.info.batched:
             assert header.sequence == channel.sequence, (
                 f"{channel.id}: buffer {header.sequence}, expected {channel.sequence}\n{self.journal}"
             )
             channel.sequence += 1
-        self._checkpoints.receive(channel, buffer)
+        return channel
 
     def handle(self, event: Event) -> None:
         """A control event. Its work is done by the next steps, except for Close and Cancel, which act at once."""
@@ -204,7 +244,7 @@ class Task:
     def step(self) -> None:
         """Do what can be done within the budget, then flush what is due."""
         started_ns = self._clock()
-        if self.state is not TaskState.FINISHED:
+        if self.state is not TaskState.FINISHED and not self._awaits_peers:
             self._queue_due(self._now_ms())
             self._do_work()
             # Not while something waits: what is read now would overtake it, a barrier included.
@@ -214,12 +254,14 @@ class Task:
                 # A few entries per step: compaction of large state must not delay records, barriers or flushes.
                 self._checkpoints.compact()
             self._flush_timer.flush_due()
+            if self._probe.round is not None:
+                self._answer_probe(self._probe.round)
         self.counters.busy_ns += self._clock() - started_ns
 
     @property
     def busy(self) -> bool:
         """Whether there is work that can be done now."""
-        if self.state is TaskState.FINISHED:
+        if self.state is TaskState.FINISHED or self._awaits_peers:
             return False
         if self.chain.paused:
             return not self.chain.waiting
@@ -230,11 +272,11 @@ class Task:
     @property
     def waiting(self) -> bool:
         """Whether it can't take more input before what it waits for has come, or a time."""
-        return self.state is not TaskState.FINISHED and self.chain.waiting
+        return self.state is not TaskState.FINISHED and (self._awaits_peers or self.chain.waiting)
 
     def wake_at_ms(self) -> int | None:
         """When to call `step` though nothing has arrived: a timer, a flush, a source that asked to be polled again."""
-        if self.state is TaskState.FINISHED:
+        if self.state is TaskState.FINISHED or self._awaits_peers:
             return None
         if self._checkpoints.compacting:
             return self._now_ms()
@@ -243,6 +285,8 @@ class Task:
             times.append(self.chain.wake_at_ms())
             if self._polling is not None and not self.chain.paused:
                 times.append(self._polling.source.poll_at_ms)
+            if self._feedback is not None:
+                times.append(self._feedback.wake_at_ms())
         return min((at for at in times if at is not None), default=None)
 
     def ask(self, effect: Effect) -> None:
@@ -258,14 +302,14 @@ class Task:
         """Assert what must hold between any two events."""
         assert self.state is not TaskState.FINISHED or not self._work
         assert not (self.state is TaskState.DATA_ENDED and self.chain.paused), "paused after the end of data"
-        self._inputs.check()
+        self.inputs.check()
 
     # Control events.
 
     def _input_ended(self, event: InputEnded) -> None:
         if self._sorted is not None:
             self._sorted.end()
-        self._work.extend(input.end_input for input in self._inputs.inputs)
+        self._work.extend(input.end_input for input in self.inputs.inputs)
         if self._sorted is not None:
             self._work.append(self._sorted.flush)
         self._work.append(self._end_time)
@@ -292,10 +336,32 @@ class Task:
         # in `close` must not be lost unnoticed.
         self.state = TaskState.FINISHED
         self._checkpoints.alignment.close()
+        if self._feedback is not None:
+            self._feedback.close()
         if self._sorted is not None:
             self._sorted.close()
         self.chain.close()
         self.ask(Finished(*self.id))
+
+    # Loops.
+
+    def _peers_known(self, event: Peers) -> None:
+        self._awaits_peers = False
+
+    def _probed(self, event: ProbeLoop) -> None:
+        self._probe.round = event.round
+
+    def _answer_probe(self, round: int) -> None:
+        aligning = self._checkpoints.alignment.current is not None or self._checkpoints.alignment.behind
+        holds = self._feedback is not None and self._feedback.holds_records
+        if self._work or self.chain.paused or aligning or holds or not self._probe.at_rest:
+            return
+        self._probe.round = None
+        self.ask(LoopQuiet(*self.id, round, *self._probe.counted()))
+
+    def _end_loop(self, event: EndLoop) -> None:
+        if self._feedback is not None:
+            self._feedback.end()
 
     # Work items, in the order in which they were queued.
 
@@ -304,6 +370,8 @@ class Task:
             # Processing-time timers, watermark intervals, state that expires.
             for operator in self.chain.due(now_ms):
                 self._work.appendleft(partial(operator.processing_time, now_ms))
+            if self._feedback is not None:
+                self._feedback.end_if_due(now_ms)
 
     def _do_work(self) -> None:
         work, chain, go_on, alignment = self._work, self.chain, self._budget.go_on, self._checkpoints.alignment

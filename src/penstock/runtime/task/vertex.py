@@ -40,7 +40,7 @@ class ChainNode:
     state_id: str = ""
     """Names the operator's state in snapshots: the uid, or a name derived from its position in the program."""
     output_type: TypeInformation | None = None
-    """Of what it emits, if there are rows in it: values become Rows with the names of the type."""
+    """Of what it emits, if it is declared and changes values."""
 
 
 @dataclasses.dataclass

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.runtime.batch.gathering_output import GatheringOutput
 from penstock.runtime.batch.key_sorter import KeySorter
 from penstock.runtime.batch.sorted_inputs import SortedInputs
-from penstock.runtime.network.output import OutputEdge
+from penstock.runtime.network.output import FeedbackEdge, OutputEdge
 from penstock.runtime.network.partitioners import HashPartitioner
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.task.async_calls import AsyncCalls
@@ -18,6 +18,7 @@ from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import TaskCounters
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.inputs import Work
+from penstock.runtime.task.type_boundary import TypeBoundary
 from penstock.runtime.task.typed_output import typed_output
 from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.state.key_groups import KeyGroups
@@ -28,11 +29,11 @@ def output_edges(
 ) -> list[OutputEdge]:
     """The edges that leave a subtask."""
     return [
-        OutputEdge(
+        (FeedbackEdge if edge.feedback else OutputEdge)(
             edge,
             partitioner,
             info.subtask,
-            environment.outbox,
+            environment.feedback if edge.feedback else environment.outbox,
             environment.budget,
             counters,
             info.attempt,
@@ -83,6 +84,7 @@ def wired_chain(
         )
         tags = [link.tag for link in node.links if link.tag is not None]
         node.operator.setup(context, typed_output(outlet, context, node.output_type, tags))
+        outlet.boundary = TypeBoundary(context, node.output_type).before
         contexts.append(context)
     chain.connect({edge.info.id: edge for edge in edges})
     if reuses_objects:

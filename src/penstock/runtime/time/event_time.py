@@ -20,7 +20,7 @@ from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, Wa
 
 
 class TimestampError(ValueError):
-    """What the assigner returned for the record at `position` of the chunk is no timestamp."""
+    """What the assigner returned, or the source gave, for the record at `position` of the chunk is no timestamp."""
 
     def __init__(self, position: int, message: str) -> None:
         super().__init__(message)
@@ -36,6 +36,18 @@ def _checked(position: int, timestamp: Any) -> int:
     if not MIN_TIMESTAMP <= number < MAX_TIMESTAMP:
         raise TimestampError(position, f"{number} is no timestamp: the last one is {MAX_TIMESTAMP - 1} ms")
     return number
+
+
+def checked_timestamps(timestamps: list[int], count: int) -> list[int]:
+    """The timestamps of `count` records as ints. Raises TimestampError.
+
+    A float or None would be accepted here and fail far away, and the end of time would vanish in a window.
+    """
+    if len(timestamps) != count:
+        raise TimestampError(min(len(timestamps), count - 1), f"{len(timestamps)} timestamps for {count} records")
+    if set(map(type, timestamps)) <= {int} and max(timestamps) < MAX_TIMESTAMP and min(timestamps) >= MIN_TIMESTAMP:
+        return timestamps
+    return [_checked(position, timestamp) for position, timestamp in enumerate(timestamps)]
 
 
 class EventTime(WatermarkOutput):
@@ -85,14 +97,10 @@ class EventTime(WatermarkOutput):
         if self._assign is None:
             return timestamps
         known = timestamps if timestamps is not None else [MIN_TIMESTAMP] * count
-        stamped = results_of(self._assign, count, values, known)
-        # A float or None would be accepted here and fail far away, and the end of time would vanish in a window.
-        if set(map(type, stamped)) <= {int} and max(stamped) < MAX_TIMESTAMP and min(stamped) >= MIN_TIMESTAMP:
-            return stamped
-        return [_checked(position, timestamp) for position, timestamp in enumerate(stamped)]
+        return checked_timestamps(results_of(self._assign, count, values, known), count)
 
     def pieces(self, values: list[Any], timestamps: list[int] | None) -> Iterator[tuple[list[Any], list[int] | None]]:
-        """The chunk, cut wherever the generator emitted a watermark or changed the status.
+        """The chunk, cut where the generator emits a watermark or changes the status.
 
         Each piece goes before `take` of that moment.
         """

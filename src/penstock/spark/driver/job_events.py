@@ -55,7 +55,10 @@ class JobEvents:
             self._log_checkpoint(report)
         for effect in effects:
             if isinstance(effect, RestartScheduled):
-                _notices.warning("%s", self._restart_line(effect))
+                line = self._restart_line(effect)
+                # A job that waits for slots tries each second: once told is enough.
+                is_told = effect.waits and self._in_a_row > 1
+                _notices.log(logging.DEBUG if is_told else logging.WARNING, "%s", line)
             elif isinstance(effect, EnumeratorNotClosed):
                 _notices.error("a split enumerator could not be closed", exc_info=effect.error)
             elif isinstance(effect, JobNotice):

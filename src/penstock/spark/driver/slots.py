@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.common import options
 from penstock.common.errors import MasterUnreachableError, NotEnoughSlotsError
 from penstock.spark.driver.held_slots import HELD
-from penstock.spark.driver.standalone_master import PREFIX, holders
+from penstock.spark.driver.standalone_master import PREFIX, answers, holders
 from penstock.spark.internals.jvm import concurrent_tasks, is_alive
 
 if TYPE_CHECKING:
@@ -125,14 +125,17 @@ def _numbers(session: SparkSession, needed: int, there: int) -> str:
     text = f"{master} has given {there} of {needed} to this application"
     page_port = session.sparkContext.getConf().get("spark.master.ui.port", _PAGE_PORT)
     shared = holders(master, page_port) if master.startswith(PREFIX) else ""
+    if master.startswith(PREFIX) and not shared and not answers(master):
+        shared = "Its master does not answer: none of them comes back before it does"
     return f"{text}. {shared}" if shared else text
 
 
 def _too_few(session: SparkSession, slots: int, needed: int, there: int, waited_s: float) -> str:
     ahead = needed - slots
     beside = f", beside {ahead} of other jobs of this process," if ahead else ""
+    after = f"after {waited_s:.0f} s " if waited_s >= 1 else ""
     return (
-        f"this job needs {slots} slots at once{beside} and after {waited_s:.0f} s "
+        f"this job needs {slots} slots at once{beside} and {after}"
         f"{_numbers(session, needed, there)}.\n"
         "  Do one of: a lower parallelism (env.set_parallelism, penstock run -p) · more machines, or less memory for "
         "each executor (spark.executor.memory) · wait until others have ended, longer than "

@@ -45,6 +45,15 @@ def reach(master: str, patience_s: float = _REFUSED_SECONDS) -> str:
         time.sleep(0.2)
 
 
+def answers(master: str) -> bool:
+    """Whether a master takes connections now."""
+    try:
+        reach(master, patience_s=0)
+    except MasterUnreachableError:
+        return False
+    return True
+
+
 def holders(master: str, page_port: str) -> str:
     """Who holds the slots of a cluster, in one sentence, from the master's page; empty if it can't be asked.
 

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import msgspec
 import pyarrow as pa
@@ -124,13 +125,17 @@ def run_slot(
         with contextlib.suppress(*RAISED):
             slot.handle_all(Cancel())
         if abandoned.is_set():
-            with contextlib.suppress(*RAISED):
-                end_children()
-            # Spark has closed the pipes: PySpark would fail to report this failure, and print a traceback about that.
-            os._exit(0)
+            _leave()
         raise
     finally:
         results.close()
+
+
+def _leave() -> NoReturn:
+    """End this process. Spark has closed the pipes: PySpark would fail to report a failure, with a traceback."""
+    with contextlib.suppress(*RAISED):
+        end_children()
+    os._exit(0)
 
 
 def _assign_splits(slot: Slot) -> None:

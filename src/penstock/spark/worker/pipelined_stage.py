@@ -8,6 +8,7 @@ before, which may be blocked writing to it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import time
@@ -17,6 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from penstock.checkpoint.storage import DirectoryStorage
+from penstock.common.errors import TaskLostError
 from penstock.common.spark_transport import SparkTransport
 from penstock.common.user_calls import RAISED, Interrupted
 from penstock.rpc.client import ControlClient
@@ -32,18 +34,19 @@ from penstock.rpc.messages import (
 )
 from penstock.runtime.network.buffer import PUSH
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import Cancel, Close, ControlEffect, WriteSnapshot
+from penstock.runtime.task.events import Cancel, Close, ControlEffect, Peers, WriteSnapshot
 from penstock.runtime.task.slot import Slot
 from penstock.spark.internals.worker_streams import WorkerStreams
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of
 from penstock.spark.worker.children import end_children
 from penstock.spark.worker.event_loop import EventLoops
+from penstock.spark.worker.feedback import Feedback
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.iterators import IteratorTransport
-from penstock.spark.worker.last_words import leave_note, take_note_away
+from penstock.spark.worker.last_words import end_of_former, leave_note, take_note_away
 from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
@@ -51,6 +54,8 @@ from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
 from penstock.spark.worker.task_log import TaskLog
 from penstock.spark.worker.transport import Transport
+
+_log = logging.getLogger(__name__)
 
 _SWITCH_SECONDS = 0.0005
 
@@ -100,9 +105,13 @@ class SlotHost:
         self._waiting: tuple[str, int] | None = None
         self._fault: BaseException | None = None
         # Before the control client and users' functions open sockets: those that exist now are Spark's.
-        watch_for_hangup(self._interrupt.soon)
+        watch_for_hangup(self._stop_soon)
+        self._feedback: Feedback | None = None
+        self._stops = False
+        """Whether the slot is to stop now: whatever it waits for is waited for no more."""
         assert payload.control is not None and payload.checkpoints is not None
         self._storage = DirectoryStorage(payload.checkpoints, epoch=self._level.epoch)
+        self._keys = payload.control
         self._snapshots = SnapshotThread(self._storage, self._transport.ring, self._fail)
         self._event_loops = EventLoops(self._transport.ring)
         self._client = ControlClient(
@@ -132,6 +141,8 @@ class SlotHost:
         """End this process: the query is over, and PySpark would fail to write to its closed pipe, with a traceback."""
         if self._slot is not None and not self._slot.finished:
             self._guarded(self._abandon)
+        if self._feedback is not None:
+            self._feedback.close()
         self._client.close()
         with contextlib.suppress(*RAISED):
             end_children()
@@ -147,6 +158,9 @@ class SlotHost:
         return False
 
     def _open(self) -> bool:
+        if former := end_of_former(self._level, self._index):
+            # What that one had sent and received may be lost: the attempt fails. This is why.
+            raise TaskLostError(former)
         stores = None
         if self._level.rocksdb_settings is not None:
             from penstock.spark.worker.rocksdb import rocksdb_stores
@@ -162,11 +176,22 @@ class SlotHost:
         )
         slot = Slot(self._level, self._index, environment)
         self._slot = slot
+        # The slot is there, whatever it does next: a restore may take longer than a heartbeat's interval.
+        self._report(self._heartbeat())
         if self._level.restore:
-            slot.restore(self._storage)
+            self._restore(slot)
         slot.open()
-        self._report(Register())
+        if slot.is_fed or slot.feeds_back:
+            self._feedback = Feedback(slot, self._keys, self._transport.ring, self._fail)
+        self._report(Register(self._feedback.address if self._feedback is not None else ""))
         return False
+
+    def _restore(self, slot: Slot) -> None:
+        began = time.monotonic()
+        restored_bytes = slot.restore(self._storage)
+        files = sum(task.counters.restored_files for task in slot.tasks.values())
+        took_s = time.monotonic() - began
+        _log.info("restored %d bytes of state from %d files in %.1f s", restored_bytes, files, took_s)
 
     def _work(self) -> bool:
         """Handle control messages, then do one step. Returns whether the slot has more work now."""
@@ -182,6 +207,8 @@ class SlotHost:
             self._slot.handle(vertex, ended)
         with self._interrupt.allowed():
             busy = self._slot.step()
+        if self._feedback is not None:
+            self._feedback.send(self._slot.take_feedback(), lambda: self._stops)
         self._send_effects()
         return busy
 
@@ -194,7 +221,12 @@ class SlotHost:
         """The control thread's: wake the slot, and take it out of a user's function that does not return."""
         self._transport.ring()
         if isinstance(message, ToTask) and isinstance(message.event, Cancel):
-            self._interrupt.soon()
+            self._stop_soon()
+
+    def _stop_soon(self) -> None:
+        """Another thread's: the slot is to stop, whatever it is about."""
+        self._stops = True
+        self._interrupt.soon()
 
     def _handle(self, message: FromJobMaster) -> None:
         slot = self._slot
@@ -204,6 +236,8 @@ class SlotHost:
         if isinstance(message.event, (Close, Cancel)):
             self._end(slot, message.event)
         else:
+            if isinstance(message.event, Peers) and self._feedback is not None:
+                self._feedback.introduced(message.event)
             slot.handle(message.vertex, message.event)
 
     def _end(self, slot: Slot, event: Close | Cancel) -> None:
@@ -240,13 +274,16 @@ class SlotHost:
         if busy or self._client.received:
             self._garbage.waited(before, 0)
             return
+        # What comes by rows and what is fed back have turns: neither holds up the other, nor a barrier.
+        fed = self._feedback is not None and not self._discarding and self._guarded(self._receive_feedback)
+        timeout_ns = 0 if fed else self._timeout_ns(before)
         self._waiting = ("idle_ns", before)
         batch = None
         if self._slot is not None and not self._discarding and self._slot.waiting:
             # As little as while it is busy.
-            self._transport.wait(self._timeout_ns(before))
+            self._transport.wait(timeout_ns)
         else:
-            batch = self._transport.read(self._timeout_ns(before))
+            batch = self._transport.read(timeout_ns)
         self._account()
         after = time.monotonic_ns()
         self._garbage.waited(after, after - before)
@@ -259,6 +296,14 @@ class SlotHost:
         for buffer in buffers_of(batch):
             self._slot.receive(buffer)
         return True
+
+    def _receive_feedback(self) -> bool:
+        """Take what was fed back. True: there was something."""
+        assert self._slot is not None and self._feedback is not None
+        taken = self._feedback.take() if not self._slot.waiting else []
+        for buffer in taken:
+            self._slot.receive_feedback(buffer)
+        return bool(taken)
 
     def _timeout_ns(self, now_ns: int) -> int | None:
         if self._discarding or self._slot is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.rpc.messages import OperatorReport, TaskReport
 from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.task import TaskState
 
 
 def reports_of(slot: Slot) -> list[TaskReport]:
@@ -47,6 +48,10 @@ def reports_of(slot: Slot) -> list[TaskReport]:
                 c.latency_max_ms,
                 operators,
                 c.restored_bytes,
+                c.bytes_to_restore,
+                c.restored_files,
+                c.files_to_restore,
+                task.state is TaskState.CREATED,
             )
         )
     return reports

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from penstock.api.sink import Sink, SinkContext
 from penstock.common.errors import ProgramError
 from penstock.common.file_systems import absolute
 from penstock.common.serialization import BulkWriterFactory, Encoder
+from penstock.common.typeinfo import TypeInformation
 from penstock.connectors.files.sink.bucket import BucketAssigner
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import FileCommitter
@@ -40,9 +42,18 @@ class FileSink(Sink[Any]):
     def __init__(self, settings: FileSinkSettings, make_writer: MakeWriter) -> None:
         self._settings = settings
         self._make_writer = make_writer
+        self._encoder: Encoder | None = None
 
     def describe(self) -> str:
         return self._settings.base_path
+
+    def for_type(self, type_info: TypeInformation) -> FileSink:
+        """With an encoder for values of this type."""
+        if self._encoder is None:
+            return self
+        typed = copy(self)
+        typed._make_writer = partial(RowFileWriter, encode=self._encoder.for_type(type_info).encode)
+        return typed
 
     @staticmethod
     def for_row_format(
@@ -142,6 +153,13 @@ class RowFormatBuilder(_Builder):
         if not callable(encode):
             raise TypeError(f"expected an Encoder or a function from a record to bytes, got {encoder!r}")
         super().__init__(base_path, partial(RowFileWriter, encode=encode), RollingPolicy.default_rolling_policy())
+        self._encoder = encoder if isinstance(encoder, Encoder) else None
+
+    def build(self) -> FileSink:
+        """Create the sink."""
+        sink = super().build()
+        sink._encoder = self._encoder
+        return sink
 
 
 class BulkFormatBuilder(_Builder):

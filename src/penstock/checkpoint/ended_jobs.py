@@ -1,0 +1,36 @@
+"""What a driver that was killed has left of a job whose end is on record."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from pyarrow import fs
+
+from penstock.checkpoint.job_record import JobRecord, recorded
+from penstock.checkpoint.storage import DirectoryStorage, file_system_of, record_in
+from penstock.common.errors import CheckpointError
+
+
+def remove_ended(base: str, job_name: str, savepoint: str = "") -> None:
+    """Remove the directories of ended jobs of a name below a directory of checkpoints.
+
+    One that was stopped with a savepoint stays until a job starts from that one, `savepoint`: its record tells where
+    that is. What can't be read or removed now stays for the next start.
+    """
+    system, root = file_system_of(base)
+    with contextlib.suppress(OSError):
+        for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
+            if entry.type is fs.FileType.Directory:
+                with contextlib.suppress(OSError, CheckpointError):
+                    _remove_if_ended(f"{base.rstrip('/')}/{entry.base_name}", job_name, savepoint)
+
+
+def _remove_if_ended(directory: str, job_name: str, savepoint: str) -> None:
+    store = record_in(directory)
+    seen = recorded(store)
+    if seen is None or seen.end is None or seen.end.job_name != job_name or seen.end.savepoint not in ("", savepoint):
+        return
+    record = JobRecord(store, job_name, seen.epoch, seen.last)
+    record.has_ended = True
+    DirectoryStorage(directory, record, seen.epoch, newest=sys.maxsize).delete()

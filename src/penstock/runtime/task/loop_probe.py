@@ -1,0 +1,39 @@
+"""A task's part in finding out that a loop has come to rest: the job master asks, the task answers when it has.
+
+A task is at rest if its inputs from outside of the loop have ended, nothing of what it has received is left to be done,
+and its output is sent. The job master decides, by what all tasks of the loop have counted (`jobmaster/loops.py`). A
+timer in processing time that has not fired is not waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.runtime.network.output import OutputEdge
+from penstock.runtime.operators.operator import Operator
+from penstock.runtime.task.inputs import TaskInputs
+
+
+class LoopProbe:
+    """Of one task. `round`: the one that is to be answered; None: none is."""
+
+    def __init__(self, inputs: TaskInputs, edges: Sequence[OutputEdge], operators: Sequence[Operator]) -> None:
+        self.round: int | None = None
+        self._inputs = inputs
+        self._edges = [edge for edge in edges if edge.info.in_loop]
+        self._operators = operators
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing can come from it any more, unless something comes by the loop. The task has no work."""
+        from_outside = self._inputs.from_outside
+        return all(channel.input.has_ended(channel) for channel in from_outside) and not any(
+            operator.in_flight for operator in self._operators
+        )
+
+    def counted(self) -> tuple[int, int]:
+        """How many buffers it has sent and received within the loop, after all that it has is sent."""
+        for edge in self._edges:
+            edge.flush()
+        received = sum(channel.sequence for channel in self._inputs.in_loop)
+        return sum(edge.buffers_sent for edge in self._edges), received

@@ -1,0 +1,153 @@
+"""Mutation tests of the simulator: faults of iterations, each of which some program with a loop must find."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.jobmaster.loops import LoopEnd
+from penstock.runtime.network import feedback_log
+from penstock.runtime.network.buffer import decode_header
+from penstock.runtime.network.feedback_log import FeedbackLog
+from penstock.runtime.task import feedback
+from penstock.runtime.task.events import EndLoop, LoopQuiet
+from penstock.runtime.task.feedback import Feedback
+from penstock.runtime.task.loop_probe import LoopProbe
+from penstock.runtime.task.slot import Slot
+from penstock.simulator import Circumstances, SimulationError, run_program
+from penstock.simulator.generation import generate
+from penstock.simulator.network import Channel, FeedbackNetwork, Network
+from penstock.simulator.programs import Program
+
+pytestmark = pytest.mark.simulation
+
+SEEDS = 2_000
+OFTEN = {
+    "checkpoint_at_steps": tuple(range(0, 800, 40)), "checkpoint_timeout_ms": 3_000, "cancel_at_step": None,
+    "crash_at_steps": (100, 200, 300), "crash_rate": 0.9,
+}  # fmt: skip
+
+
+def nothing_logged(patch: pytest.MonkeyPatch) -> None:
+    """What comes back while a barrier is on its way round is in no snapshot."""
+    patch.setattr(FeedbackLog, "append", lambda self, buffer: None)
+
+
+def log_not_replayed(patch: pytest.MonkeyPatch) -> None:
+    """What a snapshot has of what was on its way back is not given to the head again."""
+    patch.setattr(Feedback, "open", lambda self: None)
+
+
+def barrier_not_awaited(patch: pytest.MonkeyPatch) -> None:
+    """The head's snapshot is written when its barrier leaves."""
+    frozen = Feedback.frozen
+
+    def at_once(self: Any, snapshot: Any, stops: bool, aborted: bool) -> None:
+        frozen(self, snapshot, stops, aborted)
+        if snapshot.checkpoint_id in self._logs:
+            self._logs[snapshot.checkpoint_id].missing.clear()
+            self._write_if_complete(snapshot.checkpoint_id)
+
+    patch.setattr(Feedback, "frozen", at_once)
+
+
+def one_round_is_enough(patch: pytest.MonkeyPatch) -> None:
+    """A loop ends as soon as each of its tasks has been at rest once."""
+
+    def quiet(self: LoopEnd, answer: LoopQuiet, now_ms: int) -> None:
+        self._answers[answer.vertex, answer.subtask] = answer  # type: ignore[index]
+        if len(self._answers) == len(self.tasks) and not self.has_ended:
+            self.has_ended = True
+            for vertex, subtask in self._heads:
+                self._send(vertex, subtask, EndLoop())
+
+    patch.setattr(LoopEnd, "quiet", quiet)
+
+
+def buffers_not_counted(patch: pytest.MonkeyPatch) -> None:
+    """A loop ends when each of its tasks has been at rest twice."""
+    patch.setattr(LoopProbe, "counted", lambda self: (0, 0))
+
+
+def newest_first(patch: pytest.MonkeyPatch) -> None:
+    """The channel between slots does not keep the order of a sender."""
+    receive = Network.receive
+
+    def newest(self: Network, channel: Channel) -> bytes:
+        self._channels[channel].rotate(1)
+        return receive(self, channel)
+
+    patch.setattr(FeedbackNetwork, "receive", newest)
+
+
+def earlier_attempts_let_in(patch: pytest.MonkeyPatch) -> None:
+    """What a slot of an earlier attempt has fed back is taken."""
+
+    def receive_feedback(self: Any, buffer: bytes) -> None:
+        header = decode_header(buffer)
+        self.tasks[self._heads[header.edge]].receive_feedback(header, buffer)
+
+    patch.setattr(Slot, "receive_feedback", receive_feedback)
+
+
+def log_stays_where_it_was(patch: pytest.MonkeyPatch) -> None:
+    """After a change of parallelism the log of a head that is gone is lost."""
+
+    def share_of(logged: Any, partitioners: Any, subtask: int, parallelism: int) -> Any:
+        return (one for one in logged if one[2] == subtask)
+
+    patch.setattr(feedback, "share_of", share_of)
+
+
+def keys_of_others_replayed(patch: pytest.MonkeyPatch) -> None:
+    """After a change of parallelism each head takes the records of all keys."""
+    patch.setattr(feedback_log, "_receiver", lambda partitioner, parallelism, key_groups: None)
+
+
+FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] = {
+    nothing_logged: (0, OFTEN),
+    log_not_replayed: (0, OFTEN),
+    barrier_not_awaited: (0, OFTEN),
+    one_round_is_enough: (0, {}),
+    buffers_not_counted: (0, {}),
+    newest_first: (0, {}),
+    earlier_attempts_let_in: (0, {**OFTEN, "late_rate": 0.5}),
+    log_stays_where_it_was: (0, {**OFTEN, "driver_crash_at_steps": (150, 400), "rescale_rate": 1.0}),
+    keys_of_others_replayed: (0, {**OFTEN, "driver_crash_at_steps": (150, 400), "rescale_rate": 1.0}),
+}
+"""The seed to start with, to save time, and the circumstances that let a fault show soon."""
+SHAPES = {
+    log_stays_where_it_was: {"how": "hash"}, keys_of_others_replayed: {"how": "hash"},
+}  # fmt: skip
+"""What loops are, for faults that show in some of them only."""
+
+
+def looped(seed: int, fault: Callable[[pytest.MonkeyPatch], None]) -> Program | None:
+    """The program of a seed, if it has a loop."""
+    program = generate(seed)
+    if not any(node.kind == "loop" for node in program.nodes):
+        return None
+    shape: dict[str, Any] = SHAPES.get(fault, {})
+    nodes = [
+        dataclasses.replace(node, settings={**node.settings, **shape}) if node.kind == "loop" else node
+        for node in program.nodes
+    ]
+    return dataclasses.replace(program, nodes=tuple(nodes))
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would pass loops that lose, double or reorder records, or end too early."""
+    fault(monkeypatch)
+    first, provoked = FAULTS[fault]
+    with pytest.raises(SimulationError):
+        for seed in range(first, first + SEEDS):
+            program = looped(seed, fault)
+            if program is not None:
+                circumstances = dataclasses.replace(Circumstances.draw(Random(seed + 1)), **provoked)
+                run_program(program, circumstances, seed, named=False)
