@@ -26,6 +26,8 @@ PRINTED = {
     "class Reading": "attic\n",
     "class Plate": "('b ab 12', 3)\n",
     "class Parse": "{'broken': 1}\n",
+    '"pairs"': "(cellar,true)\n",
+    "def departure": "'().__class__' may not be used in an expression",
     '"squares"': "[0, 1, 4]\n",
     '.uid("counts")': "('be', 2)\n",
     "class Judge": "('JFK', 'late')",
@@ -35,6 +37,7 @@ PRINTED = {
     **dict.fromkeys(("class Price", "three_times", "class Halve"), ""),
     **dict.fromkeys(("def last_three", "class WithoutOutliers", "def moves"), ""),
     **dict.fromkeys(("class Mean", "class Disorder", "def clicks_per_minute", "class FirstOfTheHour"), ""),
+    "class Believed": "",
     # These show settings, and run nothing.
     **dict.fromkeys(("with_idleness", "RETAIN_ON_CANCELLATION"), ""),
 }

@@ -18,7 +18,7 @@ from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
 from penstock.runtime.ids import SubtaskId
 from penstock.state.handles import KeyedFile, ListInFile, Redistribution, RestoredOperator, Section
-from penstock.state.key_groups import key_group_range
+from penstock.state.key_groups import key_group_range, subtask_of
 
 Restored = dict[SubtaskId, dict[str, RestoredOperator]]
 """subtask -> state id -> what its operator restores"""
@@ -91,21 +91,30 @@ def _has_keyed(part: OperatorPart) -> bool:
 def _of_operator(part: OperatorPart, vertex: CheckpointVertex, own: bool) -> list[RestoredOperator]:
     same = part.parallelism == vertex.parallelism
     lists = _lists(part, vertex.parallelism)
+    keyed = {old.subtask: old.state.keyed for old in part.subtasks if old.state.keyed}
     return [
-        RestoredOperator(_chains(part, vertex, subtask), lists[subtask], own and same)
+        RestoredOperator(_chains(keyed, part.parallelism, vertex, subtask), lists[subtask], own and same)
         for subtask in range(vertex.parallelism)
     ]
 
 
-def _chains(part: OperatorPart, vertex: CheckpointVertex, subtask: int) -> list[list[KeyedFile]]:
+def _chains(
+    keyed: dict[int, list[KeyedFile]], was: int, vertex: CheckpointVertex, subtask: int
+) -> list[list[KeyedFile]]:
+    """The chains that a subtask reads. `keyed`: those that there are, by the subtask they were of; `was`: of how many.
+
+    Where there is any, the maximum parallelism is the same.
+    """
     owned = key_group_range(subtask, vertex.max_parallelism, vertex.parallelism)
     chains = []
-    for old in part.subtasks:
+    # Of a thousand only the few that owned these key groups.
+    first, last = (subtask_of(group, vertex.max_parallelism, was) for group in (owned.start, owned.stop - 1))
+    for old in range(first, last + 1):
         # The whole chain, even if only some of its key groups are owned: increments replace entries of earlier files.
-        groups = key_group_range(old.subtask, part.max_parallelism, part.parallelism)
+        groups = key_group_range(old, vertex.max_parallelism, was)
         shared = min(groups.stop, owned.stop) - max(groups.start, owned.start)
-        if old.state.keyed and shared > 0:
-            chains.append((shared, old.state.keyed))
+        if old in keyed and shared > 0:
+            chains.append((shared, keyed[old]))
     # The one with most of them first: if it begins with the files of a store, the subtask's store does, too.
     return [chain for _, chain in sorted(chains, key=lambda chain: -chain[0])]
 

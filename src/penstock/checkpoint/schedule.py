@@ -51,7 +51,9 @@ class CheckpointSchedule:
         `under_way`: how many checkpoints are pending. `request_waits`: a savepoint waits or is under way; periodic
         checkpoints are held back until it is complete, or barriers of both would overtake each other.
         """
-        if request_waits or under_way >= self.settings.concurrent_max:
+        # A pause between checkpoints implies that there is one at a time, as Flink's documentation says.
+        concurrent_max = 1 if self.settings.pause_ms else self.settings.concurrent_max
+        if request_waits or under_way >= concurrent_max:
             return None
         return self._next_ms
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from types import FrameType, TracebackType
@@ -23,6 +24,11 @@ class Interrupts:
     def __init__(self) -> None:
         self._latest_s: float | None = None
 
+    @property
+    def has_come(self) -> bool:
+        """Whether there was one: the program is being stopped."""
+        return self._latest_s is not None
+
     def __enter__(self) -> Interrupts:
         # Signals come to the main thread only, and only there a handler can be set.
         if threading.current_thread() is threading.main_thread():
@@ -40,11 +46,23 @@ class Interrupts:
         now_s = time.monotonic()
         if self._latest_s is not None and now_s - self._latest_s < _TOGETHER_S:
             _say(_SECOND)
-            # Spark's JVM ends when the pipe to this process closes, and its workers end with it.
+            # By itself the JVM ends when the pipe to this process closes, but not in silence, nor without its archive.
+            # Its workers end with it.
+            jvm = sys.modules.get("penstock.spark.internals.jvm")
+            if jvm is not None:
+                jvm.kill_jvm()
             os._exit(EXIT_CODE)
         self._latest_s = now_s
         _say(_FIRST)
         raise KeyboardInterrupt
+
+
+def give_up_jvm() -> None:
+    """The program ends by Ctrl-C: it does not wait for what the JVM would write at its end."""
+    session = sys.modules.get("penstock.spark.driver.session")
+    # Not imported for this: without it no JVM was started.
+    if session is not None:
+        session.program_interrupted()
 
 
 def _say(text: str) -> None:

@@ -48,6 +48,18 @@ Settings = Annotated[
         "-D", metavar="KEY=VALUE", show_default=False, help="A setting of Flink's or spark.*; may be repeated."
     ),
 ]
+ConfFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--conf-file",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        show_default=False,
+        help="Settings in YAML, as in Flink's config.yaml; -D takes precedence.",
+    ),
+]
 PyFlink = Annotated[
     bool, typer.Option("--pyflink", help="Run an unchanged PyFlink program: pyflink.* resolves to penstock.*.")
 ]
@@ -143,6 +155,19 @@ def settings_of(
     if allow_duplicates:
         result["execution.state-recovery.allow-duplicates"] = "true"
     return result
+
+
+def settings_in(file: Path | None) -> dict[str, str]:
+    """The settings in a configuration file. Raises typer.BadParameter if it can't be read."""
+    if file is None:
+        return {}
+    from penstock.common.configuration_file import read_configuration
+    from penstock.common.errors import ConfigurationError
+
+    try:
+        return read_configuration(file).to_dict()
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint="--conf-file") from None
 
 
 @contextmanager

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import typer
 
-from penstock.cli.interrupts import EXIT_CODE, Interrupts
+from penstock.cli.interrupts import EXIT_CODE, Interrupts, give_up_jvm
 from penstock.cli.options import (
     AllowDuplicates,
     AllowNonRestored,
     Arguments,
     AsJson,
+    ConfFile,
     FromState,
     Job,
     KeepSession,
@@ -23,6 +24,7 @@ from penstock.cli.options import (
     Settings,
     misplaced,
     program_context,
+    settings_in,
     settings_of,
 )
 from penstock.cli.script import run_script
@@ -34,6 +36,7 @@ def run(
     parallelism: Parallelism = None,
     master: Master = None,
     settings: Settings = None,
+    conf_file: ConfFile = None,
     pyflink: PyFlink = False,
     from_state: FromState = None,
     allow_non_restored: AllowNonRestored = False,
@@ -61,17 +64,18 @@ def run(
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.cli.watched_executor import WatchedExecutor
 
-    defaults = settings_of(
+    defaults = settings_in(conf_file) | settings_of(
         parallelism, settings, from_state, allow_non_restored, allow_duplicates, master, keep_session
     )
     try:
         with (
-            Interrupts(),
-            WatchedExecutor(job.name, quiet, as_json) as executor,
+            Interrupts() as interrupts,
+            WatchedExecutor(job.name, quiet, as_json, is_interrupted=lambda: interrupts.has_come) as executor,
             program_context(defaults, pyflink, executor),
         ):
             run_script(job, arguments or [])
     except KeyboardInterrupt as interrupt:
+        give_up_jvm()
         for note in getattr(interrupt, "__notes__", ()):
             typer.echo(note, err=True)
         raise typer.Exit(EXIT_CODE) from None

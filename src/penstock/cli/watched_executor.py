@@ -6,13 +6,14 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from penstock.cli.live_line import LiveLine
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
 from penstock.client.job_progress import ProgressMeter, as_duration
+from penstock.client.live_line import LiveLine
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 
@@ -36,11 +37,16 @@ class WatchedExecutor(PipelineExecutor):
 
     A line at the start of a job and one at its end; on a terminal one live line in between. `as_json`: each as an
     object of JSON on a line of its own, progress every five seconds. `quiet`: nothing of this. `program` is shown as
-    long as no job runs.
+    long as no job runs. `is_interrupted`: whether a Ctrl-C waits for the end of Spark's start.
     """
 
     def __init__(
-        self, program: str, quiet: bool = False, as_json: bool = False, executor: PipelineExecutor | None = None
+        self,
+        program: str,
+        quiet: bool = False,
+        as_json: bool = False,
+        executor: PipelineExecutor | None = None,
+        is_interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
         self.jobs = 0
         """How many were executed."""
@@ -48,6 +54,7 @@ class WatchedExecutor(PipelineExecutor):
         self._program = program
         self._quiet = quiet
         self._as_json = as_json
+        self._is_interrupted = is_interrupted
         self._began_s = time.monotonic()
         self._line = LiveLine()
         self._running: list[_Job] = []
@@ -82,7 +89,7 @@ class WatchedExecutor(PipelineExecutor):
         with self._lock:
             self._running.append(job)
         try:
-            executor = self._executor or load_executor(submission.configuration)
+            executor = self._executor or load_executor(submission.configuration, is_watched=True)
             client = executor.execute(
                 replace(submission, on_start=lambda job_id: self._starts(job, submission, job_id))
             )
@@ -122,7 +129,8 @@ class WatchedExecutor(PipelineExecutor):
             lines = []
             for job in running:
                 if job.client is None:
-                    lines.append(f"{job} starting {as_duration(job.meter.running_ms())}")
+                    does = "cancelling" if self._is_interrupted() else "starting"
+                    lines.append(f"{job} {does} {as_duration(job.meter.running_ms())}")
                     continue
                 progress = job.meter.measure(job.client)
                 lines.append(progress.as_line())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import CancelledError, Future
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+WAKES_S = 0.5
+"""How often a wait for a job wakes up: a Ctrl-C that the kernel gives to another thread does not wake the main one,
+where Python handles it."""
 
 
 class CompletableFuture(Generic[T]):
@@ -31,7 +35,17 @@ class CompletableFuture(Generic[T]):
 
         Raises the error of the call, or TimeoutError after `timeout` seconds (None: no limit).
         """
-        return self._future.result(timeout)
+        deadline_s = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left_s = WAKES_S if deadline_s is None else min(WAKES_S, max(0.0, deadline_s - time.monotonic()))
+            try:
+                return self._future.result(left_s)
+            except TimeoutError:
+                # The call itself may have raised it.
+                if self._future.done():
+                    return self._future.result()
+                if deadline_s is not None and time.monotonic() >= deadline_s:
+                    raise
 
     def exception(self) -> BaseException | None:
         """Return the error; None if there is none, or not yet. Does not wait."""

@@ -80,7 +80,7 @@ class DamagedCheckpointError(CheckpointError):
 
 
 class FencedError(CheckpointError):
-    """Another run has taken the job over. Retrying does not help: this run may change nothing any more."""
+    """Another run has taken the job over, or its record is gone. Retrying doesn't help: this run may change nothing."""
 
 
 class JobCancelledError(PenstockError):

@@ -202,7 +202,9 @@ CHECKPOINT_MIN_PAUSE = (
     _key("execution.checkpointing.min-pause")
     .duration_type()
     .default_value(0)
-    .with_description("The least time from the end of a checkpoint to the start of the next one.")
+    .with_description(
+        "The least time from the end of a checkpoint to the start of the next one. Above 0 there is one at a time."
+    )
 )
 MAX_CONCURRENT_CHECKPOINTS = (
     _key("execution.checkpointing.max-concurrent-checkpoints")

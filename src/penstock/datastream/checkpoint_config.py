@@ -63,7 +63,7 @@ class CheckpointConfig:
         return self._configuration.get(options.CHECKPOINT_MIN_PAUSE)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: TimeLength) -> CheckpointConfig:
-        """Set the minimum pause between checkpoints. Raises ValueError if negative."""
+        """Set the minimum pause between checkpoints, which then never overlap. Raises ValueError if negative."""
         return self._set_ms(options.CHECKPOINT_MIN_PAUSE.key, min_pause_between_checkpoints, 0)
 
     def get_max_concurrent_checkpoints(self) -> int:

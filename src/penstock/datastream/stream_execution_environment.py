@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,7 @@ from penstock.client.executor_loader import load_executor
 from penstock.common import option_checks, options, pyflink_names
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
+from penstock.common.configuration_file import default_configuration
 from penstock.common.declared_rows import row_converter
 from penstock.common.declared_text import text_in_print
 from penstock.common.declared_values import value_converter
@@ -23,10 +25,13 @@ from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_client import JobClient
 from penstock.common.job_execution_result import JobExecutionResult
+from penstock.common.job_listener import JobListener, JobListeners
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.collection import CollectionSource
+from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.connectors.files.source import FileSource, StreamFormat
 from penstock.connectors.socket import SocketTextSource
 from penstock.datastream.arguments import described
 from penstock.datastream.checkpoint_config import CheckpointConfig
@@ -41,13 +46,15 @@ from penstock.plan.transformations import OperatorTransformation, SourceTransfor
 from penstock.runtime.operators.sink import CollectOperator, SinkOperator
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class StreamExecutionEnvironment:
     """Creates streams and runs the program.
 
-    Settings come from the command line (`penstock run -D key=value`), then from `configuration`, then from the methods
-    of this class; later ones take precedence. Keys are Flink's; keys that begin with `spark.` are passed to Spark.
+    Settings come from `$PENSTOCK_CONF_DIR/config.yaml`, then from the command line (`penstock run -D key=value`), then
+    from `configuration`, then from the methods of this class; later ones take precedence. Keys are Flink's; keys that
+    begin with `spark.` are passed to Spark.
     Jobs are run by `executor`, by default by the one that `execution.target` names.
     """
 
@@ -58,11 +65,13 @@ class StreamExecutionEnvironment:
         *,
         executor: PipelineExecutor | None = None,
     ) -> None:
-        self._configuration = Configuration(context_environment().configuration)
+        self._configuration = default_configuration()
+        self._configuration.add_all(context_environment().configuration)
         if configuration is not None:
             self.configure(configuration)
         self._executor = executor
         self._spark = spark
+        self._listeners = JobListeners()
         self._sinks: list[Transformation] = []
         self._result_sinks: dict[int, ResultSink] = {}
         self._ids = 0
@@ -210,14 +219,15 @@ class StreamExecutionEnvironment:
         self._configuration.set(option, f"{before},{entry}" if before else entry)
 
     def add_jars(self, *jars_path: str) -> None:
-        """Raise ProgramError: nothing of a job is Java here. Of PyFlink's, for its connectors in Java."""
-        raise ProgramError(
-            "add_jars: no part of a job runs in Java here, so jars have no effect. penstock's connectors are Python "
-            "(penstock.datastream.connectors); jars for Spark itself go to the setting spark.jars"
+        """Do nothing but log a warning: nothing of a job is Java here. Of PyFlink's, for its connectors in Java."""
+        _log.warning(
+            "add_jars: no part of a job runs in Java here, so jars have no effect: %s. penstock's connectors are "
+            "Python (penstock.datastream.connectors); jars for Spark itself go to the setting spark.jars",
+            ", ".join(jars_path),
         )
 
     def add_classpaths(self, *classpaths: str) -> None:
-        """Raise ProgramError: see `add_jars`."""
+        """Do nothing but log a warning: see `add_jars`."""
         self.add_jars(*classpaths)
 
     # Sources.
@@ -260,6 +270,23 @@ class StreamExecutionEnvironment:
         stream: DataStream[T] = self.from_source(source, strategy, "Collection Source", type_info)
         return _by_one_subtask(stream, "one subtask reads a collection, to keep its order")
 
+    def from_sequence(self, start: int, end: int) -> DataStream[int]:
+        """Create a stream of the whole numbers from `start` to `end`, both included, in parallel.
+
+        Raises TypeError or ValueError for bounds that are none. In Java: `fromSequence`.
+        """
+        source = NumberSequenceSource(start, end)
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), "Sequence Source")
+
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
+        """Create a stream of the lines of a file, or of the files in a directory, each read once and in parallel.
+
+        Of PyFlink 1. A FileSource does the same, monitors for new files, and has more formats.
+        """
+        text = StreamFormat.text_line_format(charset_name)
+        source = FileSource.for_record_stream_format(text, file_path).build()
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), "Text File Source")
+
     def socket_text_stream(self, host: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream[str]:
         """Create a stream of the text that a server sends, split at `delimiter`, read by one subtask.
 
@@ -281,20 +308,41 @@ class StreamExecutionEnvironment:
         """
         client = self.execute_async(job_name)
         try:
-            return client.get_job_execution_result().result()
-        except KeyboardInterrupt as interrupt:
-            client.cancel_for(interrupt)
+            result = client.get_job_execution_result().result()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                client.cancel_for(error)
+            self._listeners.executed(None, error)
+            if isinstance(error, PenstockError):
+                # Omit the traceback through futures: the message of the error is complete.
+                raise error.with_traceback(None) from None
             raise
-        except PenstockError as error:
-            # Omit the traceback through futures: the message of the error is complete.
-            raise error.with_traceback(None) from None
+        self._listeners.executed(result)
+        return result
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Start the program and return a JobClient immediately."""
-        graph = self._job_graph(job_name)
-        result_sinks, self._result_sinks, self._sinks = self._result_sinks, {}, []
-        executor = self._executor or context_environment().executor or load_executor(self._configuration)
-        return executor.execute(Submission(graph, result_sinks, self._configuration, self._spark))
+        try:
+            graph = self._job_graph(job_name)
+            result_sinks, self._result_sinks, self._sinks = self._result_sinks, {}, []
+            executor = self._executor or context_environment().executor or load_executor(self._configuration)
+            client = executor.execute(Submission(graph, result_sinks, self._configuration, self._spark))
+        except BaseException as error:
+            self._listeners.submitted(None, error)
+            raise
+        self._listeners.submitted(client)
+        return client
+
+    def register_job_listener(self, job_listener: JobListener) -> None:
+        """Tell `job_listener` of each job that this environment submits. Raises TypeError if it is none.
+
+        In Java: `registerJobListener`.
+        """
+        self._listeners.add(job_listener)
+
+    def clear_job_listeners(self) -> None:
+        """Forget all job listeners. In Java: `clearJobListeners`."""
+        self._listeners.clear()
 
     def get_execution_plan(self) -> str:
         """Return the program as Flink's JSON: nodes with parallelism, predecessors and ship strategies."""

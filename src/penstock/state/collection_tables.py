@@ -161,25 +161,24 @@ class MapTable(CollectionTable):
 
     def entries(self, place: Any) -> Iterator[tuple[Any, Any]]:
         """The entries of a map as they are now; they may be changed meanwhile."""
-        return iter(list(self.look_through(place)))
+        part = self.current.get(place)
+        return iter(list((part if type(part) is dict else self.get(place) or {}).items()))
 
     def look_through(self, place: Any) -> Iterator[tuple[Any, Any]]:
-        """The entries of a map, for reading only. Nothing may be stored meanwhile; it may stop at any of them."""
-        part = self.current.get(place)
-        return iter((part if type(part) is dict else self.get(place) or {}).items())
+        """The entries of a map in any order, for reading only. Nothing may be stored meanwhile.
+
+        It may stop at any of them, so the layers are not merged: those that are reached are looked for in newer ones.
+        """
+        newer: list[Any] = []
+        for part in reversed(parts_in([self._base, *self._frozen, self.current], place)):
+            for key, value in part.items():
+                if value is not GONE and not any(key in other for other in newer):
+                    yield key, value
+            newer.append(part)
 
     def is_empty(self, place: Any) -> bool:
         """Whether a map has no entries."""
-        seen: set[Any] = set()
-        for part in reversed(parts_in([self._base, *self._frozen, self.current], place)):
-            if type(part) is dict and not seen:
-                return not part
-            for key, value in part.items():
-                if key not in seen:
-                    if value is not GONE:
-                        return False
-                    seen.add(key)
-        return True
+        return next(self.look_through(place), None) is None
 
     def remove_entry(self, place: Any, key: Any) -> None:
         """Remove a key of a map; nothing happens if it does not exist."""

@@ -15,6 +15,7 @@ from penstock.api.state.descriptors import StateDescriptor
 from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.types import Row
+from penstock.common.user_calls import RAISED
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 from penstock.plan.transformations import (
@@ -23,6 +24,7 @@ from penstock.plan.transformations import (
     SourceTransformation,
     Transformation,
 )
+from penstock.runtime.network.partitioners import Partitioner
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.runtime.task.async_calls import AsyncCalls
@@ -96,6 +98,7 @@ class OperatorHarness:
             KeyGroups(max_parallelism),
             async_calls=self._async_calls,
         )
+        self._selecting = [_keyed_partitioner(input) for input in transformation.inputs]
         self.operator.setup(context, typed_output(self._recorder, context, transformation.output_type, ()))
         self.operator.open()
         self._closed = False
@@ -110,6 +113,7 @@ class OperatorHarness:
 
     def push(self, value: Any, timestamp: int | None = None) -> None:
         """Process a record with event time `timestamp` (ms) or without."""
+        self._check_key(0, value)
         self._do(lambda: self.operator.process([value], None if timestamp is None else [timestamp]))
 
     def watermark(self, timestamp: int) -> None:
@@ -203,6 +207,15 @@ class OperatorHarness:
             raise ValueError(f"'{self.operator.name}' has no {what}: its stream is not keyed")
         return self.operator
 
+    def _check_key(self, index: int, value: Any) -> None:
+        """As in a job, where the key finds the subtask before the operator is given the record."""
+        partitioner = self._selecting[index]
+        if partitioner is not None:
+            try:
+                partitioner.probe(value)
+            except RAISED as error:
+                raise self.operator.context.user_error(error, "key selector", value) from error
+
     def _do(self, call: Callable[[], bool]) -> None:
         self._watch.check()
         self._budget.begin_step()
@@ -290,6 +303,7 @@ class TwoInputHarness(OperatorHarness):
 
     def _push(self, index: int, value: Any, timestamp: int | None) -> None:
         input = self.operator.inputs()[index]
+        self._check_key(index, value)
         self._do(lambda: input.process([value], None if timestamp is None else [timestamp]))
 
 
@@ -364,6 +378,10 @@ def _operator_of(program: Callable[..., DataStream[Any]], input_count: int) -> O
             f"the program must be one operator; before '{last.name}' it has {names}. Test these separately"
         )
     return last
+
+
+def _keyed_partitioner(input: Transformation) -> Partitioner | None:
+    return input.partitioner if isinstance(input, PartitionTransformation) and input.partitioner.keyed else None
 
 
 def _unpartitioned(input: Transformation) -> Transformation:

@@ -27,6 +27,10 @@ def begun(settings: CheckpointSettings, now_ms: int = 1_000) -> CheckpointSchedu
     return schedule
 
 
+def concurrent_max(times: CheckpointSettings) -> int:
+    return times.concurrent_max if times.pause_ms == 0 else 1
+
+
 @settings(deadline=None, max_examples=300)
 @given(SETTINGS, STEPS)
 def test_the_rules_hold_whatever_happens(times: CheckpointSettings, steps: list[tuple[int, str]]) -> None:
@@ -40,7 +44,7 @@ def test_the_rules_hold_whatever_happens(times: CheckpointSettings, steps: list[
         if step == "tick":
             earliest_ms = max(began_ms + times.interval_ms, last_ms + times.interval_ms)
             earliest_ms = max(earliest_ms, completed_ms + times.pause_ms)
-            may = under_way < times.concurrent_max and not requested
+            may = under_way < concurrent_max(times) and not requested
             assert schedule.begins_ms(under_way, requested) == (earliest_ms if may else None)
             taken = schedule.take(now_ms, under_way, requested)
             assert taken == (may and now_ms >= earliest_ms)
@@ -68,11 +72,20 @@ def test_one_begins_in_the_millisecond_that_was_announced(
     schedule = begun(times, began_ms)
     at_ms = schedule.begins_ms(under_way, False)
     if at_ms is None:
-        assert under_way >= times.concurrent_max
+        assert under_way >= concurrent_max(times)
     else:
         assert not schedule.take(at_ms - 1, under_way, False)
         assert schedule.take(at_ms, under_way, False)
         assert not schedule.take(at_ms, under_way, False), "one at a time"
+
+
+def test_a_pause_is_kept_while_checkpoints_could_overlap() -> None:
+    """A job that is to have a minute for its records between checkpoints would have none."""
+    schedule = begun(CheckpointSettings(interval_ms=1_000, pause_ms=60_000, concurrent_max=3))
+    assert schedule.take(2_000, 0, False)
+    assert schedule.begins_ms(1, False) is None
+    schedule.completed(5_000)
+    assert schedule.begins_ms(0, False) == 65_000
 
 
 def test_after_a_long_time_one_begins_and_not_many() -> None:

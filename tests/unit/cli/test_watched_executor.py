@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 import time
 from concurrent.futures import Future
 from typing import Any
@@ -79,6 +81,36 @@ def test_a_job_has_a_line_when_it_starts_and_one_when_it_ends(capsys: pytest.Cap
     assert re.fullmatch(rf"job {first[4:12]} 'numbers' finished after 0\.\d s: 0 records in, 0 out", last)
     assert executor.jobs == 1
     assert capsys.readouterr().err == "", "nothing more when the program ends"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Starting(PipelineExecutor):
+    """One whose start goes on until the live line has said something."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+
+    def execute(self, submission: Submission) -> JobClient:
+        end_s = time.monotonic() + 30
+        while "ing 0." not in self.terminal.getvalue() and time.monotonic() < end_s:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_start_that_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch, is_interrupted: bool) -> None:
+    """Ctrl-C waits for the end of Spark's start; the line would go on to say that the job starts."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    watched = WatchedExecutor("job.py", executor=Starting(terminal), is_interrupted=lambda: is_interrupted)
+    with pytest.raises(KeyboardInterrupt), watched as executor:
+        program(executor).execute("numbers")
+    assert ("cancelling" in terminal.getvalue()) == is_interrupted != ("starting" in terminal.getvalue())
 
 
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@ import datetime
 import io
 import json
 import pickle
+import signal
+import threading
 from concurrent.futures import CancelledError, Future
 from decimal import Decimal
 
@@ -118,3 +120,30 @@ def test_the_void_namespace_takes_no_byte() -> None:
     stream = io.BytesIO()
     VoidNamespaceSerializer().serialize(b"", stream)
     assert stream.getvalue() == b"" and VoidNamespaceSerializer() == VoidNamespaceSerializer()
+
+
+def test_ctrl_c_ends_a_wait_whatever_thread_the_kernel_gives_it_to() -> None:
+    """The job would run on, as if nobody had pressed a key."""
+    future: Future[int] = Future()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    other = threading.Timer(0.1, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT))
+    end = threading.Timer(20, future.set_result, [1])
+    try:
+        other.start()
+        end.start()
+        with pytest.raises(KeyboardInterrupt):
+            CompletableFuture(future).result()
+        assert not future.done()
+    finally:
+        end.cancel()
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_wait_has_an_end() -> None:
+    """A program that waits a moment would wait for the job; or a call's own TimeoutError would count as the wait's."""
+    with pytest.raises(TimeoutError):
+        CompletableFuture(Future[int]()).result(0.01)
+    failed: Future[int] = Future()
+    failed.set_exception(TimeoutError("of the call"))
+    with pytest.raises(TimeoutError, match="of the call"):
+        CompletableFuture(failed).result()

@@ -195,3 +195,25 @@ def test_a_program_with_classes_of_its_own_makes_none(java: JavaHome, tmp_path: 
     assert not ClassArchive(java, environ, may_make=False).is_made
     made(java, tmp_path)
     assert "SharedArchiveFile" in ClassArchive(java, environ, may_make=False).options
+
+
+def test_a_program_that_ctrl_c_has_ended_does_not_stay_for_it(java: JavaHome, tmp_path: Path) -> None:
+    """The prompt would come back half a minute after Ctrl-C, and 105 MB would stay of what nobody waited for."""
+    archive = archive_of(java, tmp_path)
+    write = jvm(archive)
+    archive.abandon(write)
+
+    assert list(archive.path.parent.iterdir()) == []
+    archive.finish(write)
+    assert list(archive.path.parent.iterdir()) == [], "it is not asked for a second time"
+    assert archive_of(java, tmp_path).is_made
+
+
+def test_what_was_left_is_removed_by_who_has_an_archive(java: JavaHome, tmp_path: Path) -> None:
+    """Once there is an archive nobody would look for what was left before."""
+    archive = made(java, tmp_path)
+    left = archive.path.with_suffix(".7")
+    left.touch()
+    os.utime(left, (1000, 1000))
+
+    assert archive_of(java, tmp_path).is_used and not left.exists()

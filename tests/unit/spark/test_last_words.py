@@ -17,7 +17,7 @@ PROGRAM = """
 import os, signal, socket, sys, time
 from types import SimpleNamespace as N
 from penstock.spark.internals.daemon import Workers
-from penstock.spark.worker.last_words import LastWords, leave_note, take_note_away
+from penstock.spark.worker.last_words import LastWords, end_of_former, leave_note, take_note_away
 
 ends = {
     "exits": lambda: os._exit(3),
@@ -41,7 +41,9 @@ def forked(end):
     if pid == 0:
         ours.close()
         nodes = [N(operator=N(name="orders")), N(operator=N(name="sum"))]
-        level = N(level=1, vertices=[N(parallelism=2, nodes=nodes), N(parallelism=1, nodes=[N(operator=N(name="no"))])])
+        vertices = [N(parallelism=2, nodes=nodes), N(parallelism=1, nodes=[N(operator=N(name="no"))])]
+        level = N(job_id="job", epoch=1, attempt=0, level=1, batched=batched, vertices=vertices)
+        print(end_of_former(level, 1), file=sys.stderr, flush=True)
         leave_note(level, 1)
         sock.sendall(b"ready")
         time.sleep(0.05 if end != "killed" else 0)
@@ -50,7 +52,8 @@ def forked(end):
     sock.close()
     return pid, ours
 
-for end in sys.argv[1:]:
+batched = sys.argv[1] == "batched"
+for end in sys.argv[2:]:
     pid, ours = forked(end)
     ours.sendall(b"what nobody reads")
     assert ours.recv(100) == b"ready"
@@ -60,21 +63,20 @@ for end in sys.argv[1:]:
 """
 
 
-def told_of(tmp_path: Path, *ends: str) -> list[str]:
-    """What is found where Spark looks, when the connection of each worker has ended."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *ends],
+def told_of(tmp_path: Path, *ends: str, mode: str = "pipelined") -> subprocess.CompletedProcess[str]:
+    """What is found where Spark looks, when the connection of each worker has ended; what each found: errors."""
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, mode, *ends],
         capture_output=True,
         text=True,
         check=True,
         env={"PYTHONPATH": ":".join(sys.path), "PYTHON_FAULTHANDLER_DIR": str(tmp_path)},
     )
-    return done.stdout.splitlines()
 
 
 def test_how_a_worker_has_ended_is_there_when_its_connection_ends(tmp_path: Path) -> None:
     """A user would read that a worker went away, and look for a lack of memory that there is not."""
-    lines = told_of(tmp_path, "exits", "exits well", "killed", "crashes")
+    lines = told_of(tmp_path, "exits", "exits well", "killed", "crashes").stdout.splitlines()
     failures = [json.loads(base64.b64decode(line.split("<")[1].split(">")[0])) for line in lines]
     worker = "the worker of level 1 slot 1, which runs 'orders', 'sum', "
     assert {kind for kind, *_ in failures} == {"TaskLostError"}
@@ -94,8 +96,22 @@ def test_how_a_worker_has_ended_is_there_when_its_connection_ends(tmp_path: Path
 
 def test_nothing_is_told_of_a_worker_that_ends_as_it_should(tmp_path: Path) -> None:
     """Each cancelled job would leave a report of a crash."""
-    assert told_of(tmp_path, "as it should", "as it should") == ["nothing", "nothing"]
+    told = told_of(tmp_path, "as it should", "as it should")
+    assert (told.stdout, told.stderr) == ("nothing\nnothing\n", "\n\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_worker_of_a_slot_knows_how_the_former_one_has_ended(tmp_path: Path) -> None:
+    """Spark starts a task again: the driver would hear of a broken connection, not of the function that broke it."""
+    first, second, third = told_of(tmp_path, "exits", "as it should", "killed").stderr.splitlines()
+    assert (first, third) == ("", "")
+    assert second.startswith("the worker of level 1 slot 1, which runs 'orders', 'sum', ended itself with exit code 3")
+
+
+def test_in_batched_mode_a_worker_that_is_lost_is_none_of_the_next_ones_business(tmp_path: Path) -> None:
+    """A task that Spark runs again would fail, where it repairs what has happened."""
+    told = told_of(tmp_path, "killed", "as it should", mode="batched")
+    assert told.stderr == "\n\n" and len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize(

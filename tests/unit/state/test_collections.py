@@ -194,6 +194,32 @@ def test_large_contents_are_written_in_small_steps() -> None:
     assert dict(lists.items()) == {"c": elements}
 
 
+class Unmerged(MapTable):
+    """A table whose maps can't be read as a whole."""
+
+    __slots__ = ()
+
+    def get(self, entry_key: Any) -> Any:
+        raise AssertionError("all entries are copied")
+
+
+def test_a_map_is_looked_through_without_being_put_together() -> None:
+    """Whether a map of a million entries is empty would take a second, after each checkpoint."""
+    table = Unmerged()
+    table.put_entries("a", {1: "one", 2: "two", 3: "three"})
+    table.freeze(False)
+    table.remove_entry("a", 1)
+    table.put_entries("a", {2: "second"})
+    table.freeze(False)
+    table.put_entries("a", {4: "four"})
+    assert dict(table.look_through("a")) == {2: "second", 3: "three", 4: "four"}
+    assert next(table.look_through("a")) == (4, "four")
+    for key in (2, 3, 4):
+        assert not table.is_empty("a")
+        table.remove_entry("a", key)
+    assert table.is_empty("a") and table.is_empty("b")
+
+
 def test_compaction_of_a_large_map_takes_no_more_than_it_is_allowed() -> None:
     """Compacting a million entries of one key at once would be a second without records."""
     table = MapTable()

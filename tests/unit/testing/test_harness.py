@@ -11,6 +11,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.common import Time, Types
 from penstock.common.errors import UserFunctionError
 from penstock.datastream import (
+    CoFlatMapFunction,
     FilterFunction,
     FlatMapFunction,
     KeyedProcessFunction,
@@ -27,7 +28,14 @@ from penstock.datastream.state import (
     ValueStateDescriptor,
 )
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.testing import ChangedValueError, KeyedOneInputHarness, OneInputHarness, OperatorHarness, Timer
+from penstock.testing import (
+    ChangedValueError,
+    KeyedOneInputHarness,
+    KeyedTwoInputHarness,
+    OneInputHarness,
+    OperatorHarness,
+    Timer,
+)
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "testing.md"
 ANY = Types.PICKLED_BYTE_ARRAY()
@@ -375,3 +383,33 @@ def test_open_and_close_are_called_once() -> None:
         harness.push(1)
     harness.close()
     assert calls == [("open", 2, "q"), "close"]
+
+
+NO_KEYS = [[1], {"a": 1}, {1}, float("nan"), object(), bytearray(b"x")]
+
+
+@pytest.mark.parametrize("key", NO_KEYS, ids=lambda key: type(key).__name__)
+def test_a_key_that_a_job_refuses_is_refused(key) -> None:
+    """The tests would pass, and the job fail at its first record."""
+    with keyed(lambda function, value, ctx: [value]) as harness:
+        harness.push(("good", 1), timestamp=1)
+        with pytest.raises(UserFunctionError, match="in key selector") as raised:
+            harness.push((key, 1), timestamp=1)
+        assert "KeyTypeError" in str(raised.value) or "can't be a key" in str(raised.value)
+
+
+@pytest.mark.parametrize("side", [1, 2])
+def test_keys_of_both_inputs_are_checked(side) -> None:
+    """The second stream's key would be refused by the job alone."""
+
+    class Both(CoFlatMapFunction):
+        def flat_map1(self, value):
+            return [value]
+
+        flat_map2 = flat_map1
+
+    with KeyedTwoInputHarness(Both(), first, first) as harness:
+        push = harness.push1 if side == 1 else harness.push2
+        push(("good", 1))
+        with pytest.raises(UserFunctionError, match="in key selector"):
+            push(([1], 1))

@@ -12,6 +12,8 @@ import threading
 from collections import deque
 from typing import IO, Any
 
+from penstock.common.completable_future import WAKES_S
+
 RECORDS_IN_MEMORY = 200_000
 
 
@@ -48,7 +50,7 @@ class SpillingQueue:
         """The next chunk; waits for it. None when the queue is closed and empty."""
         with self._changed:
             while not (self._memory or self._spilled or self._closed):
-                self._changed.wait()
+                self._changed.wait(WAKES_S)
             if self._memory:
                 values = self._memory.popleft()
                 self._records -= len(values)

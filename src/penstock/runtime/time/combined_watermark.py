@@ -20,13 +20,15 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 class CombinedWatermark:
     """Watermarks and statuses of `streams`, by their names; `current` and `active` are those of all together."""
 
-    __slots__ = ("_active", "_lowest", "_watermarks", "active", "current")
+    __slots__ = ("_active", "_holders", "_lowest", "_watermarks", "active", "current")
 
     def __init__(self, streams: Iterable[Hashable]) -> None:
         self._watermarks = dict.fromkeys(streams, MIN_TIMESTAMP)
         self._active = set(self._watermarks)
         self._lowest = MIN_TIMESTAMP
         """No active stream is behind this."""
+        self._holders = 0
+        """How many active streams have this watermark; 0 where they have to be counted first."""
         self.current = MIN_TIMESTAMP
         self.active = True
 
@@ -34,7 +36,7 @@ class CombinedWatermark:
         """One more stream, which is active and has no watermark yet."""
         self._watermarks[stream] = MIN_TIMESTAMP
         self._active.add(stream)
-        self._lowest = MIN_TIMESTAMP
+        self._lowest, self._holders = MIN_TIMESTAMP, 0
         self.active = True
 
     def remove(self, stream: Hashable) -> bool:
@@ -48,9 +50,14 @@ class CombinedWatermark:
         """A stream reached `timestamp` (ms). True: `current` has advanced."""
         before = self._watermarks[stream]
         self._watermarks[stream] = max(before, timestamp)
-        if self._lowest <= self.current and before > self._lowest and timestamp < MAX_TIMESTAMP:
+        if self._lowest <= self.current and timestamp < MAX_TIMESTAMP:
             # Another stream holds event time: a source must not look at its thousand splits for each chunk of one.
-            return False
+            if before > self._lowest:
+                return False
+            if timestamp > before and stream in self._active:
+                self._holders -= 1
+                if self._holders > 0:
+                    return False
         return self._advance()
 
     def status(self, stream: Hashable, active: bool) -> bool:
@@ -59,7 +66,7 @@ class CombinedWatermark:
             return False
         if active:
             self._active.add(stream)
-            self._lowest = min(self._lowest, self._watermarks[stream])
+            self._lowest, self._holders = min(self._lowest, self._watermarks[stream]), 0
             self.active = True
             return False
         self._active.discard(stream)
@@ -68,7 +75,9 @@ class CombinedWatermark:
 
     def _advance(self) -> bool:
         watermarks = self._watermarks
-        lowest = self._lowest = min((watermarks[stream] for stream in self._active), default=MAX_TIMESTAMP)
+        counted = [watermarks[stream] for stream in self._active]
+        lowest = self._lowest = min(counted, default=MAX_TIMESTAMP)
+        self._holders = counted.count(lowest)
         if not self._active or lowest <= self.current:
             return False
         if lowest == MAX_TIMESTAMP and min(watermarks.values()) < MAX_TIMESTAMP:

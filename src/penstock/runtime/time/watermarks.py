@@ -16,6 +16,9 @@ from collections.abc import Callable, Hashable, Iterable
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 
+_UNKNOWN = MAX_TIMESTAMP, 0
+"""The lowest watermark, and how many have it, where these have to be found first: none is above it."""
+
 
 class _ChannelTime:
     __slots__ = ("active", "caught_up", "watermark")
@@ -39,6 +42,8 @@ class WatermarkValve:
         self._on_watermark = on_watermark
         self._on_status = on_status
         self._active = True
+        self._lowest, self._holders = _UNKNOWN
+        """The lowest watermark that counts, and how many channels have it: one of a thousand must not look at all."""
         self.current = MIN_TIMESTAMP
 
     def watermark(self, channel: Hashable, timestamp: int) -> None:
@@ -46,8 +51,14 @@ class WatermarkValve:
         time = self._channels[channel]
         if not time.active or timestamp <= time.watermark:
             return
-        time.watermark = timestamp
-        if not time.caught_up and timestamp >= self.current:
+        before, time.watermark = time.watermark, timestamp
+        if time.caught_up:
+            if before > self._lowest:
+                return
+            self._holders -= 1
+            if self._holders > 0:
+                return
+        elif timestamp >= self.current:
             time.caught_up = True
         self._pass_on_minimum()
 
@@ -57,6 +68,7 @@ class WatermarkValve:
         if time.active == active:
             return
         time.active = active
+        self._lowest, self._holders = _UNKNOWN
         if active:
             time.caught_up = time.watermark >= self.current
             self._set_active(True)
@@ -79,7 +91,8 @@ class WatermarkValve:
         watermarks = [time.watermark for time in self._channels.values() if time.caught_up and time.active]
         if not watermarks:
             return
-        lowest = min(watermarks)
+        lowest = self._lowest = min(watermarks)
+        self._holders = watermarks.count(lowest)
         if lowest == MAX_TIMESTAMP and any(time.watermark < MAX_TIMESTAMP for time in self._channels.values()):
             # Those that are active have ended, but an idle one may still wake up: event time is not over.
             return

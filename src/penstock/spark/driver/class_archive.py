@@ -2,8 +2,8 @@
 
 Most of a start goes into loading and verifying ten thousand classes of Spark. The JVM can write them to a file once,
 and map that file from then on. It does so when the first program on a terminal ends, in some ten seconds: the program
-says so and waits, so that no process outlives it. Ctrl-C there goes without. Programs without a terminal don't: in a
-new container each time, it would never pay.
+says so and waits, so that no process outlives it. Ctrl-C there goes without, and so does a program that Ctrl-C has
+ended. Programs without a terminal don't: in a new container each time, it would never pay.
 
 The file has some 170 MB and is kept in the user's cache. It fits the Spark and the Java of one environment only, and
 there is one for each version of both, whatever number of environments there is: another environment makes it anew if
@@ -30,7 +30,7 @@ SWITCH = "PENSTOCK_CLASS_ARCHIVE"
 KEPT = 2
 """So many archives stay, those of the versions used last: some 340 MB."""
 _UNUSED_S = 7 * 24 * 3600.0
-_LEFT_S = 24 * 3600.0
+_LEFT_S = 3600.0
 _log = logging.getLogger(__name__)
 
 
@@ -46,6 +46,7 @@ class ClassArchive:
         self._new: Path | None = None
         self._owner = f"{java.path}\n{jars}"
         switch = environ.get(SWITCH, "")
+        self._remove_left()
         if switch == "off":
             return
         may_make = may_make and switch != "use" and (switch == "on" or _is_terminal())
@@ -57,7 +58,6 @@ class ClassArchive:
         elif may_make and self._may_be_replaced():
             self._new = self.path.with_suffix(f".{os.getpid()}")
             self.options = f"-XX:ArchiveClassesAtExit={self._new} {_QUIET}"
-            self._remove_left()
 
     @property
     def is_made(self) -> bool:
@@ -102,6 +102,14 @@ class ClassArchive:
         except Exception as error:
             _log.debug("no class archive was made: %s", error)
         finally:
+            with contextlib.suppress(OSError):
+                new.unlink(missing_ok=True)
+
+    def abandon(self, kill_jvm: Callable[[], None]) -> None:
+        """Go without it: nobody waits for the end of the JVM. `kill_jvm` lets it not come to write the archive."""
+        new, self._new = self._new, None
+        if new is not None:
+            kill_jvm()
             with contextlib.suppress(OSError):
                 new.unlink(missing_ok=True)
 

@@ -11,13 +11,11 @@ import contextlib
 import importlib
 import logging
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.common import options
@@ -25,6 +23,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError
 from penstock.logs.settings import LogSettings
 from penstock.spark.driver.class_archive import ClassArchive
+from penstock.spark.driver.held_interrupts import interrupts_wait
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import find_java, quiet_home
 from penstock.spark.driver.jvm_log import OPTIONS_OF_LOG_FILE, JvmLog
@@ -38,7 +37,9 @@ from penstock.spark.internals.jvm import (
     is_alive,
     jvm_has_ended,
     jvm_runs,
+    kill_jvm,
     stop_and_end_jvm,
+    stop_and_kill_jvm,
     was_stopped_by_spark,
 )
 from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
@@ -73,6 +74,7 @@ _NO_FILES = JobFiles()
 _log = logging.getLogger(__name__)
 own_session: SparkSession | None = None
 """The session that penstock has started, if any."""
+_interrupted = False
 
 
 def session_for(
@@ -223,6 +225,7 @@ def start_session(
     Raises MasterUnreachableError if the master of a standalone cluster does not answer.
     """
     global own_session
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     master = settings.get("spark.master", "local")
@@ -244,27 +247,50 @@ def start_session(
     kept = _kept_jvm(java, archive) if keep else None
     log = JvmLog(logs, one_more, kept.log if kept else None)
     java_options = {"spark.driver.extraJavaOptions": f"{log.java_options} {archive.options}"}
-    builder = SparkSession.builder
-    for key, value in _merged(master, slots, {**log.settings, **java_options, **settings}).items():
-        builder = builder.config(key, value)
+    merged = _merged(master, slots, {**log.settings, **java_options, **settings})
+    builder = SparkSession.builder.config(map=dict(merged))
     # Planning needs these next. While the JVM starts this process only waits, and they take a third of a second.
     threading.Thread(target=_import, args=(_FOR_PLANNING,), name="penstock-imports", daemon=True).start()
     of_jvm = kept.environment if kept else log.environment
-    with _environment({"JAVA_HOME": str(java), **of_jvm}), _interrupts_wait():
+    with _environment({"JAVA_HOME": str(java), **of_jvm}), interrupts_wait() as hold_interrupts:
         try:
+            SparkContext.getOrCreate(SparkConf().setAll(list(merged.items())))
+            hold_interrupts()
             own_session = builder.getOrCreate()
         except Exception as error:
-            if not master.startswith(PREFIX) or jvm_has_ended():
+            has_ended = jvm_has_ended()
+            archive.abandon(_kill_and_forget_jvm)
+            if not master.startswith(PREFIX) or has_ended:
                 raise
             raise MasterUnreachableError(
                 f"the master at {master} accepts connections, but has not taken this application. Is it Spark "
                 f"{SUPPORTED}, as PySpark is here? Spark says: {_of_java(error)}"
             ) from None
-    if kept is not None:
-        _use(kept, own_session)
-    if archive.is_made:
-        atexit.register(archive.finish, partial(stop_and_end_jvm, own_session))
+        # Here: what is held back is raised as the block ends.
+        if kept is not None:
+            _use(kept, own_session)
+        if archive.is_made:
+            atexit.register(_end_with_archive, archive, own_session)
     return own_session
+
+
+def _kill_and_forget_jvm() -> None:
+    kill_jvm()
+    forget_jvm()
+
+
+def program_interrupted() -> None:
+    """Ctrl-C ends this program: it does not stay for the class archive."""
+    global _interrupted
+    _interrupted = True
+
+
+def _end_with_archive(archive: ClassArchive, session: SparkSession) -> None:
+    # What Python itself has ended the program with; the command `penstock` catches it, and says so.
+    if _interrupted or getattr(sys, "last_type", None) is KeyboardInterrupt:
+        archive.abandon(partial(stop_and_kill_jvm, session))
+    else:
+        archive.finish(partial(stop_and_end_jvm, session))
 
 
 def _merged(master: str, slots: int, settings: Mapping[str, str]) -> dict[str, str]:
@@ -283,7 +309,7 @@ def _merged(master: str, slots: int, settings: Mapping[str, str]) -> dict[str, s
 
 def _kept_jvm(java: Path, archive: ClassArchive) -> KeptJvm | None:
     options_of_java = {"spark.driver.extraJavaOptions": f"{OPTIONS_OF_LOG_FILE} {archive.options}"}
-    with _interrupts_wait():
+    with interrupts_wait():
         memory = {"spark.driver.memory": _OWN["spark.driver.memory"]}
         return lease(Wanted({**memory, **FIXED_AT_START, **options_of_java}, str(java)), os.environ)
 
@@ -327,35 +353,6 @@ def cluster_settings(master: str, slots: int, settings: dict[str, str]) -> dict[
         return {**name, "spark.driver.host": reach(master), "spark.cores.max": str(cores)}
     instances = -(-cores // int(settings.get("spark.executor.cores", "1")))
     return {**name, "spark.executor.instances": str(instances)}
-
-
-@contextlib.contextmanager
-def _interrupts_wait() -> Iterator[None]:
-    """Hold KeyboardInterrupt back until the block ends: a JVM that PySpark does not know yet would stay for ever.
-
-    Afterwards the handler is the one that was there. PySpark sets its own, which cancels Spark's jobs: functions would
-    not be closed.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    interrupted = False
-
-    def wait(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupted
-        try:
-            before(number, frame)
-        except KeyboardInterrupt:
-            interrupted = True
-
-    signal.signal(signal.SIGINT, wait)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupted:
-        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

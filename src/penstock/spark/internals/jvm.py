@@ -79,6 +79,23 @@ def forget_jvm() -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
+def kill_jvm() -> None:
+    """Kill the JVM that this process has started, if there is one. Its workers end by themselves. Raises nothing."""
+    from pyspark import SparkContext
+
+    process: Any = getattr(SparkContext._gateway, "proc", None)
+    with contextlib.suppress(Exception):
+        process.kill()
+        process.wait(_END_SECONDS)
+
+
+def stop_and_kill_jvm(session: SparkSession) -> None:
+    """Stop the session, by which its files are deleted, and kill its JVM before that can write an archive."""
+    with contextlib.suppress(Exception):
+        session.stop()
+    kill_jvm()
+
+
 def stop_and_end_jvm(session: SparkSession) -> None:
     """Stop the session, end its JVM and wait for that: the JVM writes its class archive when it exits.
 

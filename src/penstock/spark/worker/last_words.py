@@ -3,7 +3,8 @@
 A worker leaves a note of what it hosts, and takes it away when it ends as it should. The daemon that has forked it
 finds the note of one that did not, and puts how it ended in its place, where Spark's JVM looks for the traceback of a
 crash (`spark.sql.execution.pyspark.udf.faulthandler.enabled`). So it is in the text of Spark's exception, on any
-machine.
+machine. But Spark starts a task again that has lost its worker, and the driver may hear of that first: so the next
+worker of a pipelined slot finds the words of the former one, and reports them.
 """
 
 from __future__ import annotations
@@ -23,12 +24,29 @@ _DIRECTORY = "PYTHON_FAULTHANDLER_DIR"
 
 def leave_note(level: LevelSpec, index: int) -> None:
     """In a worker: it hosts the slot `index` of a level from now on."""
+    former = "" if level.batched else _of_slot(level, index)
     names = [node.operator.name for vertex in level.vertices if index < vertex.parallelism for node in vertex.nodes]
     shown = ", ".join(f"'{name}'" for name in names)
     if (directory := os.environ.get(_DIRECTORY)) is not None:
         # A note that can't be written is missed only if the worker dies.
         with contextlib.suppress(OSError):
-            _note(directory, os.getpid()).write_text(f"level {level.level} slot {index}, which runs {shown}")
+            what = f"level {level.level} slot {index}, which runs {shown}"
+            _note(directory, os.getpid()).write_text(f"{former}\n{what}")
+
+
+def end_of_former(level: LevelSpec, index: int) -> str:
+    """In a worker of a pipelined slot: how the one before it in the same attempt has ended; empty if there was none."""
+    if (directory := os.environ.get(_DIRECTORY)) is not None:
+        words = Path(directory) / _of_slot(level, index)
+        with contextlib.suppress(OSError):
+            text = words.read_text(errors="replace")
+            words.unlink()
+            return text
+    return ""
+
+
+def _of_slot(level: LevelSpec, index: int) -> str:
+    return f"{level.job_id}-{level.epoch}-{level.attempt}-{level.level}-{index}.penstock-ended"
 
 
 def take_note_away() -> None:
@@ -60,9 +78,12 @@ class LastWords:
             crash.unlink(missing_ok=True)
             return
         traceback = crash.read_text(errors="replace").strip() if crash.exists() else ""
-        text = f"the worker of {note.read_text()}, {how_it_ended(status, self._oom_kills > before)}"
+        of_slot, _, what = note.read_text().partition("\n")
+        text = f"the worker of {what}, {how_it_ended(status, self._oom_kills > before)}\n{traceback}".rstrip()
+        if of_slot:
+            (Path(directory) / of_slot).write_text(text)
         # Complete, before it is there: the JVM may look for it at any time.
-        note.write_text(str(to_stage_failure(TaskLostError(f"{text}\n{traceback}".rstrip()))))
+        note.write_text(str(to_stage_failure(TaskLostError(text))))
         note.replace(crash)
 
 

@@ -18,6 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from penstock.checkpoint.storage import DirectoryStorage
+from penstock.common.errors import TaskLostError
 from penstock.common.spark_transport import SparkTransport
 from penstock.common.user_calls import RAISED, Interrupted
 from penstock.rpc.client import ControlClient
@@ -44,7 +45,7 @@ from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.iterators import IteratorTransport
-from penstock.spark.worker.last_words import leave_note, take_note_away
+from penstock.spark.worker.last_words import end_of_former, leave_note, take_note_away
 from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
@@ -154,6 +155,9 @@ class SlotHost:
         return False
 
     def _open(self) -> bool:
+        if former := end_of_former(self._level, self._index):
+            # What that one had sent and received may be lost: the attempt fails. This is why.
+            raise TaskLostError(former)
         stores = None
         if self._level.rocksdb_settings is not None:
             from penstock.spark.worker.rocksdb import rocksdb_stores
