@@ -115,7 +115,7 @@ class Task:
             self.counters,
             level.reuses_objects,
             lambda: self.ask(RequestSplit(*self.id)),
-            # Pickled here and not where the message is encoded: there nobody knows whose values they are.
+            # Pickled here, not where the message is encoded: the encoder cannot name the operator in an error.
             lambda sink, values: self.ask(Result(*self.id, sink, Opaque.pickled(values), self._checkpoints.last)),
             lambda group, watermark: self.ask(ReportWatermark(*self.id, group, watermark)),
             self._async_calls,
@@ -271,7 +271,7 @@ class Task:
 
     @property
     def waiting(self) -> bool:
-        """Whether it can't take more input before what it waits for has come, or a time."""
+        """Whether it is blocked until a call completes or a timeout expires: it takes no more input."""
         return self.state is not TaskState.FINISHED and (self._awaits_peers or self.chain.waiting)
 
     def wake_at_ms(self) -> int | None:
@@ -317,6 +317,7 @@ class Task:
     def _close(self, event: Close) -> None:
         # A checkpoint may have been triggered just before. The job has ended, so its snapshot would be discarded.
         self._work.clear()
+        self.snapshots.give_back()
         try:
             for operator in self.chain.operators:
                 operator.job_ended()
@@ -325,6 +326,7 @@ class Task:
 
     def _cancel(self, event: Cancel) -> None:
         self._work.clear()
+        self.snapshots.give_back()
         for operator in self.chain.operators:
             operator.paused = False
         self._finish()
