@@ -112,7 +112,7 @@ def cancel(job: Job) -> None:
 
 
 def checkpoints(
-    job: Job, watch: Annotated[bool, typer.Option("--watch", help="Write it anew each second; Ctrl-C ends it.")] = False
+    job: Job, watch: Annotated[bool, typer.Option("--watch", help="Refresh it every second; Ctrl-C ends it.")] = False
 ) -> None:
     """Show the latest checkpoints of a running job, with sizes, and times of the slowest subtask."""
 
