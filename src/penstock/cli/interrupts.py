@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -50,7 +51,9 @@ class Interrupts:
             # Its workers end with it.
             jvm = sys.modules.get("penstock.spark.internals.jvm")
             if jvm is not None:
-                jvm.kill_jvm()
+                # Other threads are in the middle of calls to it: Py4J would log that each of these has failed.
+                logging.disable()
+                jvm.kill_jvm(waits=False)
             os._exit(EXIT_CODE)
         self._latest_s = now_s
         _say(_FIRST)

@@ -6,7 +6,8 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,12 +42,14 @@ def list_jobs() -> None:
     from penstock.cluster.registry import JobRegistry
 
     jobs = JobRegistry().jobs()
-    first = [_figures(job) for job in jobs]
-    if any(first):
-        # A rate is what has grown between two answers.
-        time.sleep(_RATE_SECONDS)
-    for job, before in zip(jobs, first, strict=True):
-        after = _figures(job) if before else None
+    # At the same time: one that does not answer does not delay the others.
+    with waiting(), ThreadPoolExecutor() as pool:
+        first = list(pool.map(_figures, jobs))
+        if any(first):
+            # A rate is what has grown between two answers.
+            time.sleep(_RATE_SECONDS)
+        second = list(pool.map(lambda job, before: _figures(job) if before else None, jobs, first))
+    for job, before, after in zip(jobs, first, second, strict=True):
         shown = _figures_line(before, after) if before and after else "(no answer)"
         typer.echo(f"{job.job_id}  {as_moment(job.started_ms)}  {shown}  {job.name}")
     if not jobs:
@@ -202,9 +205,20 @@ def ask_figures(job: RunningJob) -> str:
 
 def print_result(call: Callable[[], str]) -> None:
     """Print the result of `call`. If it raises a PenstockError, print its message and raise typer.Exit."""
-    text = _result_of(call)
+    with waiting():
+        text = _result_of(call)
     if text:
         typer.echo(text)
+
+
+@contextlib.contextmanager
+def waiting() -> Iterator[None]:
+    """Say on a terminal that an answer is waited for: a job that is busy may take seconds, a savepoint minutes."""
+    from penstock.client.live_line import LiveLine
+
+    with LiveLine() as line:
+        line.show("waiting for the answer …")
+        yield
 
 
 def _result_of(call: Callable[[], str]) -> str:

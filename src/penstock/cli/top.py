@@ -6,11 +6,12 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.jobs import as_size, ask_figures
+from penstock.cli.jobs import as_size, ask_figures, waiting
 from penstock.client.job_progress import as_duration, as_rate
 from penstock.common.errors import JobError, PenstockError
 
@@ -47,11 +48,13 @@ def top(job: Job = None, once: Once = False) -> None:
     try:
         running = _find(job)
         shown = screens(running)
+        with waiting():
+            first = next(shown)
         if once or not sys.stdout.isatty():
-            console.print(next(shown))
+            console.print(first)
             return
         with Live(console=console, screen=True, auto_refresh=False) as live:
-            for each in shown:
+            for each in chain([first], shown):
                 live.update(each, refresh=True)
     except KeyboardInterrupt:
         return

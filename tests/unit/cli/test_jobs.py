@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -15,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.checkpoint.report import CheckpointReport
-from penstock.cli.jobs import checkpoints
+from penstock.cli.jobs import checkpoints, waiting
 from penstock.cli.main import app
 from penstock.client.plan_executor import PlanExecutor
 from penstock.cluster.registry import JobRegistry, RunningJob
@@ -142,3 +143,18 @@ def test_without_a_job_top_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     assert result.exit_code == 1
     assert "no job of this user runs on this machine" in result.stderr
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_who_waits_for_an_answer_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that is busy answers after seconds, a savepoint after minutes: the command would seem to hang."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with waiting():
+        assert terminal.getvalue().endswith("waiting for the answer …")
+    assert terminal.getvalue().endswith("\r\x1b[K")

@@ -79,14 +79,18 @@ def forget_jvm() -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
-def kill_jvm() -> None:
-    """Kill the JVM that this process has started, if there is one. Its workers end by themselves. Raises nothing."""
+def kill_jvm(waits: bool = True) -> None:
+    """Kill the JVM that this process has started, if there is one. Its workers end by themselves. Raises nothing.
+
+    `waits`: until it has ended, as its threads may still write.
+    """
     from pyspark import SparkContext
 
     process: Any = getattr(SparkContext._gateway, "proc", None)
     with contextlib.suppress(Exception):
         process.kill()
-        process.wait(_END_SECONDS)
+        if waits:
+            process.wait(_END_SECONDS)
 
 
 def stop_and_kill_jvm(session: SparkSession) -> None:
