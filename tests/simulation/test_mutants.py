@@ -36,10 +36,10 @@ from penstock.runtime.task import checkpoints
 from penstock.runtime.task.checkpoints import TaskCheckpoints
 from penstock.runtime.task.events import TriggerCheckpoint
 from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.slot_lifecycle import SlotLifecycle
 from penstock.runtime.time.timers import HeapTimerQueue
 from penstock.runtime.time.watermarks import WatermarkValve
 from penstock.simulator import SimulationError
-from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, Network
 from penstock.simulator.storage import MemoryStorage
 from penstock.state.backends.rocksdb.store_files import TableStore
@@ -319,9 +319,13 @@ def no_last_checkpoint(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JobEnding, "_last_checkpoint", lambda self: self._close())
 
 
-def open_doors(patch: pytest.MonkeyPatch) -> None:
-    """Messages of an attempt that has ended are taken for those of the present one."""
-    patch.setattr(SlotHost, "lets_in", lambda self, message: True)
+def open_slots(patch: pytest.MonkeyPatch) -> None:
+    """A slot takes messages for the slot of an attempt that has ended as its own."""
+    patch.setattr(SlotLifecycle, "lets_in", lambda self, attempt: True)
+
+
+def open_regions(patch: pytest.MonkeyPatch) -> None:
+    """Reports of an attempt that has ended are taken for those of the present one."""
     patch.setattr(Region, "lets_in", lambda self, attempt: True)
 
 
@@ -360,7 +364,7 @@ def partners_freed_too_early(patch: pytest.MonkeyPatch) -> None:
 
 FAULTS = [
     rules_forgotten, partners_freed_too_early, commits_not_repeated, late_acknowledgements_dropped,
-    no_time_limit_at_the_end, open_doors, each_trigger_counts, nothing_restored_in_at_least_once,
+    no_time_limit_at_the_end, open_slots, open_regions, each_trigger_counts, nothing_restored_in_at_least_once,
     a_taken_over_run_that_goes_on_storing, deployed_before_the_splits_are_known, no_fall_back,
     a_record_that_is_overwritten, one_epoch_for_all, silence_is_not_noticed, slots_may_take_for_ever,
     cancel_forgotten_between_attempts, no_wait_for_the_storage, tasks_of_a_failed_attempt_never_abandoned,
@@ -378,7 +382,8 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
     only_the_first_layer: {**OFTEN, "crash_rate": 0.5, "growth_max": 1_000.0, "rescale_rate": 0.0},
     a_store_that_goes_on: {**OFTEN, "cached_entries": 0, "crash_rate": 0.5, "upload_ms_max": 1_000},
     what_is_in_memory_left_out: {**OFTEN, "cached_entries": 5, "crash_rate": 0.5},
-    open_doors: {**OFTEN, "late_rate": 0.5, "crash_at_steps": (100, 200, 300), "crash_rate": 0.8},
+    open_slots: {**OFTEN, "late_rate": 0.5, "crash_at_steps": (100, 200, 300), "crash_rate": 0.8},
+    open_regions: {**OFTEN, "late_rate": 0.5, "crash_at_steps": (100, 200, 300), "crash_rate": 0.8},
     a_record_that_is_overwritten: {**OFTEN, "stopped_rate": 0.1},
     a_taken_over_run_that_goes_on_storing: {
         **OFTEN, "checkpoint_at_steps": tuple(range(0, 800, 15)), "concurrent_max": 3, "upload_ms_max": 0,
@@ -398,7 +403,8 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
 """Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
 FIRST = {
     rules_forgotten: 141, partners_freed_too_early: 58, commits_not_repeated: 136, late_acknowledgements_dropped: 5,
-    no_time_limit_at_the_end: 124, open_doors: 6, each_trigger_counts: 5, nothing_restored_in_at_least_once: 2,
+    no_time_limit_at_the_end: 124, open_slots: 12, open_regions: 12, each_trigger_counts: 5,
+    nothing_restored_in_at_least_once: 2,
     deployed_before_the_splits_are_known: 116, no_fall_back: 19, a_record_that_is_overwritten: 9,
     one_epoch_for_all: 158, silence_is_not_noticed: 15, slots_may_take_for_ever: 52, no_wait_for_the_storage: 37,
     tasks_of_a_failed_attempt_never_abandoned: 10, aborted_while_it_is_stored: 22, a_store_that_goes_on: 409,

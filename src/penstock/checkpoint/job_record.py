@@ -160,7 +160,7 @@ def older_in(store: RecordStore, newest: int) -> list[Manifest]:
 
 
 def job_name_in(store: RecordStore) -> str | None:
-    """The name of the job that a record is of, also if a newer penstock has written it. None: it can't be told."""
+    """The name of the job that a record is of, also if a newer version of penstock has written it. None: unknown."""
     for number in reversed(store.numbers()):
         with contextlib.suppress(OSError, *UNREADABLE):
             name = msgspec.json.decode(store.read(number), type=_Entry).job_name
@@ -290,7 +290,7 @@ class JobRecord:
             why = "the record of this job was deleted, with its checkpoint directory or in it"
             if not self._is_deleted:
                 why = "another run has taken this job over"
-            raise FencedError(f"{why}: this run may change nothing any more")
+            raise FencedError(f"{why}: this one may no longer write to the job's storage")
 
     def _append(self, entry: Callable[[int], bytes]) -> None:
         """Create the entry behind the last one; `entry` gives its text, by its number."""

@@ -89,8 +89,8 @@ class _Ended(NamedTuple):
 
     def __str__(self) -> str:
         savepoint = self.end.savepoint
-        where = f"with the savepoint {savepoint}: start from it" if savepoint else "for good"
-        return f" The job in {self.directory} is {self.end.how}, {where}."
+        where = f", with the savepoint {savepoint}: start from it" if savepoint else " and cannot be resumed"
+        return f" The job in {self.directory} is {self.end.how}{where}."
 
 
 def _ended_ms(directory: str, savepoint: str) -> int:

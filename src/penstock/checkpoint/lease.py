@@ -1,8 +1,8 @@
 """The lease of a job: a file by which the run that holds the job shows that it lives.
 
-It is for people's sake, against a second run that is started by mistake. That two runs do no harm to each other does
-not depend on it: see job_record.py. So it may be wrong: a run that was stopped for longer than its lease is taken over,
-and finds out when it wants to publish something, or sees that the lease is another run's.
+Protects against a second run that is started by mistake. That two runs do no harm to each other does not depend on
+it: see job_record.py. So it may be wrong: a run that was stopped for longer than its lease is taken over, and learns of
+it when it wants to publish something, or sees that the lease is another run's.
 
 Clocks are never compared: who wants to take over watches the file for the time of a lease. On one machine it need not
 wait for a run that has died: the lock that a process holds on the file goes with the process.
@@ -68,7 +68,7 @@ class Lease:
         serve("penstock-lease", self._renew, lambda error: None)
 
     def release(self) -> None:
-        """The run has ended: nobody has to wait for it."""
+        """The run has ended: no other run has to wait for it."""
         self._ended.set()
         with contextlib.suppress(OSError):
             if self._holder_of() == self._holder:

@@ -15,7 +15,7 @@ DIRECTORY = "record"
 class RecordFiles:
     """Below the directory `root` of a job. `creation` gives what creates a file if there is none of its name.
 
-    It is asked with the first entry: a worker creates none, nor does who only looks for the latest checkpoint.
+    It is asked with the first entry: a worker creates none, nor does a reader that looks for the latest checkpoint.
     """
 
     def __init__(self, system: fs.FileSystem, root: str, creation: Callable[[], Create]) -> None:

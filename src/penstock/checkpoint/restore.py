@@ -34,8 +34,8 @@ def assign(
     """
     if any(report.channels for report in manifest.subtasks):
         raise CheckpointError(
-            f"checkpoint {manifest.checkpoint_id} holds buffers in flight (it is unaligned), which this penstock can't "
-            "restore: it was written by a newer one"
+            f"checkpoint {manifest.checkpoint_id} holds buffers in flight (it is unaligned), which this version of "
+            "penstock can't restore: it was written by a newer one"
         )
     # Files of an older format are read, but nothing is appended to them: the next checkpoint is a full one.
     own = own and manifest.version == VERSION

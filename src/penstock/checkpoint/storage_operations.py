@@ -92,6 +92,6 @@ def _save(effect: StoreManifest, storage: CheckpointStorage) -> None:
         elif effect.commits:
             storage.saved(effect.savepoint, effect.manifest.checkpoint_id)
     except FencedError:
-        # Nothing is committed with it, and nobody will ask for its removal: a fenced run changes nothing of the job's.
+        # Nothing is committed with it, and no later operation removes it: a fenced run has none.
         savepoint.remove()
         raise

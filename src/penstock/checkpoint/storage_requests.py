@@ -42,7 +42,7 @@ class StorageRequests:
         return self._numbers
 
     def ask(self, effect: StorageEffect, then: StorageEnded = lambda error, now_ms: None) -> None:
-        """Ask for an operation. Nothing any more if the run is fenced: all in the store is another run's then."""
+        """Ask for an operation. Does nothing if the run is fenced: another run owns the store."""
         if not self.fenced:
             self._open[effect.operation] = then
             if isinstance(effect, DeleteFiles):

@@ -91,7 +91,7 @@ def _type_of(parts: list[Any]) -> TypeInformation:
         return RowTypeInfo(list(map(_type_of, rest[1])), rest[0], rest[2] and _class_named(rest[2]))
     if name == "EXTERNAL":
         return ExternalTypeInfo(_type_of(rest[0]))
-    raise CheckpointError(f"a column has values of type {name}, which this penstock does not know")
+    raise CheckpointError(f"a column has values of type {name}, which this version of penstock does not know")
 
 
 def _class_name(kind: type[Any]) -> str:

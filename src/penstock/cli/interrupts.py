@@ -11,7 +11,7 @@ import time
 from types import FrameType, TracebackType
 
 EXIT_CODE = 130
-"""Of a program that Ctrl-C has ended, as shells have it: 128 and the number of the signal."""
+"""Exit status of a program ended by Ctrl-C, as in shells: 128 and the number of the signal."""
 _TOGETHER_S = 10.0
 _STANDARD_ERROR = 2
 _FIRST = "\nCtrl-C: the program is being stopped. Once more: at once, without waiting for its tasks to close"
@@ -19,7 +19,7 @@ _SECOND = "\nstopped at once"
 
 
 class Interrupts:
-    """From the time it is entered until the process ends: a program that is told to end twice does not go on."""
+    """From the time it is entered until the process ends: a second Ctrl-C ends it immediately."""
 
     def __init__(self) -> None:
         self._latest_s: float | None = None

@@ -65,7 +65,7 @@ def _folder(job: str | None) -> Path:
 
 
 def show(folder: Path, follow: bool = False) -> None:
-    """Print what is in the folder; `follow`: and what comes, until nobody writes there any more."""
+    """Print what is in the folder; `follow`: and what is added, until no process writes to it."""
     old = [path for path in folder.glob("*.log.*") if _OLD.fullmatch(path.name)]
     # Oldest first: the highest number.
     old.sort(key=lambda path: -int(path.suffix[1:]))
@@ -87,7 +87,7 @@ def show(folder: Path, follow: bool = False) -> None:
 
 
 class _FollowedFile:
-    """A log that is still written: it is read on from where it was left, and from its begin if it was rotated."""
+    """A log that is still written: it is read on from where it was left, and from its beginning if it was rotated."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

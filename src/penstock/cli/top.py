@@ -34,7 +34,7 @@ Once = Annotated[bool, typer.Option("--once", help="Write it once, and end. Alwa
 
 
 def top(job: Job = None, once: Once = False) -> None:
-    """Show a running job, each second anew: operators with rates, load, back pressure and event time. Ctrl-C ends it.
+    """Show a running job, refreshed every second: rates, load, back pressure, event time of operators. Ctrl-C ends it.
 
     
       penstock top
@@ -151,5 +151,5 @@ def _row(before: dict[str, Any], after: dict[str, Any], now_ms: int, ms: int) ->
 
 
 def _growth(before: dict[str, Any], after: dict[str, Any], counter: str) -> int:
-    # A restart begins to count anew.
+    # After a restart counters begin at zero.
     return max(0, int(after["totals"][counter]) - int(before["totals"][counter]))

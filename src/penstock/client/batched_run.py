@@ -138,11 +138,11 @@ class BatchedRun:
     def _close_log(self) -> None:
         if self._log is not None:
             self._log.events.info("the job has ended: %s", self.status.name)
-            self._log.told(self._error)
+            self._log.with_log_location(self._error)
             self._log.close()
 
     def _end_failed(self, error: BaseException) -> None:
-        """The end itself has failed. Whoever waits for the job is told how it has ended, if that is known."""
+        """The end itself has failed. Those who wait for the job get its outcome, if that is known."""
         if not self.status.is_terminal_state():
             self._error = self._error or as_exception(error)
             self.status = JobStatus.FAILED

@@ -23,7 +23,7 @@ _WHEELS = "wheels"
 
 
 def bundle(dependencies: Dependencies) -> tuple[JobFiles, Path | None]:
-    """Pack the files. Returns what workers are told, and the bundle, which lasts as long as this process.
+    """Pack the files. Returns what workers need to know, and the bundle, which lasts as long as this process.
 
     None: there is nothing to pack. Raises OSError if a file can't be read, or the bundle not be written.
     """

@@ -108,7 +108,7 @@ class ProgressMeter:
         )
 
     def _rates(self, now_s: float, records_in: int, records_out: int) -> tuple[float, float]:
-        """Records a second over the latest seconds. A restart begins to count anew."""
+        """Records a second over the latest seconds. After a restart counters begin at zero."""
         if self._counts and self._counts[-1][1] > records_in:
             self._counts.clear()
         self._counts.append((now_s, records_in, records_out))

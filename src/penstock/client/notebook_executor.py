@@ -62,7 +62,7 @@ class NotebookExecutor(PipelineExecutor):
 
 
 class _ShownJob:
-    """The line of one job, which a thread of its own writes anew."""
+    """The line of one job, which a thread of its own writes again."""
 
     def __init__(self, meter: ProgressMeter, display: Display, every_s: float) -> None:
         self._meter = meter

@@ -92,7 +92,7 @@ class RunIdentity:
     lease: Lease | None
 
     def release(self) -> None:
-        """The run has ended, or has not begun: nobody has to wait for it."""
+        """The run has ended, or has not begun: no other run has to wait for it."""
         if self.lease is not None:
             self.lease.release()
         if self.place.temporary is not None:

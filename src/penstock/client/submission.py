@@ -92,7 +92,7 @@ def submit(submission: Submission) -> JobClient:
     except BaseException as error:
         HELD.release(str(job_id))
         log.events.error("the job could not be started: %s", error)
-        log.told(error)
+        log.with_log_location(error)
         log.close()
         raise
     return JobClient(job_id, run)
@@ -261,7 +261,7 @@ class _PipelinedRun:
 
     def wait(self) -> BaseException | None:
         self._host.over.wait()
-        return self._log.told(self._host.error)
+        return self._log.with_log_location(self._host.error)
 
 
 def _now_ms() -> int:

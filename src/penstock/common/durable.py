@@ -1,7 +1,7 @@
 """Files and directories that outlast a power failure.
 
 A file that was closed may lose its content, and one that was renamed its name, until the file and its directory are
-synced. What a manifest names, or a commit publishes, must be on disk before. Only local file systems can be told to:
+synced. What a manifest names, or a commit publishes, must be on disk before. Only local file systems can be asked to:
 others have stored a file when it is closed.
 
 In an object store a name means all of an object, or nothing: it appears when its stream is closed. There a file is

@@ -80,7 +80,7 @@ class DamagedCheckpointError(CheckpointError):
 
 
 class FencedError(CheckpointError):
-    """Another run has taken the job over, or its record is gone. Retrying doesn't help: this run may change nothing."""
+    """Another run has taken the job over, or its record is gone: this run may no longer write. Don't retry."""
 
 
 class JobCancelledError(PenstockError):

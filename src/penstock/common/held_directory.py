@@ -58,7 +58,7 @@ def _new(prefix: str, parent: str | None) -> tuple[str, int | None]:
             except (BlockingIOError, FileNotFoundError):
                 os.close(descriptor)
             except OSError:
-                # A file system without such locks. Nobody can lock it, so nobody removes it.
+                # A file system without such locks. No process can lock it, so none removes it.
                 return path, descriptor
             else:
                 return path, descriptor

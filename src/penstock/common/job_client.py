@@ -141,7 +141,7 @@ class JobClient:
 
     def _wait(self) -> BaseException | None:
         error = self._run.wait()
-        # Whoever comes first makes the call, all others wait for it.
+        # The first thread makes the call, all others wait for it.
         with self._ending:
             call, self._on_end = self._on_end, None
             if call is not None:

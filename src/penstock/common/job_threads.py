@@ -11,11 +11,11 @@ from penstock.common.user_calls import RAISED
 _log = logging.getLogger(__name__)
 
 Failed = Callable[[BaseException], object]
-"""Told, by the thread, what should not have been raised there. It does not raise."""
+"""Called by the thread with what should not have been raised there. It does not raise."""
 
 
 def start_thread(name: str, run: Callable[[], object], failed: Failed) -> threading.Thread:
-    """Start a daemon thread. If it ends by an error, that is logged, and `failed` is told."""
+    """Start a daemon thread. If it ends by an error, that is logged, and `failed` is called with it."""
 
     def guarded() -> None:
         try:
@@ -30,9 +30,9 @@ def start_thread(name: str, run: Callable[[], object], failed: Failed) -> thread
 
 
 def serve(name: str, turn: Callable[[], bool], failed: Failed) -> threading.Thread:
-    """Start a daemon thread that calls `turn` until that returns False. `failed` is told what a turn raises.
+    """Start a daemon thread that calls `turn` until that returns False. `failed` is called with what a turn raises.
 
-    The thread goes on then: what waits for its next turns would wait for ever.
+    The thread goes on then: what waits for its next turns would wait forever.
     """
 
     def run() -> None:

@@ -383,7 +383,7 @@ LOG_RETAINED_JOBS = (
     _key("env.log.retained-jobs")
     .int_type(least=0)
     .default_value(20)
-    .with_description("When a job starts, folders of jobs that have ended are removed, but for so many newest ones.")
+    .with_description("Number of log folders of ended jobs to keep. Older ones are removed when a job starts.")
 )
 
 # penstock's own

@@ -89,8 +89,8 @@ def value(name: str, version: int, *fields: Any) -> Any:
         return stored.restore(*fields)
     if version > stored.version:
         raise CheckpointError(
-            f"the snapshot holds a '{name}' of version {version}, this penstock reads up to {stored.version}: it was "
-            "written by a newer one"
+            f"the snapshot holds a '{name}' of version {version}, this version of penstock reads up to "
+            f"{stored.version}: it was written by a newer one"
         )
     return stored.kind.of_version(version, *fields)
 
@@ -108,7 +108,8 @@ def type_stored_as(name: str) -> type[Any]:
 def _declared(name: str) -> _StoredType:
     if name not in MODULES:
         raise CheckpointError(
-            f"the snapshot holds a '{name}', which this penstock does not know: it was written by a newer one"
+            f"the snapshot holds a '{name}', which this version of penstock does not know: it was written by a newer "
+            "one"
         )
     importlib.import_module(MODULES[name])
     return _TYPES[name]

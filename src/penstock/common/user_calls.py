@@ -28,8 +28,8 @@ class Interrupted(BaseException):
 
 
 PASSED_ON = (Interrupted, KeyboardInterrupt, GeneratorExit)
-"""What is no error of the function in which it appears, as far as an operator can tell: somebody wants it to end. It
-reaches the host as it is."""
+"""What is no error of the function in which it appears, as far as an operator can tell: it is
+raised to stop the function, and reaches the host as it is."""
 
 
 def as_exception(error: BaseException) -> Exception:

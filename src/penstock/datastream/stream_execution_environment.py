@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -90,8 +90,10 @@ class StreamExecutionEnvironment:
 
     # Settings.
 
-    def configure(self, configuration: Configuration) -> None:
-        """Add all settings of `configuration`. Raises ConfigurationError for a misspelt key."""
+    def configure(self, configuration: Configuration | Mapping[str, Any]) -> None:
+        """Add all settings of `configuration`, which may be a dict. Raises ConfigurationError for a misspelt key."""
+        if not isinstance(configuration, Configuration):
+            configuration = Configuration.from_dict(configuration)
         option_checks.check_keys(configuration)
         self._configuration.add_all(configuration)
 

@@ -81,8 +81,8 @@ class _Windows(Generic[T]):
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
         """Let `evictor` remove records when the window fires, before or after its function is called.
 
-        State then holds every record of a window with its timestamp, with `reduce` and `aggregate`, too, which start
-        anew at each firing. Raises TypeError if it is not an Evictor. Source: Flink docs, "Windows", Evictors.
+        State then holds every record of a window with its timestamp, with `reduce` and `aggregate`, too, which are
+        recomputed at each firing. Raises TypeError if it is not an Evictor. Source: Flink docs, "Windows", Evictors.
         """
         _require_instance(evictor, Evictor, "CountEvictor.of(100)")
         self._evictor = evictor

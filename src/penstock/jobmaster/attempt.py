@@ -1,4 +1,4 @@
-"""One attempt of a pipelined region: its graph, its slots, and how far its tasks have come.
+"""One attempt of a pipelined region: its graph, its slots, and the progress of its tasks.
 
     state                event                               next
     CREATED              what enumerators start has ended    CREATED      (deployed)

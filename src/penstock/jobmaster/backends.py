@@ -18,7 +18,7 @@ def rocksdb_settings(configuration: Configuration) -> RocksDBSettings | None:
     if name == "hashmap":
         return None
     if name != "rocksdb":
-        raise ConfigurationError(f"{options.STATE_BACKEND.key} is {name!r}; there are hashmap and rocksdb")
+        raise ConfigurationError(f"{options.STATE_BACKEND.key} must be hashmap or rocksdb, got {name!r}")
     # Reported here, before anything runs: a task could only fail with an ImportError.
     if find_spec("rocksdict") is None:
         raise ConfigurationError(

@@ -301,7 +301,7 @@ class JobMaster:
         store.fenced = store.fenced or isinstance(event.error, FencedError)
         self.fail_all(event.error)
         if self.regions.all_ended and self._end is None and self._failover.restart_at_ms is None:
-            # It is a fault in what ends the job: nothing else would.
+            # Failed while terminating: no other event ends the job.
             self._end_with(JobStatus.FAILED, event.error)
 
     def _results_were_closed(self, event: ResultsClosed) -> None:

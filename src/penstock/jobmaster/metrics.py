@@ -11,7 +11,7 @@ from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import OperatorReport, TaskReport
 
 OPERATOR_METRICS = {
-    "numRecordsIn": ("records_in", "Records that have come to the operator."),
+    "numRecordsIn": ("records_in", "Records received by the operator."),
     "numRecordsOut": ("records_out", "Records that it has emitted, side outputs included."),
     "numLateRecordsDropped": ("late_records_dropped", "Records that were late for all of their windows, and dropped."),
     "currentInputWatermark": ("watermark", "The lowest watermark of its subtasks (ms); before the first one -2**63."),
@@ -40,7 +40,7 @@ class VertexMetrics:
     parallelism: int
     """The number of its subtasks."""
     bytes_in: int
-    """Bytes of the buffers that have come over exchanges."""
+    """Bytes of the buffers received over exchanges."""
     bytes_out: int
     """Bytes of the buffers that were sent over exchanges."""
     busy_ms: int
@@ -82,7 +82,7 @@ class JobTotals:
 
 @dataclasses.dataclass(frozen=True)
 class JobFigures:
-    """A job at one moment, for whoever looks at it from outside."""
+    """A job at one moment, as reported to clients."""
 
     status: str
     restarts: int

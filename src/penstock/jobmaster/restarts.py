@@ -165,12 +165,12 @@ class RestartDecision:
         if any(map(self.is_final, failed)):
             return None
         if any(map(self.falls_back, failed)):
-            # What is missing for good would be missed again and again; a store may have been away for a moment.
+            # A deleted file stays missing; a store may have been unavailable for a moment.
             self._unread += 1
             if self._unread >= _UNREAD_MAX:
                 return None
         if all(isinstance(attempt.error, NotEnoughSlotsError) for attempt in failed):
-            # No failure of the job's: an executor was lost, be it before the first attempt, and is not replaced yet.
+            # No failure of the job's: an executor was lost, possibly before the first attempt, and is not replaced yet.
             if self._slots_missed_ms is None:
                 self._slots_missed_ms = now_ms
             if now_ms - self._slots_missed_ms < self._settings.slot_request_timeout_ms:

@@ -1,8 +1,8 @@
 """Watermark alignment, the part of the job master: how far the sources of a group may go.
 
 Subtasks report their watermarks; every update interval the slowest of a group, plus the drift that is allowed, becomes
-the limit for all of it. One that has no watermark yet has not reported, and holds nobody back; nor does one that is
-idle or has ended. After a restart the last report of a subtask counts until its next one. Source: Flink docs,
+the limit for all of it. One that has no watermark yet does not limit the group; nor does one that is idle or has
+ended. After a restart the last report of a subtask counts until its next one. Source: Flink docs,
 "Generating Watermarks", Watermark alignment; FLIP-182; SourceCoordinator.
 """
 
@@ -33,7 +33,7 @@ class _Group:
     """When the limit is computed next; None: nothing was reported since the last time."""
 
     def changed(self, now_ms: int) -> None:
-        """A member has come further."""
+        """A member's watermark advanced."""
         if self.next_ms is None:
             self.next_ms = now_ms + self.update_interval_ms
 
@@ -71,7 +71,7 @@ class WatermarkGroups:
                 group.changed(now_ms)
 
     def restarted(self, tasks: Iterable[SubtaskId], now_ms: int) -> None:
-        """These tasks begin anew, and know no limit."""
+        """These tasks have restarted, and have received no limit yet."""
         begun = set(tasks)
         for group in self._groups.values():
             if group.watermarks and not begun.isdisjoint(group.members):

@@ -1,6 +1,6 @@
 """The folders of logs: one for each job, named by its id.
 
-Whoever writes into a folder holds a lock on it (flock, shared), so a folder that nobody holds is of a job that has
+A process that writes into a folder holds a lock on it (flock, shared), so a folder without a lock is of a job that has
 ended. These are removed when another job starts, but for the newest ones. Only folders with the file that penstock has
 put there are looked at: `env.log.dir` may be a directory that others use, too.
 """

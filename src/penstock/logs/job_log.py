@@ -49,7 +49,7 @@ class JobLog:
         if self.settings is not None and jvm_log is not None:
             _link(Path(self.settings.folder) / JVM_LOG, Path(jvm_log))
 
-    def told(self, error: BaseException | None) -> BaseException | None:
+    def with_log_location(self, error: BaseException | None) -> BaseException | None:
         """The error, with a note of where the logs are."""
         if self.settings is not None and error is not None and not isinstance(error, JobCancelledError):
             note = f"Logs of the job: {self.settings.folder}"

@@ -15,11 +15,10 @@ from typing import Any
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_level, load_level
 from penstock.plan.static_splits import assign_statically
+from penstock.runtime.batch.slot_run import run_to_end
 from penstock.runtime.network.buffer import OUTCOME_EDGE, SORT_PREFIX_BYTES, decode_header, decode_segments
-from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Result
-from penstock.runtime.task.opaque import Opaque
+from penstock.runtime.task.events import Result
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.checkers import ChannelChecks, TaskChecks
 from penstock.simulator.circumstances import Circumstances, shrink_buffers
@@ -142,28 +141,15 @@ class BatchedSimulation:
         shrink_buffers(slot, self.circumstances)
         checks = TaskChecks()
         arrived = self.random.sample(input, len(input))
-        try:
-            slot.open()
-            for vertex, task in slot.tasks.items():
-                if isinstance(task.chain.head, SourceOperator):
-                    slot.handle(vertex, AssignSplits(Opaque(spec.splits[vertex][index])))
-                    slot.handle(vertex, NoMoreSplits())
-            for row in sorted(arrived, key=lambda row: row[:SORT_PREFIX_BYTES]):
-                slot.receive(row)
-                yield from self._until_idle(slot, calls, sent, checks, run)
-            for task in slot.tasks.values():
-                if not isinstance(task.chain.head, SourceOperator):
-                    task.handle(InputEnded())
-            while not slot.data_ended:
-                yield from self._until_idle(slot, calls, sent, checks, run)
-                self._sleep_until(slot)
-            slot.handle_all(Close())
-            self._take(slot, sent, checks, run)
-            slot.send_outcome(run)
-            sent.extend(slot.outbox.take())
-        except BaseException:
-            slot.handle_all(Cancel())
-            raise
+        yield from run_to_end(
+            slot,
+            sorted(arrived, key=lambda row: row[:SORT_PREFIX_BYTES]),
+            lambda: self._until_idle(slot, calls, sent, checks, run),
+            lambda: self._sleep_until(slot),
+        )
+        self._take(slot, sent, checks, run)
+        slot.send_outcome(run)
+        sent.extend(slot.outbox.take())
 
     def _until_idle(
         self, slot: Slot, calls: SteppedEventLoops, sent: Rows, checks: TaskChecks, run: int
@@ -187,10 +173,9 @@ class BatchedSimulation:
         sent.extend(slot.outbox.take())
 
     def _sleep_until(self, slot: Slot) -> None:
-        at = None if slot.data_ended else slot.wake_at_ms()
-        assert at is not None or slot.data_ended, "the slot has nothing to do and its data has not ended: deadlock"
-        if at is not None:
-            self.clock.advance_to(max(at, self.clock.now_ms()))
+        at = slot.wake_at_ms()
+        assert at is not None, "the slot has nothing to do and its data has not ended: deadlock"
+        self.clock.advance_to(max(at, self.clock.now_ms()))
 
 
 def _contents(rows: Rows) -> dict[Any, list[Any]]:

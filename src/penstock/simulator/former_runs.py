@@ -29,7 +29,7 @@ class FormerRuns:
     def add(self, driver: MasterHost, reports: list[bytes]) -> None:
         """Another run takes the job over from this one. `reports`: what its slots had sent, which it still receives.
 
-        Some time it sees by its lease what has become of it, if it has not found out by then.
+        It eventually learns from its lease that it was taken over, unless it has found out before.
         """
         driver.is_former = True
         for report in reports:

@@ -1,14 +1,13 @@
 """The simulator's host of one slot: corresponds to `spark/worker/pipelined_stage.py`, with every wait made explicit.
 
-Rows are written one by one; while the channel of a row is full, the host is blocked and does nothing else. A host
-whose slot is closed or has failed continues to discard its input.
+Rows are written one by one; while the channel of a row is full, the host is blocked and does nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterator
 from random import Random
 from typing import Any, Protocol
 
@@ -19,17 +18,16 @@ from penstock.rpc.messages import Register, SlotFailed, SlotReport, ToTask
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
-    AssignSplits,
     Cancel,
-    Close,
     ControlEffect,
     Event,
-    NoMoreSplits,
+    Peers,
     SnapshotFailed,
     SnapshotWritten,
     WriteSnapshot,
 )
 from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.slot_lifecycle import SlotLifecycle
 from penstock.simulator.circumstances import Circumstances, shrink_buffers
 from penstock.simulator.clock import Clock
 from penstock.simulator.event_loop import SteppedEventLoops
@@ -73,11 +71,10 @@ class SlotHost:
     ) -> None:
         self.id = slot_id
         self.attempt = attempt
-        self.slot: Slot | None = None
+        self._life = SlotLifecycle(attempt, self)
         self.rows: deque[tuple[int, bytes]] = deque()
         self._blocked_since_ms: int | None = None
         """Since when rows wait to be sent."""
-        self.discarding = False
         self.fresh = False
         self.is_frozen = False
         self._payload = payload
@@ -88,6 +85,16 @@ class SlotHost:
         self._writes: deque[tuple[WriteSnapshot, Any, int]] = deque()
         self._answers: deque[tuple[int, Event]] = deque()
         self._event_loops = SteppedEventLoops()
+
+    @property
+    def slot(self) -> Slot | None:
+        """The slot, if it was created."""
+        return self._life.slot
+
+    @property
+    def discarding(self) -> bool:
+        """Whether the slot is closed or has failed."""
+        return self._life.discarding
 
     @property
     def is_open(self) -> bool:
@@ -105,9 +112,9 @@ class SlotHost:
 
     def open(self) -> None:
         """Open the slot."""
-        self._guarded(self._open)
+        self._life.open(self._create, lambda slot: slot.restore(self._storage))
 
-    def _open(self) -> None:
+    def _create(self) -> Slot:
         budget = self._circumstances.budget(self._clock)
         level = load_level(self._payload)
         level.alignment_limits = self._circumstances.alignment_limits
@@ -119,13 +126,10 @@ class SlotHost:
             open_spill=MemorySpill,
             open_event_loop=self._event_loops.open,
         )
-        self.slot = Slot(level, self.id[1], environment)
-        shrink_buffers(self.slot, self._circumstances)
-        self._world.opening(self.slot)
-        self.slot.restore(self._storage)
-        self.slot.open()
-        self.fresh = True
-        self._world.report(self.id, self.attempt, Register())
+        slot = Slot(level, self.id.index, environment)
+        shrink_buffers(slot, self._circumstances)
+        self._world.opening(slot)
+        return slot
 
     def _stores(self) -> Stores | None:
         entries = self._circumstances.cached_entries
@@ -134,27 +138,23 @@ class SlotHost:
 
     def receive(self, row: bytes) -> None:
         """Process a row that has arrived."""
-        if not self.discarding:
-            self.fresh = True
-            self._guarded(lambda: self._of_slot().receive(row))
+        self.fresh = self.fresh or not self.discarding
+        self._life.receive([row])
 
     def receive_feedback(self, row: bytes) -> None:
         """Process a buffer that was fed back."""
-        if not self.discarding:
-            self.fresh = True
-            self._guarded(lambda: self._of_slot().receive_feedback(row))
+        self.fresh = self.fresh or not self.discarding
+        self._life.receive_feedback(lambda: [row])
 
     def step(self) -> None:
         """Run one step of the slot."""
         self.fresh = False
-        self._guarded(self._step)
+        self._life.step(self._outcomes)
+        self._take_rows()
 
-    def _step(self) -> None:
-        slot = self._of_slot()
+    def _outcomes(self) -> Iterator[tuple[int, Event]]:
         while self._answers:
-            slot.handle(*self._answers.popleft())
-        slot.step()
-        self._send_effects()
+            yield self._answers.popleft()
 
     def next_row(self) -> tuple[int, bytes]:
         """A row gets out; with the last one the slot can go on."""
@@ -169,7 +169,7 @@ class SlotHost:
         """Return when the next part of a snapshot can be written, or None."""
         return self._writes[0][2] if self._writes else None
 
-    def write(self, steps: int) -> None:
+    def go_on_writing(self, steps: int) -> None:
         """Continue writing a snapshot, for at most this many steps."""
         effect, writing, _ = self._writes[0]
         event: Event | None = None
@@ -209,7 +209,7 @@ class SlotHost:
 
         Functions are closed nevertheless, because their life cycles are checked.
         """
-        self.discarding = self.is_frozen = True
+        self._life.discarding = self.is_frozen = True
         self.rows.clear()
         self._writes.clear()
         self._event_loops.close()
@@ -220,63 +220,65 @@ class SlotHost:
 
     def receive_control(self, message: ToTask) -> None:
         """Process a control message."""
-        if not self.lets_in(message):
-            return
         self.fresh = True
-        slot = self._of_slot()
-        if isinstance(message.event, (AssignSplits, NoMoreSplits)):
-            self._guarded(lambda: slot.handle(message.vertex, message.event))
-        elif isinstance(message.event, (Close, Cancel)):
-            self._guarded(lambda: self._end(slot, message.event))
-        elif not self.discarding:
-            self._guarded(lambda: slot.handle(message.vertex, message.event))
+        self._life.control(message.attempt, message.vertex, message.event)
+        self._take_rows()
 
-    def lets_in(self, message: ToTask) -> bool:
-        """Discard messages of another attempt, as `spark/worker/pipelined_stage.py` does."""
-        return message.attempt == self.attempt
-
-    def _end(self, slot: Slot, event: Event) -> None:
-        self.discarding = True
-        try:
-            slot.handle_all(event)
-        finally:
-            self._send_effects()
-
-    def _send_effects(self) -> None:
-        slot = self._of_slot()
-        for target, row in slot.outbox.take():
+    def _take_rows(self) -> None:
+        slot = self.slot
+        for target, row in slot.outbox.take() if slot is not None else ():
             if not self.discarding:
                 if self._blocked_since_ms is None:
                     self._blocked_since_ms = self._clock.now_ms()
                 self.rows.append((target, row))
                 self._world.sent(self.id, row)
-        for of_head, row in slot.take_feedback():
-            if not self.discarding:
-                self._world.fed_back(self.id, of_head, row)
-        for effect in slot.take_effects():
-            if isinstance(effect, WriteSnapshot):
-                writing = effect.snapshot.write(self._storage_of(effect.snapshot.savepoint))
-                self._writes.append((effect, writing, self._clock.now_ms() + self._world.upload_ms()))
-            else:
-                assert isinstance(effect, ControlEffect)
-                self._world.report(self.id, self.attempt, effect)
+
+    # What the slot asks for: SlotEffects.
+
+    def created(self) -> None:
+        """It may register at any time later."""
+
+    def opened(self) -> None:
+        """Report it."""
+        self.fresh = True
+        self._world.report(self.id, self.attempt, Register())
+
+    def failed(self, error: BaseException) -> None:
+        """Report it; what the simulation itself raises ends the simulation."""
+        if isinstance(error, AssertionError) or not isinstance(error, Exception):
+            raise error
+        self._world.report(self.id, self.attempt, SlotFailed(*describe(error)))
+
+    def not_cancelled(self, error: BaseException) -> None:
+        """Ignore it, unless the simulation itself has raised it."""
+        if not isinstance(error, PenstockError):
+            raise error
+
+    def counters(self) -> None:
+        """Nothing is asserted about them."""
+
+    def closed(self) -> None:
+        """Abandon what is not written yet."""
+        while self._writes:
+            _, writing, _ = self._writes.popleft()
+            writing.close()
+
+    def introduced(self, peers: Peers) -> None:
+        """Ignore it: every slot reaches every other one."""
+
+    def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
+        """Put them on their way."""
+        for target, buffer in buffers:
+            self._world.fed_back(self.id, target, buffer)
+
+    def write(self, effect: WriteSnapshot) -> None:
+        """Write a snapshot some time later."""
+        writing = effect.snapshot.write(self._storage_of(effect.snapshot.savepoint))
+        self._writes.append((effect, writing, self._clock.now_ms() + self._world.upload_ms()))
+
+    def report(self, effect: ControlEffect) -> None:
+        """Send it to the job master."""
+        self._world.report(self.id, self.attempt, effect)
 
     def _storage_of(self, savepoint: str) -> SnapshotStorage:
         return self._storage.savepoint(savepoint) if savepoint else self._storage
-
-    def _guarded(self, do: Callable[[], None]) -> None:
-        try:
-            do()
-        except AssertionError:
-            raise
-        except Exception as error:
-            self.discarding = True
-            self._world.report(self.id, self.attempt, SlotFailed(*describe(error)))
-            if self.slot is not None:
-                # Report the first failure only.
-                with contextlib.suppress(PenstockError):
-                    self.slot.handle_all(Cancel())
-
-    def _of_slot(self) -> Slot:
-        assert self.slot is not None
-        return self.slot

@@ -232,7 +232,7 @@ class MasterHost:
         return bool(can) and self.finish is None
 
     def time_passes(self) -> bool:
-        """Until it has something to do; for nobody else. False: it waits for no time."""
+        """Advance to when it has something to do; for this run only. False: it waits for no time."""
         wake_at_ms = self.master.wake_at_ms()
         if wake_at_ms is not None:
             self._carry_out(self.master.handle(Tick(), wake_at_ms))

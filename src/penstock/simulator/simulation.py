@@ -211,7 +211,7 @@ class Simulation:
             host.kill()
         end = seen.end if seen is not None else None
         if end is not None and (not end.savepoint or driver.is_draining(end.savepoint) or driver.drained):
-            # It is on record: whoever starts the job again is told so.
+            # It is on record, and reported to the user who starts the job again.
             driver.finish = Finish(JobStatus[end.how], None)
             driver.drained = bool(end.savepoint)
             return

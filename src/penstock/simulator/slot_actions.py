@@ -60,7 +60,7 @@ class SlotActions:
 
     def upload(self, slot: SlotId) -> None:
         """A slot writes a part of a snapshot."""
-        self._hosts[slot].write(self._random.choice([1, 1, 3, 1_000]))
+        self._hosts[slot].go_on_writing(self._random.choice([1, 1, 3, 1_000]))
         self.touched(slot)
         self._trace.add(name_of(slot), "writes state")
 

@@ -101,7 +101,7 @@ class MemoryStorage(ColumnFiles):
         """Another run takes the present job over."""
         seen, latest = self.recorded(), self.latest()
         assert latest is not None
-        # A user who is told that the store is away tries again.
+        # A user who reads that the store is unavailable tries again.
         failure_rate, self._failure_rate = self._failure_rate, 0
         record = JobRecord.claim(MemoryRecord(self), name, seen)
         self._failure_rate = failure_rate

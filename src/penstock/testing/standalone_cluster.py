@@ -6,7 +6,7 @@ another working directory and see nothing of the program's folder, that are lost
     python -m penstock.testing.standalone_cluster --workers 2 --cores 4
 
 It starts what PySpark's own package brings, on the Java that penstock would take for a job. It is no cluster for
-production: whoever reaches the loopback of this machine can submit to it.
+production: any user of this machine can submit to it.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def test_values_of_a_newer_penstock_are_refused() -> None:
     """They would be restored as something that they are not, or end in a traceback of Python's."""
     with pytest.raises(CheckpointError, match=r"'time-window' of version 2.*by a newer one"):
         stored.value("time-window", 2, 1, 2)
-    with pytest.raises(CheckpointError, match="'day-window', which this penstock does not know"):
+    with pytest.raises(CheckpointError, match="'day-window', which this version of penstock does not know"):
         stored.value("day-window", 1)
 
 

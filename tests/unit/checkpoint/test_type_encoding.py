@@ -146,7 +146,7 @@ def test_a_class_of_penstock_is_named_by_what_is_stored() -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        (["DECIMAL", 10, 2], "type DECIMAL, which this penstock does not know"),
+        (["DECIMAL", 10, 2], "type DECIMAL, which this version of penstock does not know"),
         (["LIST", ["DECIMAL", 10, 2]], "type DECIMAL"),
         (["ROW", None, [], "day-window"], "'day-window'.*does not know"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.common import Types, WatermarkStrategy
+from penstock.common.errors import ConfigurationError
 from penstock.connectors.base.collection import CollectionSource
 from penstock.datastream import CheckpointingMode, StreamExecutionEnvironment
 from penstock.datastream.state import MapStateDescriptor
@@ -97,3 +98,12 @@ def test_project_needs_fields() -> None:
         env.from_collection(["ab"], Types.STRING()).project(0)
     with pytest.raises(ValueError, match="none at position 2"):
         tuples.project(0, 2)
+
+
+def test_settings_may_be_a_dict() -> None:
+    """`env.configure({...})`, which everybody tries first, would be an AttributeError of a dict."""
+    env = StreamExecutionEnvironment()
+    env.configure({"execution.checkpointing.interval": "1s", "parallelism.default": 3})
+    assert (env.get_checkpoint_config().get_checkpoint_interval(), env.get_parallelism()) == (1000, 3)
+    with pytest.raises(ConfigurationError, match="Did you mean"):
+        env.configure({"paralellism.default": 3})

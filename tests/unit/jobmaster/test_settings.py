@@ -80,5 +80,5 @@ def test_a_backend_that_is_not_there_is_an_error_before_the_job_starts(monkeypat
     monkeypatch.setattr(backends, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"pip install 'rocksdict>=0\.3\.29,<0\.4', here and on the executors"):
         rocksdb_settings(Configuration.from_dict({"state.backend.type": "rocksdb"}))
-    with pytest.raises(ConfigurationError, match=r"state\.backend\.type is 'forst'; there are hashmap and rocksdb"):
+    with pytest.raises(ConfigurationError, match=r"state\.backend\.type must be hashmap or rocksdb, got 'forst'"):
         rocksdb_settings(Configuration.from_dict({"state.backend.type": "forst"}))

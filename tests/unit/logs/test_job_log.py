@@ -88,10 +88,10 @@ def test_a_failure_names_the_place_once(tmp_path: Path) -> None:
     log = log_of(tmp_path, dir=str(tmp_path / "chosen"))
     error = JobError("failed")
 
-    assert log.told(log.told(error)) is error
+    assert log.with_log_location(log.with_log_location(error)) is error
     assert error.__notes__ == [f"Logs of the job: {tmp_path / 'chosen' / ID}"]
-    assert not hasattr(log.told(JobCancelledError("cancelled")), "__notes__")
-    assert log.told(None) is None
+    assert not hasattr(log.with_log_location(JobCancelledError("cancelled")), "__notes__")
+    assert log.with_log_location(None) is None
     # By the id it is found all the same.
     assert (tmp_path / "logs" / ID).resolve() == tmp_path / "chosen" / ID
     log.close()
@@ -113,4 +113,4 @@ def test_a_job_runs_without_its_logs(tmp_path: Path, caplog: pytest.LogCaptureFi
 
     assert log.settings is None
     assert "the job 'flights' has no logs" in caplog.text
-    assert not hasattr(log.told(JobError("failed")), "__notes__")
+    assert not hasattr(log.with_log_location(JobError("failed")), "__notes__")

@@ -142,3 +142,17 @@ def test_an_error_within_the_function_is_shown_as_it_is() -> None:
 
     text = failure(OperatorHarness(lambda stream: stream.flat_map(iterates)))
     assert "for part in value" in text and "yield" not in text
+
+
+class LaterThanItself(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + value)
+
+
+@pytest.mark.parametrize(("value", "timestamp", "is_said"), [(1, None, True), (None, 1, False)])
+def test_a_record_without_a_timestamp(value: Any, timestamp: int | None, is_said: bool) -> None:
+    """`unsupported operand type(s) for +` says nothing of the watermark strategy that is missing."""
+    with KeyedOneInputHarness(LaterThanItself(), first) as harness, pytest.raises(UserFunctionError) as raised:
+        harness.push(value, timestamp)
+    assert "NoneType" in str(raised.value)
+    assert ("The record has no timestamp" in str(raised.value)) == is_said

@@ -132,7 +132,7 @@ def test_an_archive_that_is_none_is_named(tmp_path: Path) -> None:
     root = tmp_path / "executor"
     files = sent(Dependencies(archives=archives), root)
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match=r"rules\.zip is no archive"):
+        with pytest.raises(ConfigurationError, match=r"rules\.zip cannot be extracted"):
             unpacked(files, root)
     assert not [path for path in root.iterdir() if path.is_dir()]
 

@@ -23,10 +23,11 @@ from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.rpc.messages import Register, ToTask
 from penstock.rpc.server import ControlServer
 from penstock.plan.static_splits import assign_statically
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import AssignSplits, NoMoreSplits
+from penstock.runtime.task.events import AssignSplits, Cancel, Close, Finished, NoMoreSplits
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
 from penstock.spark.payload import pack, unpack
@@ -89,6 +90,7 @@ def run(
     heartbeat_ms=60_000,
     received=kind_of,
     change=lambda graph, levels: None,
+    orders=(),
 ):
     env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
     source = NumberSequenceSource(0, 99)
@@ -96,7 +98,15 @@ def run(
     numbers.key_by(lambda v: v % 7).process(Noted()).rebalance().map(str).print()
     graph = JobGraph("job", StreamGraph(env._sinks, GraphSettings(parallelism=1)), False)
     server = ControlServer("127.0.0.1")
-    server.start(received, lambda: None)
+    def arrived(identity, message):
+        received(identity, message)
+        if isinstance(message.report, Register):
+            for attempt, event in orders:
+                server.send(identity, ToTask(attempt, 0, event))
+        if isinstance(message.report, Finished):
+            (FOLDER / "finished").touch()
+
+    server.start(arrived, lambda: None)
     levels = graph.levels("job-1")
     change(graph, levels)
     payloads = pack(levels, server.address, heartbeat_ms, str(FOLDER))
@@ -199,6 +209,44 @@ def test_a_slot_that_has_failed_goes_on_reading(tmp_path) -> None:
     assert (tmp_path / "closed").exists()
 
 
+def test_processes_that_functions_have_left_end_with_the_worker(tmp_path: Path) -> None:
+    """A pool that nobody shuts down would stay for ever, one more with each job and each restart."""
+    program = """
+    import multiprocessing, os, signal
+
+    def waits(ignores):
+        if ignores:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ready.release()
+        time.sleep(600)
+
+    fork = multiprocessing.get_context("fork")
+    ready = fork.Semaphore(0)
+
+    def go(host):
+        for ignores in (False, True):
+            child = fork.Process(target=waits, args=(ignores,))
+            child.start()
+            ready.acquire()
+            note("child", [child.pid])
+        for _ in host.run():
+            pass
+
+    run(go=go)
+    """
+    children = [pid for what, pids in run(tmp_path, program) if what == "child" for pid in pids]
+    assert len(children) == 2
+    assert not [pid for pid in children if is_running(pid)]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and has not ended. One whose parent has ended may wait to be collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_a_slot_that_restores_says_so_and_how_far_it_is(tmp_path) -> None:
     """A restore that takes longer than the heartbeat's timeout would be taken for a lost worker, again and again."""
     noted = run(
@@ -259,3 +307,25 @@ def test_a_slot_that_restores_says_so_and_how_far_it_is(tmp_path) -> None:
     assert max(report.bytes_to_restore for report in reports) > 2_000
     read = [report.restored_bytes for report in reports]
     assert read == sorted(read) and {report.files_to_restore for report in reports[5:]} == {1}
+
+
+@pytest.mark.parametrize("event", ["Close", "Cancel"])
+def test_the_job_master_ends_a_slot_of_its_own_attempt_only(tmp_path, event) -> None:
+    """An order for the attempt before would end the new one, or a slot would not end when the job does."""
+    program = f"""
+    class Lasting(Transport):
+        def read(self, timeout_ns):
+            if self.rows or (FOLDER / "finished").exists():
+                return super().read(timeout_ns)
+            time.sleep(0.01)
+
+    # The last counters come once for each order that is followed.
+    run(Lasting, orders=[(1, Close()), (1, Cancel()), (0, {event}())])
+    """
+    reports = [report for number, (report, *_) in run(tmp_path, program) if number == "message"]
+    after = reports[reports.index("Register") :]
+    assert [report for report in after if report in ("Heartbeat", "Finished", "SlotFailed")] == [
+        "Heartbeat",
+        "Finished",
+    ]
+    assert (tmp_path / "closed").exists()

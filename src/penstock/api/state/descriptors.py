@@ -18,7 +18,7 @@ _AGGREGATE_METHODS = ("create_accumulator", "add", "get_result", "merge")
 
 
 class StateDescriptor:
-    """Name and type of a state. Raises ValueError for a name that is empty or reserved, TypeError if it is no str."""
+    """Name and type of a state. Raises ValueError if the name is empty or reserved, TypeError if it is not a str."""
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
         if not isinstance(name, str):

@@ -32,7 +32,7 @@ def as_delta(delta_function: Any) -> Callable[[Any, Any], float]:
 
 
 def as_threshold(owner: str, threshold: Any) -> float:
-    """The threshold. Raises TypeError if it is no number."""
+    """The threshold. Raises TypeError if it is not a number."""
     if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
         raise TypeError(f"{owner}: the threshold must be a number, got {threshold!r}")
     return threshold

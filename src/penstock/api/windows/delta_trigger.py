@@ -32,7 +32,7 @@ class DeltaTrigger(Silent[T, W]):
     ) -> DeltaTrigger[Any, Any]:
         """Fires when `delta_function(last, record)` is above `threshold`. `type_info` is the type of the records.
 
-        Raises TypeError if `threshold` is no number or `delta_function` neither a DeltaFunction nor a callable.
+        Raises TypeError if `threshold` is not a number or `delta_function` neither a DeltaFunction nor a callable.
         """
         return DeltaTrigger(threshold, delta_function, type_info)
 

@@ -102,7 +102,7 @@ class DeltaEvictor(_OnOneSide[T, W]):
     def of(threshold: float, delta_function: Delta[Any], do_evict_after: bool = False) -> DeltaEvictor[Any, Any]:
         """Keeps what is less than `threshold` from the last record, by `delta_function(record, last)`.
 
-        Raises TypeError if `threshold` is no number or `delta_function` neither a DeltaFunction nor a callable.
+        Raises TypeError if `threshold` is not a number or `delta_function` neither a DeltaFunction nor a callable.
         """
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 

@@ -270,31 +270,31 @@ class PurgingTrigger(Trigger[T, W]):
 
     @staticmethod
     def of(nested_trigger: Trigger[Any, Any]) -> PurgingTrigger[Any, Any]:
-        """Fires when `nested_trigger` does. Raises TypeError if it is no trigger."""
+        """Fires when `nested_trigger` does. Raises TypeError if it is not a trigger."""
         return PurgingTrigger(nested_trigger)
 
     def on_element(self, element: T, timestamp: int, window: W, ctx: TriggerContext) -> TriggerResult:
-        """As the other."""
+        """Delegates to the nested trigger."""
         return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
     def on_processing_time(self, time: int, window: W, ctx: TriggerContext) -> TriggerResult:
-        """As the other."""
+        """Delegates to the nested trigger."""
         return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
 
     def on_event_time(self, time: int, window: W, ctx: TriggerContext) -> TriggerResult:
-        """As the other."""
+        """Delegates to the nested trigger."""
         return _purging(self.nested_trigger.on_event_time(time, window, ctx))
 
     def can_merge(self) -> bool:
-        """As the other."""
+        """Delegates to the nested trigger."""
         return self.nested_trigger.can_merge()
 
     def on_merge(self, window: W, ctx: OnMergeContext) -> None:
-        """As the other."""
+        """Delegates to the nested trigger."""
         self.nested_trigger.on_merge(window, ctx)
 
     def clear(self, window: W, ctx: TriggerContext) -> None:
-        """As the other."""
+        """Delegates to the nested trigger."""
         self.nested_trigger.clear(window, ctx)
 
     def __repr__(self) -> str:

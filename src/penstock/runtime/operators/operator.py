@@ -3,8 +3,8 @@
 Chunks are parallel lists, `values` and `timestamps` (None: the stream has none). They are shared, never changed in
 place: a fork passes the same lists to all branches.
 
-Values are never changed after they were emitted: whoever emits a user's value emits its `own` copy. So an operator
-owns what it is given, unless the chain forks (`task/chain.py` copies there).
+Values are never changed after they were emitted: an operator that emits a user's value emits its `own` copy. So an
+operator owns what it is given, unless the chain forks (`task/chain.py` copies there).
 
 Pausing: a call that emits something takes ALL of it, and returns False when its caller should stop for now. An
 operator that has work left then stores its cursor, sets `paused` and returns False too; the task calls `resume` in its

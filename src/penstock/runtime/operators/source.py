@@ -199,7 +199,7 @@ class SourceOperator(EventTimeOrigin):
 
     def processing_time(self, now_ms: int) -> bool:
         if self._gate is not None and now_ms >= self._gate.report_at_ms:
-            # One that has ended holds nobody back.
+            # One that has ended does not limit the group.
             self._gate.tick(self._combined.current, self._combined.active and not self.ended)
         if now_ms < self._next_ms:
             return True

@@ -1,7 +1,7 @@
 """The calls of a task's asynchronous functions: they run on an event loop of the host's, beside the task.
 
 An event loop is to calls what an outbox is to rows: Spark's host has one in a thread, the simulator steps one by its
-seed. What a call has come to arrives as an event, `events.CallsEnded`. Whether it is tried again, and when its time is
+seed. A call's outcome arrives as an event, `events.CallsEnded`. Whether it is tried again, and when its time is
 over, is decided in the task (`operators/async_wait.py`), by processing time.
 """
 
@@ -35,7 +35,7 @@ class EventLoop(Protocol):
         """Cancel calls that may be running. Returns at once."""
 
     def close(self) -> None:
-        """Cancel all calls. After it has returned none goes on, unless one does not give way."""
+        """Cancel all calls. After it has returned none continues, except one that blocks the loop."""
 
 
 OpenEventLoop = Callable[[int], EventLoop]

@@ -58,7 +58,7 @@ class Branches:
         go_on = True
         for take in self._edges:
             go_on = take(values, timestamps) and go_on
-        # An edge keeps what it is given: nobody else may have it, whatever the setting says.
+        # An edge retains its values, so they must not be shared, whatever the setting says.
         shares = self.shares and not self._edges
         owner = None if self._edges else self._inputs[-1]
         for take in self._inputs:

@@ -29,6 +29,10 @@ from penstock.state.key_groups import KeyGroups
 from penstock.state.operator_state import HeapOperatorStates
 
 _SHOWN_CHARACTERS = 200
+_NO_TIMESTAMP = (
+    "  The record has no timestamp: its timestamp() is None. Give the source, or assign_timestamps_and_watermarks, a "
+    "strategy with a timestamp assigner"
+)
 
 
 class SubtaskInfo(msgspec.Struct, frozen=True):
@@ -140,7 +144,10 @@ class OperatorContext:
         if about:
             lines.append("  " + "   ".join(about))
         called = next((found for one in self.functions if (found := one.called(method)) is not None), None)
-        lines.extend("  " + line for line in user_traceback(error, called).splitlines())
+        trace = user_traceback(error, called)
+        lines.extend("  " + line for line in trace.splitlines())
+        if timestamp is None and isinstance(error, TypeError) and "NoneType" in str(error) and ".timestamp()" in trace:
+            lines.append(_NO_TIMESTAMP)
         if called is not None and is_about_a_call(error) and str(error).endswith("is not iterable"):
             lines.append(f"  {method} emits by `yield value`, or returns a list of values; without one, None")
         return UserFunctionError("\n".join(lines), class_names(error))

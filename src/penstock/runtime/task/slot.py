@@ -1,7 +1,8 @@
 """A slot: subtask p of every vertex of a level, behind one input and one output.
 
 Slot p hosts the tasks with index p, relays what only passes through its level, and computes when it must be called
-next. Hosts (Spark's Python worker, the simulator) drive slots and hold no rule of their own.
+next. Hosts (Spark's Python worker, the simulator) drive slots by slot_lifecycle.py and batch/slot_run.py, and hold no
+rule of their own.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class Slot:
 
     @property
     def waiting(self) -> bool:
-        """Whether a task can't take more input before what it waits for has come: the host must not read more."""
+        """Whether a task is blocked until a call completes or a timeout expires: the host must not read more."""
         # Asked each turn: a loop costs half of `any` over a generator.
         for task in self.tasks.values():  # noqa: SIM110
             if task.waiting:

@@ -115,7 +115,7 @@ class Task:
             self.counters,
             level.reuses_objects,
             lambda: self.ask(RequestSplit(*self.id)),
-            # Pickled here and not where the message is encoded: there nobody knows whose values they are.
+            # Pickled here, not where the message is encoded: the encoder cannot name the operator in an error.
             lambda sink, values: self.ask(Result(*self.id, sink, Opaque.pickled(values), self._checkpoints.last)),
             lambda group, watermark: self.ask(ReportWatermark(*self.id, group, watermark)),
             self._async_calls,
@@ -271,7 +271,7 @@ class Task:
 
     @property
     def waiting(self) -> bool:
-        """Whether it can't take more input before what it waits for has come, or a time."""
+        """Whether it is blocked until a call completes or a timeout expires: it takes no more input."""
         return self.state is not TaskState.FINISHED and (self._awaits_peers or self.chain.waiting)
 
     def wake_at_ms(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Watermark alignment, the part of a source's subtask: it reports its watermark, and waits when it is told to.
+"""Watermark alignment, the part of a source's subtask: it reports its watermark, and pauses above the limit.
 
 While it waits its idle timeout stands still: it has records, and may not emit them. Source: Flink docs, "Generating
 Watermarks", Watermark alignment; FLIP-182, FLINK-35886.
@@ -30,7 +30,7 @@ class AlignmentGate:
         """When the watermark is reported next."""
 
     def tick(self, watermark: int, active: bool) -> None:
-        """Report a watermark, if there is one yet. Who is idle holds nobody back."""
+        """Report a watermark, if there is one yet. An idle subtask does not limit the group."""
         self.report_at_ms = self._now_ms() + self._alignment.update_interval_ms
         if not active:
             self._report(self._alignment.group, MAX_TIMESTAMP)

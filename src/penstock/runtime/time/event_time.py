@@ -34,7 +34,7 @@ def _checked(position: int, timestamp: Any) -> int:
     except TypeError:
         raise TimestampError(position, f"a timestamp is an int, in milliseconds, not {timestamp!r:.80}") from None
     if not MIN_TIMESTAMP <= number < MAX_TIMESTAMP:
-        raise TimestampError(position, f"{number} is no timestamp: the last one is {MAX_TIMESTAMP - 1} ms")
+        raise TimestampError(position, f"{number} is not a valid timestamp: the maximum is {MAX_TIMESTAMP - 1} ms")
     return number
 
 

@@ -1,6 +1,7 @@
 """The window operator for evictors: it keeps every record with its timestamp, and evicts when a window fires.
 
-Reduce and aggregate start anew at each firing, from the records that are left. Source: Flink docs, "Windows", Evictors.
+Reduce and aggregate are recomputed at each firing, from the records that are left. Source: Flink docs, "Windows",
+Evictors.
 """
 
 from __future__ import annotations

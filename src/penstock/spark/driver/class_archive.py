@@ -6,7 +6,7 @@ says so and waits, so that no process outlives it. Ctrl-C there goes without, an
 ended. Programs without a terminal don't: in a new container each time, it would never pay.
 
 The file has some 170 MB and is kept in the user's cache. It fits the Spark and the Java of one environment only, and
-there is one for each version of both, whatever number of environments there is: another environment makes it anew if
+there is one for each version of both, whatever number of environments there is: another environment makes it again if
 the one that has it is gone, or has not used it for a week, and starts without it till then.
 PENSTOCK_CLASS_ARCHIVE=off in the environment prevents both making and using it; =use prevents making only; =on makes it
 without a terminal, too. `python -m penstock.spark.driver.class_archive_builder` makes it at once, for an image for

@@ -57,7 +57,7 @@ class QueryThread:
             try:
                 self._stop(effect.attempt)
             finally:
-                # Also of a query that can't be stopped: the job would wait for that for ever.
+                # Also for a query that can't be stopped, or the job would wait forever.
                 self._post(AttemptStopped(effect.attempt))
         return effect is not None
 

@@ -45,7 +45,7 @@ def slots_at_most(session: SparkSession) -> int | None:
 
 
 def fits(session: SparkSession, slots: int) -> bool:
-    """Whether a job of so many slots fits beside those that this process runs, once all executors are there."""
+    """Whether a job of `slots` slots fits beside those that this process runs, once all executors are there."""
     most = slots_at_most(session)
     return most is None or most - HELD.total >= slots
 
@@ -87,13 +87,13 @@ def wait_for_slots(
     if str(session.sparkContext.master).startswith("local["):
         return
     began_s = time.monotonic()
-    told = False
+    reported = False
     while (there := _count(session, registered)) < (needed := HELD.ahead_of(job_id) + slots):
         waited_s = time.monotonic() - began_s
         if waited_s * 1000 >= timeout_ms:
             raise NotEnoughSlotsError(_too_few(session, slots, needed, there, waited_s))
-        if waited_s >= _SILENT_S and not told:
-            told = True
+        if waited_s >= _SILENT_S and not reported:
+            reported = True
             _log.warning("waiting for slots: %s", _numbers(session, needed, there))
         time.sleep(_POLL_S)
 

@@ -78,7 +78,9 @@ def _sentence(state: dict[str, Any]) -> str:
     total, used = sum(w["cores"] for w in workers), sum(w["coresused"] for w in workers)
     free = ", ".join(f"{w['coresfree']} with {w['memoryfree']} MB" for w in workers) or "none"
     apps = [app for app in state["activeapps"] if app["cores"]]
-    held = ", ".join(f"'{app['name']}' of {app['user']} ({app['cores']}, {app['id']})" for app in apps) or "nobody"
+    held = (
+        ", ".join(f"'{app['name']}' of {app['user']} ({app['cores']}, {app['id']})" for app in apps) or "no application"
+    )
     return (
         f"The cluster has {total} slots on {len(workers)} worker{'s'[: len(workers) != 1]}, {total - used} free "
         f"(by worker: {free}), held by {held}"

@@ -34,7 +34,7 @@ def serve(ended: Callable[[int, int], None]) -> None:
 
 
 def _let_importers_of_zips_go() -> None:
-    """Spare each worker that the zip with PySpark is read anew, once for each of its packages: 0.2 s of CPU.
+    """Spare each worker that the zip with PySpark is read again, once for each of its packages: 0.2 s of CPU.
 
     A worker calls importlib.invalidate_caches() before it looks for files of the job. An importer that is gone is made
     again by the next import, from what the process knows of the zip.

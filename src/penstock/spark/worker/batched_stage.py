@@ -11,20 +11,21 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import msgspec
 import pyarrow as pa
 
 from penstock.common.user_calls import RAISED, as_exception
-from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.batch.slot_run import run_to_end
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Result
-from penstock.runtime.task.opaque import Opaque
+from penstock.runtime.task.events import Result
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.vertex import LevelSpec
 from penstock.spark.failures import to_stage_failure
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of, to_batch
+from penstock.spark.worker.children import end_children
 from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
@@ -99,42 +100,30 @@ def run_slot(
 
     watch(hung_up)
     try:
-        slot.open()
-        _assign_splits(slot)
         # Level 0 has no input: the rows that Spark gives it only start its tasks.
-        for batch in batches if level.level else ():
-            for buffer in buffers_of(batch):
-                slot.receive(buffer)
-                yield from _until_idle(slot, calls, interrupt, results, stepped)
-        for task in slot.tasks.values():
-            if not isinstance(task.chain.head, SourceOperator):
-                task.handle(InputEnded())
-        while not slot.data_ended:
-            yield from _until_idle(slot, calls, interrupt, results, stepped)
-            if not slot.data_ended:
-                # A source may have nothing for now, by a rate limit.
-                calls.wait(slot.wake_at_ms() or 0)
-        slot.handle_all(Close())
+        yield from run_to_end(
+            slot,
+            (buffer for batch in batches for buffer in buffers_of(batch)) if level.level else (),
+            lambda: _until_idle(slot, calls, interrupt, results, stepped),
+            lambda: calls.wait(slot.wake_at_ms() or 0),
+        )
         _send_results(slot, results)
         results.finish(next(iter(slot.tasks.values())).id, abandoned)
         slot.send_outcome((run, msgspec.msgpack.encode(reports_of(slot))))
         yield to_batch(slot.outbox.take())
     except BaseException:
-        with contextlib.suppress(*RAISED):
-            slot.handle_all(Cancel())
         if abandoned.is_set():
-            # Spark has closed the pipes: PySpark would fail to report this failure, and print a traceback about that.
-            os._exit(0)
+            _leave()
         raise
     finally:
         results.close()
 
 
-def _assign_splits(slot: Slot) -> None:
-    for vertex, task in slot.tasks.items():
-        if isinstance(task.chain.head, SourceOperator):
-            slot.handle(vertex, AssignSplits(Opaque(slot.level.splits[vertex][slot.index])))
-            slot.handle(vertex, NoMoreSplits())
+def _leave() -> NoReturn:
+    """End this process. Spark has closed the pipes: PySpark would fail to report a failure, with a traceback."""
+    with contextlib.suppress(*RAISED):
+        end_children()
+    os._exit(0)
 
 
 class _Calls:

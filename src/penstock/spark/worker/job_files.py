@@ -131,7 +131,7 @@ def _extract(archive: Path, into: Path) -> None:
             for entry in file.infolist():
                 _extract_entry(file, entry, into)
     else:
-        raise ConfigurationError(f"{archive.name} is no archive that a worker can extract: neither zip nor tar")
+        raise ConfigurationError(f"{archive.name} cannot be extracted: neither zip nor tar")
 
 
 def _extract_entry(file: zipfile.ZipFile, entry: zipfile.ZipInfo, into: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is told of a worker that ended without a word: by os._exit, a signal, or the kernel when memory ran out.
+"""Crash reports of workers that ended without one: by os._exit, a signal, or the kernel when memory ran out.
 
 A worker leaves a note of what it hosts, and takes it away when it ends as it should. The daemon that has forked it
 finds the note of one that did not, and puts how it ended in its place, where Spark's JVM looks for the traceback of a
@@ -61,7 +61,7 @@ def _note(directory: str, pid: int) -> Path:
 
 
 class LastWords:
-    """In the daemon. It counts the processes that the kernel has killed for want of memory, on this machine."""
+    """In the daemon. It counts the processes that the kernel has killed when it was out of memory, on this machine."""
 
     def __init__(self) -> None:
         self._oom_kills = _oom_kills()

@@ -1,8 +1,8 @@
 """The host of a slot in pipelined mode: a generator inside `mapInArrow` that runs as long as the job.
 
 It must not return before Spark ends the query: Spark's task would wait for the end of its input, which never comes. So
-a slot that is closed, or has failed, goes on reading and discards its input; this also releases the slots of the level
-before, which may be blocked writing to it.
+a slot that is closed, or has failed, goes on reading and discards its input. What happens to the slot when is the same
+for all hosts: runtime/task/slot_lifecycle.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
@@ -20,7 +20,7 @@ import pyarrow as pa
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.errors import TaskLostError
 from penstock.common.spark_transport import SparkTransport
-from penstock.common.user_calls import RAISED, Interrupted
+from penstock.common.user_calls import RAISED
 from penstock.rpc.client import ControlClient
 from penstock.rpc.failures import describe
 from penstock.rpc.messages import (
@@ -32,13 +32,16 @@ from penstock.rpc.messages import (
     SlotReport,
     ToTask,
 )
+from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import PUSH
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import Cancel, Close, ControlEffect, Peers, WriteSnapshot
+from penstock.runtime.task.events import Cancel, ControlEffect, Event, Peers, WriteSnapshot
 from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.slot_lifecycle import SlotLifecycle
 from penstock.spark.internals.worker_streams import WorkerStreams
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of
+from penstock.spark.worker.children import end_children
 from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.feedback import Feedback
 from penstock.spark.worker.garbage import GarbageCollection
@@ -95,12 +98,11 @@ class SlotHost:
         self._index = index
         leave_note(self._level, index)
         self._transport = transport
-        self._slot: Slot | None = None
         timeouts_ms = [vertex.buffer_timeout_ms for vertex in self._level.vertices]
         self._pushes = Pushes(at_once=min(timeouts_ms, default=0) * 1_000_000 > PUSH_NS)
         self._garbage = GarbageCollection(time.monotonic_ns())
-        self._discarding = False
         self._interrupt = Interrupt()
+        self._life = SlotLifecycle(self._level.attempt, self, self._interrupt.allowed)
         self._waiting: tuple[str, int] | None = None
         self._fault: BaseException | None = None
         # Before the control client and users' functions open sockets: those that exist now are Spark's.
@@ -119,13 +121,13 @@ class SlotHost:
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Run until Spark ends the query, then end the process. What is yielded, PySpark writes."""
-        self._guarded(self._open)
+        self._life.open(self._create, self._restore)
         while not self._transport.ended:
-            busy = self._guarded(self._work)
-            rows = self._slot.outbox.take() if self._slot is not None else []
+            busy = self._work()
+            rows = self._life.slot.outbox.take() if self._life.slot is not None else []
             now_ns = time.monotonic_ns()
-            rows.extend((target, PUSH) for target in self._pushes.due(rows, now_ns, bool(busy)))
-            if rows and not self._discarding:
+            rows.extend((target, PUSH) for target in self._pushes.due(rows, now_ns, busy))
+            if rows and not self._life.discarding:
                 self._waiting = ("back_pressured_ns", now_ns)
                 try:
                     yield from self._transport.write(rows)
@@ -133,28 +135,24 @@ class SlotHost:
                     # Spark has ended the query: the pipe is closed, or PySpark has failed to write what was yielded.
                     break
                 self._account()
-            self._take_input(busy=bool(busy))
+            self._take_input(busy)
         self._leave()
 
     def _leave(self) -> None:
         """End this process: the query is over, and PySpark would fail to write to its closed pipe, with a traceback."""
-        if self._slot is not None and not self._slot.finished:
-            self._guarded(self._abandon)
+        self._life.abandon()
         if self._feedback is not None:
             self._feedback.close()
         self._client.close()
+        with contextlib.suppress(*RAISED):
+            end_children()
         self._log.close()
         sys.stdout.flush()
         sys.stderr.flush()
         take_note_away()
         os._exit(0)
 
-    def _abandon(self) -> bool:
-        assert self._slot is not None
-        self._slot.handle_all(Cancel())
-        return False
-
-    def _open(self) -> bool:
+    def _create(self) -> Slot:
         if former := end_of_former(self._level, self._index):
             # What that one had sent and received may be lost: the attempt fails. This is why.
             raise TaskLostError(former)
@@ -171,19 +169,11 @@ class SlotHost:
             open_spill=TemporarySpill,
             open_event_loop=self._event_loops.open,
         )
-        slot = Slot(self._level, self._index, environment)
-        self._slot = slot
-        # The slot is there, whatever it does next: a restore may take longer than a heartbeat's interval.
-        self._report(self._heartbeat())
-        if self._level.restore:
-            self._restore(slot)
-        slot.open()
-        if slot.is_fed or slot.feeds_back:
-            self._feedback = Feedback(slot, self._keys, self._transport.ring, self._fail)
-        self._report(Register(self._feedback.address if self._feedback is not None else ""))
-        return False
+        return Slot(self._level, self._index, environment)
 
     def _restore(self, slot: Slot) -> None:
+        if not self._level.restore:
+            return
         began = time.monotonic()
         restored_bytes = slot.restore(self._storage)
         files = sum(task.counters.restored_files for task in slot.tasks.values())
@@ -192,22 +182,20 @@ class SlotHost:
 
     def _work(self) -> bool:
         """Handle control messages, then do one step. Returns whether the slot has more work now."""
-        if self._fault is not None:
-            raise self._fault
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            self._life.fail(fault)
         while self._client.received:
-            self._handle(self._client.received.popleft())
-        if self._discarding or self._slot is None:
-            return False
+            message = self._client.received.popleft()
+            assert isinstance(message, ToTask)
+            self._life.control(message.attempt, message.vertex, message.event)
+        return self._life.step(self._outcomes)
+
+    def _outcomes(self) -> Iterable[tuple[int, Event]]:
+        """Of what threads do for the slot: snapshots that were written, calls that have ended."""
         while self._snapshots.answers:
-            self._slot.handle(*self._snapshots.answers.popleft())
-        for vertex, ended in self._event_loops.take():
-            self._slot.handle(vertex, ended)
-        with self._interrupt.allowed():
-            busy = self._slot.step()
-        if self._feedback is not None:
-            self._feedback.send(self._slot.take_feedback(), lambda: self._stops)
-        self._send_effects()
-        return busy
+            yield self._snapshots.answers.popleft()
+        yield from self._event_loops.take()
 
     def _fail(self, error: BaseException) -> None:
         """Another thread's: it can't do its part any more."""
@@ -225,38 +213,42 @@ class SlotHost:
         self._stops = True
         self._interrupt.soon()
 
-    def _handle(self, message: FromJobMaster) -> None:
-        slot = self._slot
-        assert isinstance(message, ToTask)
-        if message.attempt != self._level.attempt or slot is None:
-            return
-        if isinstance(message.event, (Close, Cancel)):
-            self._end(slot, message.event)
-        else:
-            if isinstance(message.event, Peers) and self._feedback is not None:
-                self._feedback.introduced(message.event)
-            slot.handle(message.vertex, message.event)
+    # What the slot asks for: SlotEffects.
 
-    def _end(self, slot: Slot, event: Close | Cancel) -> None:
-        self._discarding = True
-        try:
-            slot.handle_all(event)
-        finally:
-            # The last counters go first: after the last report of the last slot the job is over.
-            self._report(self._heartbeat())
-            self._send_effects()
+    def created(self) -> None:
+        self._report(self._heartbeat())
 
-    def _send_effects(self) -> None:
-        assert self._slot is not None
-        if self._slot.finished:
-            # Before it is reported that the tasks are closed.
-            self._snapshots.end()
-        for effect in self._slot.take_effects():
-            if isinstance(effect, WriteSnapshot):
-                self._snapshots.write(effect.vertex, effect.snapshot)
-            else:
-                assert isinstance(effect, ControlEffect)
-                self._report(effect)
+    def introduced(self, peers: Peers) -> None:
+        if self._feedback is not None:
+            self._feedback.introduced(peers)
+
+    def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
+        if self._feedback is not None:
+            self._feedback.send(buffers, lambda: self._stops)
+
+    def opened(self) -> None:
+        slot = self._life.slot
+        if slot is not None and (slot.is_fed or slot.feeds_back):
+            self._feedback = Feedback(slot, self._keys, self._transport.ring, self._fail)
+        self._report(Register(self._feedback.address if self._feedback is not None else ""))
+
+    def failed(self, error: BaseException) -> None:
+        self._report(SlotFailed(*describe(error)))
+
+    def not_cancelled(self, error: BaseException) -> None:
+        pass
+
+    def counters(self) -> None:
+        self._report(self._heartbeat())
+
+    def closed(self) -> None:
+        self._snapshots.end()
+
+    def write(self, effect: WriteSnapshot) -> None:
+        self._snapshots.write(effect.vertex, effect.snapshot)
+
+    def report(self, effect: ControlEffect) -> None:
+        self._report(effect)
 
     def _report(self, report: SlotReport) -> None:
         self._client.send(self._from_slot(report))
@@ -272,11 +264,12 @@ class SlotHost:
             self._garbage.waited(before, 0)
             return
         # What comes by rows and what is fed back have turns: neither holds up the other, nor a barrier.
-        fed = self._feedback is not None and not self._discarding and self._guarded(self._receive_feedback)
+        fed = self._receive_feedback()
         timeout_ns = 0 if fed else self._timeout_ns(before)
         self._waiting = ("idle_ns", before)
         batch = None
-        if self._slot is not None and not self._discarding and self._slot.waiting:
+        slot = self._life.slot
+        if slot is not None and not self._life.discarding and slot.waiting:
             # As little as while it is busy.
             self._transport.wait(timeout_ns)
         else:
@@ -284,29 +277,21 @@ class SlotHost:
         self._account()
         after = time.monotonic_ns()
         self._garbage.waited(after, after - before)
-        if batch is None or self._discarding:
-            return
-        self._guarded(lambda: self._receive(batch))
-
-    def _receive(self, batch: pa.RecordBatch) -> bool:
-        assert self._slot is not None
-        for buffer in buffers_of(batch):
-            self._slot.receive(buffer)
-        return True
+        if batch is not None:
+            self._life.receive(buffers_of(batch))
 
     def _receive_feedback(self) -> bool:
         """Take what was fed back. True: there was something."""
-        assert self._slot is not None and self._feedback is not None
-        taken = self._feedback.take() if not self._slot.waiting else []
-        for buffer in taken:
-            self._slot.receive_feedback(buffer)
-        return bool(taken)
+        slot = self._life.slot
+        if self._feedback is None or slot is None or slot.waiting:
+            return False
+        return self._life.receive_feedback(self._feedback.take)
 
     def _timeout_ns(self, now_ns: int) -> int | None:
-        if self._discarding or self._slot is None:
+        if self._life.discarding or self._life.slot is None:
             return None
         times = []
-        wake_at_ms = self._slot.wake_at_ms()
+        wake_at_ms = self._life.slot.wake_at_ms()
         if wake_at_ms is not None:
             times.append(wake_at_ms * 1_000_000 - time.time_ns())
         push_ns = self._pushes.next_ns()
@@ -314,27 +299,12 @@ class SlotHost:
             times.append(push_ns - now_ns)
         return max(min(times), 0) if times else None
 
-    def _guarded(self, do: Callable[[], bool]) -> bool:
-        """Run a part of the slot's work. If it fails, report that to the driver and close the tasks."""
-        try:
-            return do()
-        except Interrupted:
-            # By a Cancel, which has been received, or by the end of the query: the next turn finds it.
-            return True
-        except RAISED as error:
-            self._discarding = True
-            self._report(SlotFailed(*describe(error)))
-            if self._slot is not None:
-                # The first failure is the one that is reported.
-                with contextlib.suppress(*RAISED):
-                    self._slot.handle_all(Cancel())
-            return False
-
     def _next_heartbeat(self, sent: int) -> FromSlot:
         return self._from_slot(self._heartbeat(sent))
 
     def _heartbeat(self, sent: int | None = None) -> Heartbeat:
-        reports = reports_of(self._slot) if self._slot is not None else []
+        slot = self._life.slot
+        reports = reports_of(slot) if slot is not None else []
         waiting = self._waiting
         if waiting is not None:
             # A slot may be back-pressured for minutes: the time is reported while it lasts.
@@ -348,8 +318,9 @@ class SlotHost:
         assert self._waiting is not None
         (what, since_ns), self._waiting = self._waiting, None
         ns = time.monotonic_ns() - since_ns
-        if self._slot is not None:
-            (self._slot.was_idle if what == "idle_ns" else self._slot.back_pressured)(ns)
+        slot = self._life.slot
+        if slot is not None:
+            (slot.was_idle if what == "idle_ns" else slot.back_pressured)(ns)
 
 
 def _now_ms() -> int:

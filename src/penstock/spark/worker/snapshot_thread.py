@@ -27,7 +27,7 @@ Answer = tuple[int, SnapshotWritten | SnapshotFailed]
 class SnapshotThread:
     """Outcomes are appended to `answers`, as (vertex, event); `ring` is called after each, by the thread.
 
-    `failed` is told what keeps it from giving an outcome.
+    `failed` is called with what keeps it from giving an outcome.
     """
 
     def __init__(self, storage: SnapshotStorage, ring: Callable[[], None], failed: Failed) -> None:
@@ -47,7 +47,7 @@ class SnapshotThread:
         """Abandon what is not written yet. Afterwards nothing is written any more, unless the store hangs.
 
         The job master deletes what no checkpoint needs when all tasks are closed: a file that is written after that
-        would stay for ever.
+        would stay forever.
         """
         self._ended.set()
         # The thread is in a step of a millisecond; a store that hangs must not keep the tasks from closing.

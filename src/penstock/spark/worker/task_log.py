@@ -88,7 +88,7 @@ class _TaskHandler(logging.Handler):
             self._mark(record)
             self._write(record, self._terminal_format.format(record))
         except Exception:
-            # As each handler of `logging`: a message whose parts don't fit is told, and ends nothing.
+            # As each handler of `logging`: a message whose parts don't fit is reported, and ends nothing.
             self.handleError(record)
 
     def print_line(self, name: str, level: int, line: str) -> None:

@@ -17,7 +17,7 @@ class KeyContext(Protocol):
 
 
 class _NoKey:
-    """In place of a key while records are processed that have none: whoever looks state up with it is told so."""
+    """In place of a key while records are processed that have none: a lookup of state with it raises."""
 
     def __hash__(self) -> int:
         raise ProgramError(

@@ -323,8 +323,8 @@ def _check_units(file: KeyedFile) -> None:
     unknown = next((table for table in file.tables if table.unit not in UNITS), None)
     if unknown is not None:
         raise CheckpointError(
-            f"the snapshot file {file.path} holds the state '{unknown.name}' by {unknown.unit}, which this penstock "
-            "can't read: it was written by a newer one"
+            f"the snapshot file {file.path} holds the state '{unknown.name}' by {unknown.unit}, which this version "
+            "of penstock can't read: it was written by a newer one"
         )
 
 

@@ -105,7 +105,7 @@ class FileCommitter(Committer):
         return file_system.get_file_info(final).type is fs.FileType.File
 
     def _end(self, committables: Sequence[Completed]) -> None:
-        """Have the final names on disk, those of an earlier try, too: afterwards nobody commits these files again."""
+        """Have the final names on disk, those of an earlier try, too: afterwards no run commits these files again."""
         synced = set()
         for file in committables:
             file_system, final = resolve_below(self._base_path, file.final_path)
