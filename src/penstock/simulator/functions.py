@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from penstock.datastream.functions import (
     AggregateFunction,
@@ -441,7 +441,8 @@ class Punctuated(WatermarkGenerator):
     def on_event(self, value: Any, timestamp: int, output: WatermarkOutput) -> None:
         self.highest = timestamp if self.highest is None else max(self.highest, timestamp)
         if value[3] % 3 == 0:
-            output.emit_watermark(self.highest - self.bound_ms - 1)
+            # A record without a timestamp has the lowest.
+            output.emit_watermark(max(MIN_TIMESTAMP, self.highest - self.bound_ms - 1))
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
         """Do nothing: watermarks are punctuated."""
