@@ -83,12 +83,17 @@ class Store:
     @contextlib.contextmanager
     def failing(self) -> Iterator[None]:
         """No file can be created, renamed or removed: "operation not permitted"."""
-        folders = [Path(path) for path, _, _ in os.walk(self.path) if Path(path).name != "lost+found"]
+        folders = [path for path, _, _ in os.walk(self.path) if Path(path).name != "lost+found"]
+
+        def change(flag: str) -> None:
+            # One of them may be gone: those of the others are changed nevertheless.
+            subprocess.run(["chattr", flag, *folders], capture_output=True, check=False)
+
         try:
-            _run("chattr", "+i", *map(str, folders))
+            change("+i")
             yield
         finally:
-            _run("chattr", "-i", *map(str, folders))
+            change("-i")
 
     @contextlib.contextmanager
     def without_power(self) -> Iterator[None]:

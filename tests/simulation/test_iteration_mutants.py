@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from penstock.jobmaster.loops import LoopEnd
-from penstock.runtime.network import feedback_log
 from penstock.runtime.network.buffer import decode_header
 from penstock.runtime.network.feedback_log import FeedbackLog
 from penstock.runtime.task import feedback
@@ -21,7 +20,6 @@ from penstock.runtime.task.slot import Slot
 from penstock.simulator import Circumstances, SimulationError, run_program
 from penstock.simulator.generation import generate
 from penstock.simulator.network import Channel, FeedbackNetwork, Network
-from penstock.simulator.programs import Program
 
 pytestmark = pytest.mark.simulation
 
@@ -98,14 +96,9 @@ def log_stays_where_it_was(patch: pytest.MonkeyPatch) -> None:
     """After a change of parallelism the log of a head that is gone is lost."""
 
     def share_of(logged: Any, partitioners: Any, subtask: int, parallelism: int) -> Any:
-        return (one for one in logged if decode_header(one[2]).target == subtask)
+        return (one for one in logged if one[2] == subtask)
 
     patch.setattr(feedback, "share_of", share_of)
-
-
-def keys_of_others_replayed(patch: pytest.MonkeyPatch) -> None:
-    """After a change of parallelism each head takes the records of all keys."""
-    patch.setattr(feedback_log, "_receiver", lambda partitioner, parallelism, key_groups: None)
 
 
 FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] = {
@@ -113,30 +106,12 @@ FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] =
     log_not_replayed: (0, OFTEN),
     barrier_not_awaited: (0, OFTEN),
     one_round_is_enough: (0, {}),
-    buffers_not_counted: (0, {}),
+    buffers_not_counted: (9, {}),
     newest_first: (0, {}),
-    earlier_attempts_let_in: (0, {**OFTEN, "late_rate": 0.5}),
-    log_stays_where_it_was: (0, {**OFTEN, "driver_crash_at_steps": (150, 400), "rescale_rate": 1.0}),
-    keys_of_others_replayed: (0, {**OFTEN, "driver_crash_at_steps": (150, 400), "rescale_rate": 1.0}),
+    earlier_attempts_let_in: (69, {**OFTEN, "late_rate": 0.5}),
+    log_stays_where_it_was: (16, {**OFTEN, "driver_crash_at_steps": (150, 400), "rescale_rate": 1.0}),
 }
 """The seed to start with, to save time, and the circumstances that let a fault show soon."""
-SHAPES = {
-    log_stays_where_it_was: {"how": "hash"}, keys_of_others_replayed: {"how": "hash"},
-}  # fmt: skip
-"""What loops are, for faults that show in some of them only."""
-
-
-def looped(seed: int, fault: Callable[[pytest.MonkeyPatch], None]) -> Program | None:
-    """The program of a seed, if it has a loop."""
-    program = generate(seed)
-    if not any(node.kind == "loop" for node in program.nodes):
-        return None
-    shape: dict[str, Any] = SHAPES.get(fault, {})
-    nodes = [
-        dataclasses.replace(node, settings={**node.settings, **shape}) if node.kind == "loop" else node
-        for node in program.nodes
-    ]
-    return dataclasses.replace(program, nodes=tuple(nodes))
 
 
 @pytest.mark.timeout(900)
@@ -147,7 +122,7 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     first, provoked = FAULTS[fault]
     with pytest.raises(SimulationError):
         for seed in range(first, first + SEEDS):
-            program = looped(seed, fault)
-            if program is not None:
+            program = generate(seed)
+            if any(node.kind == "loop" for node in program.nodes):
                 circumstances = dataclasses.replace(Circumstances.draw(Random(seed + 1)), **provoked)
-                run_program(program, circumstances, seed, named=False)
+                run_program(program, circumstances, seed)

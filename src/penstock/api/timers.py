@@ -14,7 +14,11 @@ class TimeDomain(enum.Enum):
 
 
 class TimerService(ABC):
-    """What a process function may ask of time. All times are milliseconds."""
+    """What a process function may ask of time. All times are milliseconds.
+
+    The time of a timer is an int of 64 bits, or a number of numpy that is one; other methods than the first two raise
+    TypeError for what is no integer, ValueError beyond 64 bits.
+    """
 
     @abstractmethod
     def current_processing_time(self) -> int:

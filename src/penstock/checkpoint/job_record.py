@@ -205,6 +205,7 @@ class JobRecord:
         self.epoch = epoch
         self.is_fenced = False
         """Whether another run has taken the job over."""
+        self._is_deleted = False
         self.has_ended = False
         """Whether this run has recorded the end of the job."""
         self._store = store
@@ -284,16 +285,21 @@ class JobRecord:
         return epoch < self.epoch or (epoch == self.epoch and not former_only)
 
     def check(self) -> None:
-        """Raises FencedError if it is known that the job was taken over."""
+        """Raises FencedError if it is known that the job was taken over, or that its record was deleted."""
         if self.is_fenced:
-            raise FencedError("another run has taken this job over: this one may no longer write to the job's storage")
+            why = "the record of this job was deleted, with its checkpoint directory or in it"
+            if not self._is_deleted:
+                why = "another run has taken this job over"
+            raise FencedError(f"{why}: this one may no longer write to the job's storage")
 
     def _append(self, entry: Callable[[int], bytes]) -> None:
         """Create the entry behind the last one; `entry` gives its text, by its number."""
         self.check()
         while not self._create(self._last + 1, entry(self._last + 1)):
-            if self._epoch_at(self._last + 1) != self.epoch:
+            epoch = self._epoch_at(self._last + 1)
+            if epoch != self.epoch:
                 self.is_fenced = True
+                self._is_deleted = epoch is None
                 self.check()
             # Of a write that was reported as failed.
             self._last += 1

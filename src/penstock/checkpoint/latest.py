@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import NamedTuple
 
 from pyarrow import fs
 
 from penstock.checkpoint.failure import output_twice
-from penstock.checkpoint.job_record import Recorded, job_name_in, older_in, recorded
+from penstock.checkpoint.job_record import End, Recorded, checkpoints_in, job_name_in, older_in, recorded
 from penstock.checkpoint.manifest import Manifest, located
 from penstock.checkpoint.storage import completed_in, file_system_of, read_manifest, record_in
 from penstock.common import options
@@ -42,11 +43,12 @@ def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Lat
     `repeats`: sinks whose output must not come twice. With them a job whose newest checkpoint is damaged does not fall
     back to the one before, since output may have been committed with the damaged one.
 
-    Raises CheckpointError if there is none, or one can't be read now; DamagedCheckpointError.
+    Raises CheckpointError if there is none, if one can't be read now, or if a newer job of that name was stopped with a
+    savepoint; DamagedCheckpointError.
     """
     system, root = file_system_of(base)
     newest: Latest | None = None
-    ended = ""
+    ended: list[_Ended] = []
     for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
         if entry.type is not fs.FileType.Directory:
             continue
@@ -60,16 +62,44 @@ def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Lat
             raise CheckpointError(f"{directory}: {error}") from error
         if seen is not None and seen.end is not None:
             if seen.end.job_name == job_name:
-                savepoint = seen.end.savepoint
-                where = f", with the savepoint {savepoint}: start from it" if savepoint else " and cannot be resumed"
-                ended = f" The job in {directory} is {seen.end.how}{where}."
+                ended.append(_Ended(_ended_ms(directory, seen.end.savepoint), directory, seen.end))
             continue
         found = _newest_in(directory, seen, job_name, repeats or [])
         if found is not None and (newest is None or _age(found) > _age(newest)):
             newest = found
     if newest is None:
-        raise CheckpointError(f"there is no checkpoint of a job named '{job_name}' below {base}.{ended or _WHY_NONE}")
+        raise CheckpointError(
+            f"there is no checkpoint of a job named '{job_name}' below {base}.{max(ended) if ended else _WHY_NONE}"
+        )
+    if ended and max(ended).ms > newest.manifest.completed_ms and max(ended).end.savepoint:
+        # What has been committed with the savepoint would be committed once more.
+        raise CheckpointError(
+            f"the newest checkpoint of a job named '{job_name}', {newest.path}, is older than the end of another job."
+            f"{max(ended)} To start from the checkpoint all the same, name it: -s {newest.path}"
+        )
     return newest
+
+
+class _Ended(NamedTuple):
+    """A job that has ended. They are compared by their times."""
+
+    ms: int
+    directory: str
+    end: End
+
+    def __str__(self) -> str:
+        savepoint = self.end.savepoint
+        where = f", with the savepoint {savepoint}: start from it" if savepoint else " and cannot be resumed"
+        return f" The job in {self.directory} is {self.end.how}{where}."
+
+
+def _ended_ms(directory: str, savepoint: str) -> int:
+    """When a job has ended, at the earliest; 0 if nothing of it can be read."""
+    times = [manifest.completed_ms for manifest in checkpoints_in(record_in(directory))]
+    if savepoint:
+        with contextlib.suppress(CheckpointError, OSError):
+            times.append(read_manifest(savepoint).completed_ms)
+    return max(times, default=0)
 
 
 def _age(found: Latest) -> tuple[int, int]:

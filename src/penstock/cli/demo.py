@@ -52,10 +52,15 @@ def demo(
     typer.echo("The flights that left New York in 2013. Loading …")
     from rich.console import Console
 
+    from penstock.client.context_environment import ContextEnvironment, as_context
+    from penstock.client.executor_loader import load_executor
+    from penstock.common.configuration import Configuration
     from penstock_examples.flights.demo import run_demo
 
     try:
-        with Interrupts():
+        # The demo says by itself what it does.
+        context = ContextEnvironment(Configuration(), load_executor(Configuration(), is_watched=True))
+        with Interrupts(), as_context(context):
             run_demo(Console(highlight=False), _BATCHED[mode], parallelism, bound, events, kill)
     except KeyboardInterrupt:
         give_up_jvm()

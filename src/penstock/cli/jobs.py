@@ -186,7 +186,11 @@ def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
     from penstock.cluster.registry import JobRegistry
     from penstock.rpc.commands import ask
 
-    return ask(job.address, command, timeout_s, lambda: job in JobRegistry().jobs())
+    no_answer = (
+        f"the job '{job.name}' does not answer. Its process, {job.pid}, is busy or was stopped. What it did last: "
+        f"penstock logs {job.job_id[:8]}. To end it: kill {job.pid}; with checkpoints, run it again with -s latest"
+    )
+    return ask(job.address, command, timeout_s, lambda: job in JobRegistry().jobs(), no_answer)
 
 
 def ask_figures(job: RunningJob) -> str:

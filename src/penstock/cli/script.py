@@ -18,6 +18,9 @@ from penstock.common.errors import JobCancelledError, JobError, PenstockError
 
 # With the separator at the end: beside the package is that of the examples, whose name has the same prefix.
 _PENSTOCK = f"{Path(penstock.__file__).parent}{os.sep}"
+_PYFLINK = (
+    "A PyFlink program runs unchanged with --pyflink, before the file; or write penstock for pyflink in its imports"
+)
 # Frames between our caller and the first line of the script.
 _STARTERS = (__file__, runpy.run_path.__code__.co_filename)
 
@@ -35,7 +38,11 @@ def run_script(path: Path, arguments: Sequence[str]) -> None:
             typer.echo(_message(error), err=True)
             raise typer.Exit(1) from None
         except Exception as error:
-            traceback.print_exception(type(error), error, _from_script(error.__traceback__))
+            # Python's own: it suggests names for misspelt ones, which `traceback` does from 3.12 on.
+            trace = _from_script(error.__traceback__)
+            sys.excepthook(type(error), error.with_traceback(trace), trace)
+            if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] == "pyflink":
+                typer.echo(_PYFLINK, err=True)
             raise typer.Exit(1) from None
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from penstock.cli.live_line import LiveLine
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
 from penstock.client.job_progress import ProgressMeter, as_duration
+from penstock.client.live_line import LiveLine
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 
@@ -89,7 +89,7 @@ class WatchedExecutor(PipelineExecutor):
         with self._lock:
             self._running.append(job)
         try:
-            executor = self._executor or load_executor(submission.configuration)
+            executor = self._executor or load_executor(submission.configuration, is_watched=True)
             client = executor.execute(
                 replace(submission, on_start=lambda job_id: self._starts(job, submission, job_id))
             )

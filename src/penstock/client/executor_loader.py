@@ -15,8 +15,11 @@ _EXECUTORS = {
 }
 
 
-def load_executor(configuration: Configuration) -> PipelineExecutor:
-    """A new executor; in a notebook it shows its jobs. Raises ConfigurationError if `execution.target` names none."""
+def load_executor(configuration: Configuration, is_watched: bool = False) -> PipelineExecutor:
+    """A new executor. It shows its jobs in a notebook, and their start on a terminal; not if `is_watched` by another.
+
+    Raises ConfigurationError if `execution.target` names none.
+    """
     target = configuration.get(options.TARGET)
     if target not in _EXECUTORS:
         raise ConfigurationError(f"execution.target is one of {', '.join(_EXECUTORS)}, got {target!r}")
@@ -24,7 +27,14 @@ def load_executor(configuration: Configuration) -> PipelineExecutor:
     # which each worker imports.
     module, name = _EXECUTORS[target]
     executor: PipelineExecutor = getattr(import_module(module), name)()
+    if is_watched:
+        return executor
+    from penstock.client.live_line import LiveLine
     from penstock.client.notebook_executor import NotebookExecutor, notebook_display
+    from penstock.client.terminal_executor import TerminalExecutor
 
     display = notebook_display()
-    return executor if display is None else NotebookExecutor(executor, display)
+    if display is not None:
+        return NotebookExecutor(executor, display)
+    line = LiveLine()
+    return TerminalExecutor(executor, line) if line.is_on else executor

@@ -109,7 +109,7 @@ def take_job(
 ) -> RunIdentity:
     """Begin a new job of this id, or take over the one that `start` names. `lost`: called when it is taken over again.
 
-    Raises CheckpointError if another run has taken it over at the same moment.
+    Raises CheckpointError if another run has taken it over at the same moment, or nothing can be written there.
     """
     latest = start.latest
     place = checkpoint_place(job_id, configuration, is_local) if latest is None else CheckpointPlace(latest.directory)
@@ -119,13 +119,19 @@ def take_job(
     if base is not None and (latest is not None or start.savepoint):
         remove_ended(base, name, start.savepoint)
     store = record_in(place.directory)
-    record = JobRecord(store, name) if latest is None else JobRecord.claim(store, name, latest.seen)
     newest = latest.manifest.checkpoint_id if latest is not None else 0
-    storage = DirectoryStorage(place.directory, record, record.epoch, newest)
     lease = None
-    if place.temporary is None and (latest is not None or checkpoint_interval_ms(configuration) is not None):
-        lease = Lease(system, f"{root}/{LEASE}", lost, is_taken=record.is_taken)
-        lease.hold()
+    try:
+        record = JobRecord(store, name) if latest is None else JobRecord.claim(store, name, latest.seen)
+        if place.temporary is None and (latest is not None or checkpoint_interval_ms(configuration) is not None):
+            lease = Lease(system, f"{root}/{LEASE}", lost, is_taken=record.is_taken)
+            lease.hold()
+    except OSError as error:
+        raise CheckpointError(
+            f"checkpoints can't be written below {place.directory}: {error}. Does {options.CHECKPOINT_DIRECTORY.key} "
+            "name a directory in which this user may create others?"
+        ) from error
+    storage = DirectoryStorage(place.directory, record, record.epoch, newest)
     return RunIdentity(place, storage, record.epoch, lease)
 
 

@@ -7,6 +7,7 @@ control port. A job removes its file when it ends; files of drivers that were ki
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,8 @@ import msgspec
 from penstock.common.errors import JobError
 from penstock.rpc.keys import ControlAddress
 from penstock.spark.driver.java import cache_directory
+
+_log = logging.getLogger(__name__)
 
 
 class RunningJob(msgspec.Struct, frozen=True):
@@ -35,11 +38,14 @@ class JobRegistry:
         self._directory = cache_directory(environ) / "jobs"
 
     def add(self, job: RunningJob) -> None:
-        """Register a job."""
-        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(self._path(job.job_id), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(job))
+        """Register a job. If that can't be written there is a warning: the job itself needs nothing here."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self._path(job.job_id), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(job))
+        except OSError as error:
+            _log.warning("penstock list, stop and other commands will not find the job '%s': %s", job.name, error)
 
     def remove(self, job_id: str, pid: int) -> None:
         """Remove a job, which has ended: unless a run in another process has taken it over."""

@@ -80,7 +80,7 @@ class DamagedCheckpointError(CheckpointError):
 
 
 class FencedError(CheckpointError):
-    """Another run has taken the job over. Retrying does not help: this run may no longer write to the job's storage."""
+    """Another run has taken the job over, or its record is gone: this run may no longer write. Don't retry."""
 
 
 class JobCancelledError(PenstockError):

@@ -48,11 +48,18 @@ class PyFlinkFinder(MetaPathFinder):
         if fullname != _FROM and not fullname.startswith(f"{_FROM}."):
             return None
         name = _TO + fullname.removeprefix(_FROM)
-        if importlib.util.find_spec(name) is None:
+        if not _is_there(name):
             reason = pyflink_names.reason(fullname)
             advice = "" if reason is None else f": {reason}"
             raise ModuleNotFoundError(f"penstock has no {name} to stand for {fullname}{advice}", name=fullname)
         return ModuleSpec(fullname, _SameModule(name))
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def install() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,6 +46,7 @@ from penstock.plan.transformations import OperatorTransformation, SourceTransfor
 from penstock.runtime.operators.sink import CollectOperator, SinkOperator
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class StreamExecutionEnvironment:
@@ -88,8 +90,10 @@ class StreamExecutionEnvironment:
 
     # Settings.
 
-    def configure(self, configuration: Configuration) -> None:
-        """Add all settings of `configuration`. Raises ConfigurationError for a misspelt key."""
+    def configure(self, configuration: Configuration | Mapping[str, Any]) -> None:
+        """Add all settings of `configuration`, which may be a dict. Raises ConfigurationError for a misspelt key."""
+        if not isinstance(configuration, Configuration):
+            configuration = Configuration.from_dict(configuration)
         option_checks.check_keys(configuration)
         self._configuration.add_all(configuration)
 
@@ -217,14 +221,15 @@ class StreamExecutionEnvironment:
         self._configuration.set(option, f"{before},{entry}" if before else entry)
 
     def add_jars(self, *jars_path: str) -> None:
-        """Raise ProgramError: nothing of a job is Java here. Of PyFlink's, for its connectors in Java."""
-        raise ProgramError(
-            "add_jars: no part of a job runs in Java here, so jars have no effect. penstock's connectors are Python "
-            "(penstock.datastream.connectors); jars for Spark itself go to the setting spark.jars"
+        """Do nothing but log a warning: nothing of a job is Java here. Of PyFlink's, for its connectors in Java."""
+        _log.warning(
+            "add_jars: no part of a job runs in Java here, so jars have no effect: %s. penstock's connectors are "
+            "Python (penstock.datastream.connectors); jars for Spark itself go to the setting spark.jars",
+            ", ".join(jars_path),
         )
 
     def add_classpaths(self, *classpaths: str) -> None:
-        """Raise ProgramError: see `add_jars`."""
+        """Do nothing but log a warning: see `add_jars`."""
         self.add_jars(*classpaths)
 
     # Sources.

@@ -15,10 +15,16 @@ from penstock.rpc.messages import Answer, Command, decode_from_job_master, encod
 _LOOK_MS = 500
 
 
-def ask(address: ControlAddress, command: Command, timeout_s: float | None, is_there: Callable[[], bool]) -> str:
+def ask(
+    address: ControlAddress,
+    command: Command,
+    timeout_s: float | None,
+    is_there: Callable[[], bool],
+    no_answer: str = "the job does not answer",
+) -> str:
     """Returns the job's answer. Raises JobError if the job refuses, does not answer in time, or ends meanwhile.
 
-    `is_there`: whether the job still runs. `timeout_s` None: wait as long as it runs.
+    `is_there`: whether the job still runs. `timeout_s` None: wait as long as it runs. `no_answer`: what is said then.
     """
     context = zmq.Context()
     socket = context.socket(zmq.DEALER)
@@ -37,7 +43,7 @@ def ask(address: ControlAddress, command: Command, timeout_s: float | None, is_t
             # Poll once more after the job has ended: the answer may be in transit.
             runs = is_there()
             if time.monotonic() > until:
-                raise JobError(f"the job does not answer at {address.endpoint}")
+                raise JobError(no_answer)
         answer = decode_from_job_master(socket.recv())
     finally:
         socket.close()

@@ -120,7 +120,8 @@ def build_loop(node: Node, stream: Any) -> Any:
         again = again.key_by(functions.key_of)
     elif settings["how"] == "custom":
         again = again.partition_custom(functions.PartitionByNumber(), functions.key_of)
-    elif not forward:
+    else:
+        # Forward, too: without a word it would be partitioned as the input is, by a broadcast for example.
         again = getattr(again, settings["how"])()
     head.close_with(again)
     return turned

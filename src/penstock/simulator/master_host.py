@@ -312,6 +312,7 @@ def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
         circumstances.concurrent_max,
         failures_tolerated=1_000_000,
         retained=circumstances.retained,
+        has_directory=circumstances.has_directory and circumstances.checkpointing,
     )
     return JobSettings(
         checkpoints,

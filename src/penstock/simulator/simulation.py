@@ -203,12 +203,9 @@ class Simulation:
 
     def crash_driver(self, stopped: bool = False) -> None:
         """The driver is killed, and with it all slots. `stopped`: it is only taken for dead, and goes on later."""
-        if self._is_cancelled or not self.circumstances.checkpointing:
+        if not self._can_lose_its_driver:
             return
         seen, driver = self.storage.recorded(), self.driver
-        if not self.circumstances.has_directory:
-            # Nothing of it can be found: its user can only begin another one.
-            return
         self.trace.add("fate", f"the driver is {'stopped' if stopped else 'killed'}")
         for host in self.hosts.values():
             host.kill()
@@ -227,6 +224,12 @@ class Simulation:
             self.driver.collect(newest)
         # With a savepoint that the user knows of, the user starts from there: what it names may have been committed.
         self._start_next_job(end.savepoint if end is not None else self.driver.stopped_with)
+
+    @property
+    def _can_lose_its_driver(self) -> bool:
+        """Whether its user would go on: not without a directory, of which nothing can be found afterwards."""
+        circumstances = self.circumstances
+        return not self._is_cancelled and circumstances.checkpointing and circumstances.has_directory
 
     @property
     def _is_cancelled(self) -> bool:
@@ -339,7 +342,7 @@ class Simulation:
         self.driver.heal()
 
     def _storage_changed(self) -> None:
-        if self._fate.chance(self.circumstances.driver_crash_rate):
+        if self._fate.chance(self.circumstances.driver_crash_rate) and self._can_lose_its_driver:
             raise DriverLostError
 
     def _send(self, slot: SlotId, message: ToTask) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import uuid
 from collections.abc import Callable
@@ -42,6 +43,22 @@ def test_what_is_published_is_on_record(store: RecordFiles) -> None:
     record.publish(manifest_of(5))
     record.retain([5])
     assert store.numbers() == [3] and newest(store) == 5
+
+
+@pytest.mark.parametrize("what", ["entries", "record", "job"])
+def test_a_record_that_was_deleted_is_no_other_run(store: RecordFiles, tmp_path: Path, what: str) -> None:
+    """Who has cleaned up the wrong directory would look for another run of the job, which there is not."""
+    record = JobRecord(store, "a job")
+    record.publish(manifest_of(1))
+    if what == "entries":
+        store.remove(1)
+        (tmp_path / "job" / "record").rmdir()
+    else:
+        shutil.rmtree(tmp_path / "job" / "record" if what == "record" else tmp_path / "job")
+    for _ in range(2):
+        with pytest.raises(FencedError, match="the record of this job was deleted") as raised:
+            record.publish(manifest_of(2))
+        assert "another run" not in str(raised.value)
 
 
 def test_a_run_that_was_taken_over_can_publish_nothing(store: RecordFiles) -> None:

@@ -85,3 +85,31 @@ def test_the_scripts_own_exit_code_passes_through(tmp_path: Path) -> None:
         run_script(script(tmp_path, "import sys\nsys.exit(3)\n"), [])
 
     assert exit_info.value.code == 3
+
+
+def test_a_misspelt_name_is_suggested_as_python_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`python job.py` would say more than `penstock run job.py`."""
+    with pytest.raises(typer.Exit):
+        run_script(script(tmp_path, "counts = 1\nprint(coutns)\n"), [])
+
+    assert "Did you mean: 'counts'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["pyflink", "pyflink.datastream"])
+def test_a_pyflink_program_without_the_option_is_told_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], module: str
+) -> None:
+    """The user would install PyFlink, to run the program by penstock."""
+    path = script(tmp_path, f"raise ModuleNotFoundError('No module named {module}', name={module!r})\n")
+    with pytest.raises(typer.Exit):
+        run_script(path, [])
+
+    assert "--pyflink, before the file" in capsys.readouterr().err
+
+
+def test_another_missing_module_is_not_pyflinks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The advice would lead astray."""
+    with pytest.raises(typer.Exit):
+        run_script(script(tmp_path, "import module_that_is_not_there\n"), [])
+
+    assert "pyflink" not in capsys.readouterr().err

@@ -142,3 +142,13 @@ def test_a_run_that_was_taken_over_leaves_its_successor_alone(registry: JobRegis
     assert registry.find("a") == job("a")
     registry.remove("a", os.getpid())
     assert registry.jobs() == []
+
+
+def test_a_job_runs_where_nothing_can_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In a container with a read-only home no job would start, for the sake of `penstock list`."""
+    (tmp_path / "file").touch()
+    registry = JobRegistry({"XDG_CACHE_HOME": str(tmp_path / "file")})
+    registry.add(job("a" * 32))
+    assert "will not find the job 'counts'" in caplog.text and str(tmp_path / "file") in caplog.text
+    assert registry.jobs() == []
+    registry.remove("a" * 32, os.getpid())

@@ -31,10 +31,13 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills processes
 
 RECORDS = [f"record {number}" for number in range(6)]
 _CHUNK = 2
-_WATCHED = (str(Path(sink_package.__file__).parent), durable.__file__)
+_WATCHED = (str(Path(sink_package.__file__).parent), durable.__file__, __file__)
 _KILLED = 9
-_EFFECT = re.compile(r"open_output_stream|\.(write|flush|close|move|delete_file|create_dir|submit|result)\(|os\.fsync")
-"""Also what compaction does in its threads: it is begun and waited for."""
+_EFFECT = re.compile(
+    r"open_output_stream|os\.fsync|"
+    r"\.(write|flush|close|move|delete_file|create_dir|submit|result|write_bytes|rename)\("
+)
+"""Also that compaction begins, and is waited for; and the effects of the job below."""
 
 
 def goes_on(path: Path) -> FileSink:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import pytest
 
 from penstock.common import Types, WatermarkStrategy
-from penstock.common.errors import ProgramError
+from penstock.common.errors import ConfigurationError
 from penstock.connectors.base.collection import CollectionSource
 from penstock.datastream import CheckpointingMode, StreamExecutionEnvironment
 from penstock.datastream.state import MapStateDescriptor
 
 
-def test_jars_are_refused() -> None:
-    """A PyFlink program would run without its connectors, or end in an AttributeError."""
+def test_jars_have_no_effect_and_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """A PyFlink program would not run, or without a word on why its connectors are others."""
     env = StreamExecutionEnvironment.get_execution_environment()
-    with pytest.raises(ProgramError, match="no part of a job runs in Java here"):
-        env.add_jars("file:///connector.jar")
-    with pytest.raises(ProgramError, match=r"spark\.jars"):
-        env.add_classpaths("file:///connector.jar")
+    env.add_jars("file:///connector.jar", "file:///other.jar")
+    assert "no effect: file:///connector.jar, file:///other.jar" in caplog.text
+    caplog.clear()
+    env.add_classpaths("file:///connector.jar")
+    assert "spark.jars" in caplog.text
 
 
 BRING_TOGETHER = {
@@ -97,3 +98,12 @@ def test_project_needs_fields() -> None:
         env.from_collection(["ab"], Types.STRING()).project(0)
     with pytest.raises(ValueError, match="none at position 2"):
         tuples.project(0, 2)
+
+
+def test_settings_may_be_a_dict() -> None:
+    """`env.configure({...})`, which everybody tries first, would be an AttributeError of a dict."""
+    env = StreamExecutionEnvironment()
+    env.configure({"execution.checkpointing.interval": "1s", "parallelism.default": 3})
+    assert (env.get_checkpoint_config().get_checkpoint_interval(), env.get_parallelism()) == (1000, 3)
+    with pytest.raises(ConfigurationError, match="Did you mean"):
+        env.configure({"paralellism.default": 3})

@@ -40,4 +40,6 @@ def test_a_job_that_ends_without_an_answer() -> None:
         ask(served.server.address, Command("savepoint"), None, lambda: time.monotonic() < started_s + 0.3)
     with pytest.raises(JobError, match="does not answer"):
         ask(served.server.address, Command("status"), 0.1, lambda: True)
+    with pytest.raises(JobError, match=r"'flights' of process 7"):
+        ask(served.server.address, Command("status"), 0.1, lambda: True, "no answer from 'flights' of process 7")
     served.server.stop()

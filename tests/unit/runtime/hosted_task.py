@@ -44,12 +44,13 @@ class Host:
         partitioner: Partitioner | None = None,
         sorted_inputs_bytes: int = 1 << 20,
         open_event_loop: OpenEventLoop | None = None,
+        in_loop: bool = False,
     ) -> None:
         self.now_ms = 1000
         self.ns = 0
         self.storage = MemoryStorage(Random(0), 0)
         self.tick_ns = 0
-        into = EdgeInfo(IN, 1, senders, 1, 0, 1, (senders, 1, 1))
+        into = EdgeInfo(IN, 1, senders, 1, 0, 1, (senders, 1, 1), in_loop=in_loop)
         out = EdgeInfo(OUT, 2, 1, 1, 1, 2, (senders, 1, 1))
         nodes = [ChainNode(op, "", [ChainLink(operator=n + 1)]) for n, op in enumerate(operators)]
         nodes[-1].links = [ChainLink(edge=OUT)] if leaves else []

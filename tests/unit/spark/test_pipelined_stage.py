@@ -209,6 +209,44 @@ def test_a_slot_that_has_failed_goes_on_reading(tmp_path) -> None:
     assert (tmp_path / "closed").exists()
 
 
+def test_processes_that_functions_have_left_end_with_the_worker(tmp_path: Path) -> None:
+    """A pool that nobody shuts down would stay for ever, one more with each job and each restart."""
+    program = """
+    import multiprocessing, os, signal
+
+    def waits(ignores):
+        if ignores:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ready.release()
+        time.sleep(600)
+
+    fork = multiprocessing.get_context("fork")
+    ready = fork.Semaphore(0)
+
+    def go(host):
+        for ignores in (False, True):
+            child = fork.Process(target=waits, args=(ignores,))
+            child.start()
+            ready.acquire()
+            note("child", [child.pid])
+        for _ in host.run():
+            pass
+
+    run(go=go)
+    """
+    children = [pid for what, pids in run(tmp_path, program) if what == "child" for pid in pids]
+    assert len(children) == 2
+    assert not [pid for pid in children if is_running(pid)]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and has not ended. One whose parent has ended may wait to be collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_a_slot_that_restores_says_so_and_how_far_it_is(tmp_path) -> None:
     """A restore that takes longer than the heartbeat's timeout would be taken for a lost worker, again and again."""
     noted = run(

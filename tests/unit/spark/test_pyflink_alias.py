@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import subprocess
 import sys
 import textwrap
+
+import pytest
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
@@ -56,3 +60,17 @@ def test_other_packages_are_left_alone_and_a_second_install_changes_nothing() ->
     )
 
     assert result.stdout == "No module named 'pyflink_extras'\n", result.stderr
+
+
+@pytest.mark.parametrize("name", ["table", "datastream.connectors.kafka", "cep"])
+def test_penstocks_own_name_of_a_missing_module_says_what_to_do(name: str) -> None:
+    """Whoever has replaced pyflink by penstock in the imports, as the manual says, would be told nothing."""
+    with pytest.raises(ModuleNotFoundError, match=rf"penstock has no module penstock\.{name}: .+"):
+        importlib.import_module(f"penstock.{name}")
+
+
+def test_a_name_that_nobody_has_is_an_error_as_usual() -> None:
+    """A misspelt module would be taken for one of PyFlink's."""
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'penstock\.datastraem'"):
+        importlib.import_module("penstock.datastraem")
+    assert importlib.util.find_spec("penstock.datastraem") is None

@@ -6,9 +6,10 @@ It belongs to the head: after the head's barrier nothing else knows of it. Algor
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from penstock.runtime.network.buffer import Segment, decode_header, decode_segments
+from penstock.runtime.network.buffer import HEADER_BYTES, Segment, decode_header
 from penstock.runtime.network.buffer_queue import BufferQueue
 from penstock.runtime.network.partitioners import (
     BroadcastPartitioner,
@@ -17,10 +18,11 @@ from penstock.runtime.network.partitioners import (
     HashPartitioner,
     Partitioner,
 )
+from penstock.state.gained_fields import StateUnpickler
 from penstock.state.key_groups import KeyGroups, subtask_of
 
-LoggedBuffer = tuple[int, int, bytes]
-"""(which of the edges back to the head, how many subtasks that had, the buffer)"""
+LoggedBuffer = tuple[int, int, int, bytes]
+"""(which of the edges back to the head, how many subtasks that had, which of them, the buffer without its header)"""
 
 
 class FeedbackLog:
@@ -43,7 +45,8 @@ class FeedbackLog:
 
     def __iter__(self) -> Iterator[LoggedBuffer]:
         for buffer in self._buffers:
-            yield self._edges[decode_header(buffer).edge], self._parallelism, buffer
+            header = decode_header(buffer)
+            yield self._edges[header.edge], self._parallelism, header.target, buffer[HEADER_BYTES:]
 
     def close(self) -> None:
         """It is written, or not needed any more."""
@@ -54,8 +57,7 @@ def share_of(
     logged: Iterable[LoggedBuffer], partitioners: Sequence[Partitioner], subtask: int, parallelism: int
 ) -> Iterator[LoggedBuffer]:
     """The buffers that are, or hold records, for a subtask. `partitioners`: those of the edges, in the head's order."""
-    for position, (edge, before, buffer) in enumerate(logged):
-        receiver = decode_header(buffer).target
+    for position, (edge, before, receiver, buffer) in enumerate(logged):
         partitioner = partitioners[min(edge, len(partitioners) - 1)]
         if before == parallelism:
             mine = receiver == subtask
@@ -69,15 +71,16 @@ def share_of(
         else:
             mine = position % parallelism == subtask
         if mine:
-            yield edge, before, buffer
+            yield edge, before, receiver, buffer
 
 
 def segments_for(
     logged: LoggedBuffer, partitioners: Sequence[Partitioner], subtask: int, parallelism: int, key_groups: KeyGroups
 ) -> list[Segment]:
     """What a buffer of `share_of` holds for a subtask."""
-    edge, before, buffer = logged
-    segments = decode_segments(buffer)
+    edge, before, _, buffer = logged
+    # As all that is restored: classes may have other names by now, or more fields.
+    segments: list[Segment] = StateUnpickler(io.BytesIO(buffer)).load_complete()
     partitioner = partitioners[min(edge, len(partitioners) - 1)]
     goes_to = _receiver(partitioner, parallelism, key_groups)
     if before == parallelism or goes_to is None:

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.functions.function import Function
 from penstock.common.user_calls import RAISED
 from penstock.runtime.task.checkpointed import StateInitializationContext, StateSnapshotContext
-from penstock.runtime.task.context import StreamingRuntimeContext
+from penstock.runtime.task.context import StreamingRuntimeContext, shortened
 from penstock.runtime.task.metrics import OperatorMetricGroup
 
 if TYPE_CHECKING:
     from penstock.api.state.state import KeyedStateStore
     from penstock.runtime.task.context import OperatorContext
+
+
+TEXT = frozenset({str, bytes})
+"""A collection of characters, which no function means to emit one by one, but perhaps a flat_map."""
 
 
 class UserFunction:
@@ -51,6 +55,14 @@ class UserFunction:
         """How errors name another method of the same object."""
         # An adapter stands for the object that the user knows.
         return f"{type(getattr(self.instance, 'stands_for', self.instance)).__name__}.{method}"
+
+    def called(self, method: str) -> Callable[..., Any] | None:
+        """The user's callable that errors name so, if it is one of this object."""
+        if self.is_plain:
+            return self.instance if method == self.method else None
+        of_user = getattr(self.instance, "stands_for", self.instance)
+        name = method.rpartition(".")[2]
+        return getattr(of_user, name, None) if method == self.named(name) else None
 
     def open(self, context: OperatorContext, state: KeyedStateStore | None = None) -> None:
         """Call the user's `open`, if there is one."""
@@ -96,6 +108,18 @@ class UserFunction:
                 closer()
             except RAISED as error:
                 raise context.user_error(error, self.named("close")) from error
+
+
+def text_returned(text: str | bytes) -> TypeError:
+    """The error of a function that returns text in place of a collection of values."""
+    return TypeError(
+        f"it returned the text {shortened(text)}, not a collection of values: yield it, or return it in a list"
+    )
+
+
+def flattened(results: Any) -> Any:
+    """The results of a flat_map for the loop of a process function, which refuses text. Here it is its characters."""
+    return iter(results) if isinstance(results, str | bytes) else results
 
 
 def functions_behind(calls: Iterable[Callable[..., Any]]) -> list[UserFunction]:

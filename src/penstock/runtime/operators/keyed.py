@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.timestamps import as_timestamp
 from penstock.common.user_calls import RAISED, results_of
-from penstock.runtime.operators.function import functions_behind
+from penstock.runtime.operators.function import functions_behind, text_returned
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.time.stored_timers import StoredTimerQueue
@@ -211,6 +212,8 @@ class KeyedOperator(Operator):
     def _results_of(self, fired: Iterable[Any], timestamp: int) -> Iterator[Any]:
         """What a timer emits; failures become the user's. A generator per timer, so that dropping it closes `fired`."""
         try:
+            if isinstance(fired, str | bytes):
+                raise text_returned(fired)
             yield from fired
         except RAISED as error:
             raise self.context.user_error(
@@ -237,14 +240,14 @@ class KeyedTimerService(TimerService):
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         if not self._operator.ending_key:
-            self._timers.processing_time.register(timestamp, self._backend.key)
+            self._timers.processing_time.register(as_timestamp(timestamp), self._backend.key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
         if not self._operator.ending_key:
-            self._timers.event_time.register(timestamp, self._backend.key)
+            self._timers.event_time.register(as_timestamp(timestamp), self._backend.key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        self._timers.processing_time.delete(timestamp, self._backend.key)
+        self._timers.processing_time.delete(as_timestamp(timestamp), self._backend.key)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        self._timers.event_time.delete(timestamp, self._backend.key)
+        self._timers.event_time.delete(as_timestamp(timestamp), self._backend.key)

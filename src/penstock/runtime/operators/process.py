@@ -7,6 +7,7 @@ else costs time per chunk only. There are two loops, with and without timestamps
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -15,7 +16,7 @@ from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.copies import ATOMS
 from penstock.common.errors import ProgramError
 from penstock.common.user_calls import RAISED
-from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.function import TEXT, UserFunction, flattened, text_returned
 from penstock.runtime.operators.keyed import KeyedOperator, KeyedTimerService
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
@@ -137,7 +138,7 @@ class KeyedProcessOperator(KeyedOperator):
 
     def _gather(self, outputs: Values, times: list[int], limit: int) -> bool:
         backend, ctx, call, append = self.backend, self._given, self._called.call, outputs.append
-        own, atoms = self.own, ATOMS
+        own, atoms, generator = self.own, ATOMS, GeneratorType
         ctx.current_timestamp = None
         results = self._results
         if results is not None:
@@ -153,6 +154,8 @@ class KeyedProcessOperator(KeyedOperator):
             backend.key = key
             results = call(value, ctx)
             if results is not None:
+                if (kind := type(results)) is not generator and kind is not list and kind in TEXT:
+                    raise text_returned(results)
                 for result in results:
                     append(
                         result
@@ -177,7 +180,7 @@ class KeyedProcessOperator(KeyedOperator):
 
     def _gather_timed(self, outputs: Values, times: list[int], limit: int) -> bool:
         backend, ctx, call = self.backend, self._given, self._called.call
-        append, append_time, own, atoms = outputs.append, times.append, self.own, ATOMS
+        append, append_time, own, atoms, generator = outputs.append, times.append, self.own, ATOMS, GeneratorType
         results = self._results
         if results is not None:
             timestamp = ctx.current_timestamp
@@ -193,6 +196,8 @@ class KeyedProcessOperator(KeyedOperator):
             ctx.current_timestamp = timestamp
             results = call(value, ctx)
             if results is not None:
+                if (kind := type(results)) is not generator and kind is not list and kind in TEXT:
+                    raise text_returned(results)
                 for result in results:
                     append(
                         result
@@ -308,7 +313,7 @@ class ProcessOperator(FunctionOperator):
                 return False
 
     def _gather(self, outputs: Values, times: Timestamps, limit: int) -> bool:
-        ctx, call = self._given, self._called.call
+        ctx, call, generator = self._given, self._called.call, GeneratorType
         while True:
             if self._results is not None:
                 for result in self._results:
@@ -323,6 +328,8 @@ class ProcessOperator(FunctionOperator):
                     ctx.current_timestamp = next(self._times)
                 results = call(value, ctx)
                 if results is not None:
+                    if (kind := type(results)) is not generator and kind is not list and kind in TEXT:
+                        raise text_returned(results)
                     self._results = iter(results)
                     break
             else:
@@ -360,4 +367,4 @@ class InKeyContext:
             return (result,)
         if self.kind == "filter":
             return (value,) if result else None
-        return result
+        return flattened(result)

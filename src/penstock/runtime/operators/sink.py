@@ -75,10 +75,15 @@ class SinkOperator(Operator):
         self._finished = True
         return True
 
+    def take_back(self, committables: list[Any]) -> None:
+        """These were prepared for a snapshot that nobody heard of."""
+        self._committables = [*committables, *self._committables]
+
     def job_ended(self) -> None:
-        if self._committables:
+        committables, self._committables = self._committables, []
+        if committables:
             # None has come: in a job without a checkpoint interval they are committed when all of it has ended.
-            self.context.deliver(self.sink_id, "committable", self._committables)
+            self.context.deliver(self.sink_id, "committable", committables)
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         assert self.writer is not None
@@ -113,9 +118,21 @@ class SinkOperator(Operator):
             self.writer.notify_checkpoint_aborted(checkpoint_id)
 
     def close(self) -> None:
-        if self.writer is not None:
+        if self.writer is None:
+            return
+        try:
+            self._abort_prepared()
+        finally:
             with self._errors_named("close"):
                 self.writer.close()
+
+    def _abort_prepared(self) -> None:
+        # The task was cancelled, or has failed. The writer has handed these over, and the driver does not know of them.
+        committables, self._committables = self._committables, []
+        committer = self.sink.create_committer() if committables else None
+        if committer is not None:
+            with self._errors_named("abort"):
+                committer.abort(committables)
 
     @contextlib.contextmanager
     def _errors_named(self, method: str) -> Iterator[None]:

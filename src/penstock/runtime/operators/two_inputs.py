@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.function import UserFunction, flattened
 from penstock.runtime.operators.inputs import OperatorInput, inputs_of
 from penstock.runtime.operators.operator import Timestamps, Values
 from penstock.runtime.operators.process import KeyedProcessOperator, ProcessOperator
@@ -121,7 +121,7 @@ class CoFlatMap(_AsCoProcess):
     methods = ("flat_map1", "flat_map2")
 
     def process_element1(self, value: Any, ctx: Any) -> Any:
-        return self._first(value)
+        return flattened(self._first(value))
 
     def process_element2(self, value: Any, ctx: Any) -> Any:
-        return self._second(value)
+        return flattened(self._second(value))

@@ -20,7 +20,7 @@ from penstock.api.state.descriptors import (
 from penstock.api.state.state import AggregatingState, KeyedStateStore, ListState, MapState, ReducingState, ValueState
 from penstock.common.errors import ProgramError, UserFunctionError, class_names
 from penstock.common.user_calls import PASSED_ON, RAISED
-from penstock.common.user_traceback import user_traceback
+from penstock.common.user_traceback import is_about_a_call, user_traceback
 from penstock.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.counters import OperatorCounters
@@ -29,6 +29,10 @@ from penstock.state.key_groups import KeyGroups
 from penstock.state.operator_state import HeapOperatorStates
 
 _SHOWN_CHARACTERS = 200
+_NO_TIMESTAMP = (
+    "  The record has no timestamp: its timestamp() is None. Give the source, or assign_timestamps_and_watermarks, a "
+    "strategy with a timestamp assigner"
+)
 
 
 class SubtaskInfo(msgspec.Struct, frozen=True):
@@ -56,6 +60,9 @@ class CheckpointedFunction(Protocol):
 
     def snapshot_state(self, context: OperatorContext, checkpoint_id: int, timestamp_ms: int) -> None:
         """A snapshot is about to be taken: update operator state."""
+
+    def called(self, method: str) -> Callable[..., Any] | None:
+        """The callable that errors name so. None: it is of another function."""
 
     def checkpoint_complete(self, context: OperatorContext, checkpoint_id: int) -> None:
         """A checkpoint is complete."""
@@ -136,7 +143,13 @@ class OperatorContext:
             about.append(f"timestamp {timestamp}")
         if about:
             lines.append("  " + "   ".join(about))
-        lines.extend("  " + line for line in user_traceback(error).splitlines())
+        called = next((found for one in self.functions if (found := one.called(method)) is not None), None)
+        trace = user_traceback(error, called)
+        lines.extend("  " + line for line in trace.splitlines())
+        if timestamp is None and isinstance(error, TypeError) and "NoneType" in str(error) and ".timestamp()" in trace:
+            lines.append(_NO_TIMESTAMP)
+        if called is not None and is_about_a_call(error) and str(error).endswith("is not iterable"):
+            lines.append(f"  {method} emits by `yield value`, or returns a list of values; without one, None")
         return UserFunctionError("\n".join(lines), class_names(error))
 
     def pickling_error(self, error: BaseException, what: str, values: Iterable[Any]) -> UserFunctionError:

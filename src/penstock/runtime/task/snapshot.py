@@ -7,6 +7,7 @@ notified of the outcome by an event, and only then releases the frozen layers fo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -320,6 +321,14 @@ class Snapshots:
         snapshot, commits = self._under_way.pop(checkpoint_id)
         snapshot.failed()
         self._carry(checkpoint_id, commits)
+
+    def give_back(self) -> None:
+        """The task ends: sinks get what they have prepared for snapshots that no acknowledgement was sent for."""
+        left = [*itertools.chain(*(commits for _, commits in self._under_way.values())), *self._prepared]
+        self._under_way, self._prepared = {}, []
+        sinks = {operator.sink_id: operator for operator in self._chain.operators if isinstance(operator, SinkOperator)}
+        for sink_id, committables in reversed(left):
+            sinks[sink_id].take_back(committables)
 
     def _carry(self, checkpoint_id: int, commits: Commits) -> None:
         """Commits of a failed snapshot go with the next one, which may be frozen already and may be the last."""

@@ -317,6 +317,7 @@ class Task:
     def _close(self, event: Close) -> None:
         # A checkpoint may have been triggered just before. The job has ended, so its snapshot would be discarded.
         self._work.clear()
+        self.snapshots.give_back()
         try:
             for operator in self.chain.operators:
                 operator.job_ended()
@@ -325,6 +326,7 @@ class Task:
 
     def _cancel(self, event: Cancel) -> None:
         self._work.clear()
+        self.snapshots.give_back()
         for operator in self.chain.operators:
             operator.paused = False
         self._finish()

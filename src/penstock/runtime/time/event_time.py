@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.timestamps import as_timestamp
 from penstock.common.user_calls import RAISED, results_of
 from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, WatermarkStrategy, timestamp_of
 
@@ -75,7 +76,7 @@ class EventTime(WatermarkOutput):
         """Whether the idle timeout has made it idle, not the generator."""
 
     def emit_watermark(self, timestamp: int | HasTimestamp) -> None:
-        self._watermark = max(self._watermark, timestamp_of(timestamp))
+        self._watermark = max(self._watermark, as_timestamp(timestamp_of(timestamp), "a watermark"))
         self.active = True
 
     def mark_idle(self) -> None:

@@ -15,6 +15,7 @@ from penstock.api.state.descriptors import (
 )
 from penstock.api.windows.trigger import OnMergeContext
 from penstock.common.errors import ProgramError
+from penstock.common.timestamps import as_timestamp
 from penstock.state.backends.ttl_states import TtlState
 
 if TYPE_CHECKING:
@@ -47,17 +48,17 @@ class WindowTriggerContext(OnMergeContext):
     def register_processing_time_timer(self, time: int) -> None:
         # When a key ends in batched mode, time is over: a trigger that always waits for the next would never end.
         if not self._operator.ending_key:
-            self._timers.processing_time.register(time, self._backend.key, self.window)
+            self._timers.processing_time.register(as_timestamp(time), self._backend.key, self.window)
 
     def register_event_time_timer(self, time: int) -> None:
         if not self._operator.ending_key:
-            self._timers.event_time.register(time, self._backend.key, self.window)
+            self._timers.event_time.register(as_timestamp(time), self._backend.key, self.window)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        self._timers.processing_time.delete(time, self._backend.key, self.window)
+        self._timers.processing_time.delete(as_timestamp(time), self._backend.key, self.window)
 
     def delete_event_time_timer(self, time: int) -> None:
-        self._timers.event_time.delete(time, self._backend.key, self.window)
+        self._timers.event_time.delete(as_timestamp(time), self._backend.key, self.window)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
         return self._backend.state(self._own(state_descriptor), namespaced=True)

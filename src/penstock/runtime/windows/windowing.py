@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.output_tag import OutputTag
 from penstock.api.timers import TimeDomain
 from penstock.common.user_calls import RAISED
+from penstock.runtime.operators.function import text_returned
 from penstock.runtime.operators.gathering import GatheringOperator
 from penstock.runtime.operators.keyed import FREED_ENTRIES
 from penstock.runtime.operators.operator import Timestamps, Values
@@ -92,6 +93,8 @@ class WindowingOperator(GatheringOperator):
         timestamp = window.max_timestamp()
         try:
             results: Iterable[Any] | None = self.evaluation.evaluate(key, window, self.elements(contents))
+            if isinstance(results, str | bytes):
+                raise text_returned(results)
             for result in results if results is not None else ():
                 self.results.append(self.own(result))
                 self.result_times.append(timestamp)

@@ -6,10 +6,12 @@ before has sent: splits are fixed, partitioners are seeded, input is sorted.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import msgspec
 import pyarrow as pa
@@ -23,6 +25,7 @@ from penstock.runtime.task.vertex import LevelSpec
 from penstock.spark.failures import to_stage_failure
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of, to_batch
+from penstock.spark.worker.children import end_children
 from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
@@ -110,11 +113,17 @@ def run_slot(
         yield to_batch(slot.outbox.take())
     except BaseException:
         if abandoned.is_set():
-            # Spark has closed the pipes: PySpark would fail to report this failure, and print a traceback about that.
-            os._exit(0)
+            _leave()
         raise
     finally:
         results.close()
+
+
+def _leave() -> NoReturn:
+    """End this process. Spark has closed the pipes: PySpark would fail to report a failure, with a traceback."""
+    with contextlib.suppress(*RAISED):
+        end_children()
+    os._exit(0)
 
 
 class _Calls:

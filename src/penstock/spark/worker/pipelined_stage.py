@@ -7,6 +7,7 @@ for all hosts: runtime/task/slot_lifecycle.py.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -19,6 +20,7 @@ import pyarrow as pa
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.errors import TaskLostError
 from penstock.common.spark_transport import SparkTransport
+from penstock.common.user_calls import RAISED
 from penstock.rpc.client import ControlClient
 from penstock.rpc.failures import describe
 from penstock.rpc.messages import (
@@ -39,6 +41,7 @@ from penstock.runtime.task.slot_lifecycle import SlotLifecycle
 from penstock.spark.internals.worker_streams import WorkerStreams
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of
+from penstock.spark.worker.children import end_children
 from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.feedback import Feedback
 from penstock.spark.worker.garbage import GarbageCollection
@@ -141,6 +144,8 @@ class SlotHost:
         if self._feedback is not None:
             self._feedback.close()
         self._client.close()
+        with contextlib.suppress(*RAISED):
+            end_children()
         self._log.close()
         sys.stdout.flush()
         sys.stderr.flush()

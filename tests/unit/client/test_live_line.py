@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from penstock.cli.live_line import LiveLine
+from penstock.client.live_line import LiveLine
 
 
 class Terminal(io.StringIO):

@@ -23,13 +23,13 @@ class LiveLine:
         self._lock = threading.RLock()
         self._is_shown = False
         self._at_begin_of_line = True
-        self._before = sys.stdout, sys.stderr
+        self._before = self._placed = sys.stdout, sys.stderr
         self.is_on = self._terminal.isatty() and os.environ.get("TERM") != "dumb"
 
     def __enter__(self) -> LiveLine:
         if self.is_on:
             self._before = sys.stdout, sys.stderr
-            sys.stdout, sys.stderr = (self._above(stream) for stream in self._before)
+            self._placed = sys.stdout, sys.stderr = (self._above(self._before[0]), self._above(self._before[1]))
         return self
 
     def __exit__(
@@ -37,7 +37,10 @@ class LiveLine:
     ) -> None:
         if self.is_on:
             self.clear()
-            sys.stdout, sys.stderr = self._before
+            for name, before, ours in zip(("stdout", "stderr"), self._before, self._placed, strict=True):
+                # A program that has put a stream of its own there since keeps it.
+                if getattr(sys, name) is ours:
+                    setattr(sys, name, before)
             self.is_on = False
 
     def show(self, text: str) -> None:

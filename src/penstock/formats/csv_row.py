@@ -1,0 +1,255 @@
+"""Rows as CSV messages. Source: Flink's CsvRowDeserializationSchema and CsvRowSerializationSchema (flink-csv)."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import datetime
+import io
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.typeinfo import (
+    BasicArrayTypeInfo,
+    ExternalTypeInfo,
+    ListTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    TypeInformation,
+    Types,
+)
+from penstock.common.types import Row
+from penstock.formats.conversion import converter
+from penstock.formats.csv_dialect import CsvDialect
+
+_LISTS = (BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
+_BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+class _Characters(msgspec.Struct, frozen=True):
+    """How fields are separated. `null_literal` None: no text stands for None."""
+
+    dialect: CsvDialect = CsvDialect()
+    array_element_delimiter: str = ";"
+    null_literal: str | None = None
+    line_delimiter: str = "\n"
+
+
+class CsvRowDeserializationSchema(DeserializationSchema):
+    """Makes a Row of each line. Made by `CsvRowDeserializationSchema.Builder(type_info)`."""
+
+    def __init__(self, type_info: RowTypeInfo, characters: _Characters, ignore_parse_errors: bool) -> None:
+        self._type_info = type_info
+        self._characters = characters
+        self._ignore_parse_errors = ignore_parse_errors
+        self._readers: list[Callable[[str], Any]] | None = None
+
+    def deserialize(self, message: bytes | None) -> Any:
+        """Return the Row of `message`; None, which skips it, for None, and for what can't be read if that is ignored.
+
+        Raises ValueError for a message that is not a line of these fields.
+        """
+        if message is None:
+            return None
+        try:
+            return self._row(message.decode())
+        except (ValueError, TypeError, ArithmeticError, csv.Error) as error:
+            if self._ignore_parse_errors:
+                return None
+            raise ValueError(f"{message!r:.200} can't be read as CSV of {self._type_info}: {error}") from None
+
+    def _row(self, line: str) -> Any:
+        if self._readers is None:
+            self._readers = [_reader_of(kind, self._characters) for kind in self._type_info.get_field_types()]
+        records = [record for record in self._characters.dialect.reader(line) if record]
+        if not records and self._characters.dialect.comments:
+            return None
+        fields = records[0] if records else [""]
+        names = self._type_info.get_field_names()
+        if len(records) > 1 or len(fields) != len(names):
+            raise ValueError(f"expected {len(names)} fields of one line, got {len(fields)} of {len(records)}")
+        null = self._characters.null_literal
+        values = [None if text == null else read(text) for read, text in zip(self._readers, fields, strict=True)]
+        return Row(*names)(*values)
+
+    def get_produced_type(self) -> TypeInformation:
+        """The type of the Rows."""
+        return self._type_info
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_readers": None}
+
+    class Builder:
+        """Builds a CsvRowDeserializationSchema; each method returns the builder. Raises TypeError unless of rows."""
+
+        def __init__(self, type_info: TypeInformation) -> None:
+            self._type_info = _row_type(type_info)
+            self._characters = _Characters()
+            self._ignore_parse_errors = False
+
+        def set_field_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+            """Set the character between fields. Default: a comma."""
+            return self._with_dialect(delimiter=_one(delimiter))
+
+        def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
+            """Skip lines that start with #."""
+            return self._with_dialect(comments=allow_comments)
+
+        def set_array_element_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+            """Set the text between elements of a list. Default: a semicolon."""
+            self._characters = msgspec.structs.replace(self._characters, array_element_delimiter=delimiter)
+            return self
+
+        def set_quote_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            """Set the character around fields that contain others. Default: a double quote."""
+            return self._with_dialect(quote_char=_one(c))
+
+        def set_escape_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            """Set the character before one that is meant as it is. Default: none."""
+            return self._with_dialect(escape_char=_one(c))
+
+        def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
+            """Set the text that stands for None. Default: none does."""
+            self._characters = msgspec.structs.replace(self._characters, null_literal=null_literal)
+            return self
+
+        def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
+            """Skip messages that can't be read."""
+            self._ignore_parse_errors = ignore_parse_errors
+            return self
+
+        def _with_dialect(self, **changed: Any) -> CsvRowDeserializationSchema.Builder:
+            self._characters = _with_dialect(self._characters, changed)
+            return self
+
+        def build(self) -> CsvRowDeserializationSchema:
+            """Create the schema."""
+            return CsvRowDeserializationSchema(self._type_info, self._characters, self._ignore_parse_errors)
+
+
+class CsvRowSerializationSchema(SerializationSchema):
+    """Writes Rows as lines. Made by `CsvRowSerializationSchema.Builder(type_info)`."""
+
+    def __init__(self, type_info: RowTypeInfo, characters: _Characters) -> None:
+        self._type_info = type_info
+        self._characters = characters
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the line of a Row, or of a tuple or list of its fields in order.
+
+        Raises ValueError for another number of fields, and for a value that would need quotes where there are none.
+        """
+        names = self._type_info.get_field_names()
+        fields = element.get_fields_by_names(names) if isinstance(element, Row) else element
+        if len(fields) != len(names):
+            raise ValueError(f"{element!r:.200} has {len(fields)} fields, and {self._type_info} {len(names)}")
+        types = self._type_info.get_field_types()
+        texts = [_text_of(kind, field, self._characters) for kind, field in zip(types, fields, strict=True)]
+        line, dialect = io.StringIO(), self._characters.dialect
+        try:
+            csv.writer(
+                line,
+                delimiter=dialect.delimiter,
+                quotechar=dialect.quote_char,
+                escapechar=dialect.escape_char,
+                quoting=csv.QUOTE_NONE if dialect.quote_char is None else csv.QUOTE_MINIMAL,
+                lineterminator=self._characters.line_delimiter,
+            ).writerow(texts)
+        except csv.Error as error:
+            raise ValueError(f"{element!r:.200} can't be written as CSV: {error}") from None
+        return line.getvalue().encode()
+
+    class Builder:
+        """Builds a CsvRowSerializationSchema; each method returns the builder. Raises TypeError unless of rows."""
+
+        def __init__(self, type_info: TypeInformation) -> None:
+            self._type_info = _row_type(type_info)
+            self._characters = _Characters(null_literal="")
+
+        def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """Set the character between fields. Default: a comma."""
+            return self._with_dialect(delimiter=_one(c))
+
+        def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            r"""Set what ends a line: \n, \r, \r\n or nothing. Default: \n."""
+            if delimiter not in ("\n", "\r", "\r\n", ""):
+                raise ValueError(rf"a line is ended by \n, \r, \r\n or nothing, got {delimiter!r}")
+            self._characters = msgspec.structs.replace(self._characters, line_delimiter=delimiter)
+            return self
+
+        def set_array_element_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            """Set the text between elements of a list. Default: a semicolon."""
+            self._characters = msgspec.structs.replace(self._characters, array_element_delimiter=delimiter)
+            return self
+
+        def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
+            """Write no quotes."""
+            return self._with_dialect(quote_char=None)
+
+        def set_quote_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """Set the character around fields that contain others. Default: a double quote."""
+            return self._with_dialect(quote_char=_one(c))
+
+        def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """Set the character before one that is meant as it is. Default: none."""
+            return self._with_dialect(escape_char=_one(c))
+
+        def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
+            """Set the text that stands for None. Default: nothing."""
+            self._characters = msgspec.structs.replace(self._characters, null_literal=s)
+            return self
+
+        def _with_dialect(self, **changed: Any) -> CsvRowSerializationSchema.Builder:
+            self._characters = _with_dialect(self._characters, changed)
+            return self
+
+        def build(self) -> CsvRowSerializationSchema:
+            """Create the schema."""
+            return CsvRowSerializationSchema(self._type_info, self._characters)
+
+
+def _with_dialect(characters: _Characters, changed: dict[str, Any]) -> _Characters:
+    return msgspec.structs.replace(characters, dialect=msgspec.structs.replace(characters.dialect, **changed))
+
+
+def _one(character: str) -> str:
+    if len(character) != 1:
+        raise ValueError(f"expected one character, got {character!r}")
+    return character
+
+
+def _row_type(type_info: TypeInformation) -> RowTypeInfo:
+    if isinstance(type_info, ExternalTypeInfo):
+        type_info = type_info._type_info
+    if not isinstance(type_info, RowTypeInfo):
+        raise TypeError(f"the type of the rows is a Types.ROW_NAMED(names, types), got {type_info!r}")
+    return type_info
+
+
+def _reader_of(type_info: TypeInformation, characters: _Characters) -> Callable[[str], Any]:
+    if type_info == _BYTES:
+        return base64.b64decode
+    if isinstance(type_info, _LISTS):
+        read_item = _reader_of(type_info._element_type, characters)
+        delimiter = characters.array_element_delimiter
+        return lambda text: [read_item(item) for item in text.split(delimiter)] if text else []
+    return converter(type_info)
+
+
+def _text_of(type_info: TypeInformation, value: Any, characters: _Characters) -> str:
+    if value is None:
+        return characters.null_literal if characters.null_literal is not None else ""
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    if isinstance(type_info, _LISTS):
+        items = (_text_of(type_info._element_type, item, characters) for item in value)
+        return characters.array_element_delimiter.join(items)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    return str(value)

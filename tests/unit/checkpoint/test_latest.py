@@ -1,0 +1,63 @@
+"""What `-s latest` starts from, beside jobs of that name that have ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.checkpoint.manifests import manifest_of
+
+from penstock.checkpoint.job_record import JobRecord
+from penstock.checkpoint.latest import latest_of
+from penstock.checkpoint.storage import DirectoryStorage, record_in
+from penstock.common.errors import CheckpointError
+
+
+def runs(base: Path, job: str, completed_ms: int, stopped_with: Path | None = None, finished: bool = False) -> str:
+    """A job with one checkpoint, whose driver was killed: right behind its end, if it has come to that."""
+    record = JobRecord(record_in(str(base / job)), "a job")
+    record.publish(manifest_of(3, job_id=job, completed_ms=completed_ms))
+    if stopped_with or finished:
+        record.end("FINISHED", str(stopped_with or ""))
+    return str(base / job / "chk-3")
+
+
+@pytest.mark.parametrize("stopped", ["aaaa", "zzzz"])
+def test_a_newer_job_that_was_stopped_is_not_passed_over(tmp_path: Path, stopped: str) -> None:
+    """What was committed with its savepoint would be committed a second time, without a word."""
+    older = runs(tmp_path, "mmmm", 1_000)
+    runs(tmp_path, stopped, 2_000, tmp_path / "savepoint")
+    with pytest.raises(CheckpointError, match="start from it") as raised:
+        latest_of(str(tmp_path), "a job")
+    assert f"with the savepoint {tmp_path}/savepoint" in str(raised.value) and f"-s {older}" in str(raised.value)
+
+
+def test_when_a_job_was_stopped_is_read_from_its_savepoint(tmp_path: Path) -> None:
+    """Its checkpoints are deleted first."""
+    runs(tmp_path / "jobs", "old", 1_500)
+    for savepoint, completed_ms in (("before", 1_000), ("after", 2_000)):
+        storage = DirectoryStorage(str(tmp_path / savepoint))
+        storage.publish(manifest_of(3, completed_ms=completed_ms))
+        path = tmp_path / savepoint / "chk-3"
+        record = JobRecord(record_in(str(tmp_path / "jobs" / savepoint)), "a job")
+        record.end("FINISHED", str(path))
+        if savepoint == "before":
+            assert latest_of(str(tmp_path / "jobs"), "a job").path == str(tmp_path / "jobs" / "old" / "chk-3")
+    with pytest.raises(CheckpointError, match="after/chk-3: start from it"):
+        latest_of(str(tmp_path / "jobs"), "a job")
+
+
+def test_older_ends_are_passed_over(tmp_path: Path) -> None:
+    """A job could not be started again because one of its name was stopped last year."""
+    runs(tmp_path, "aaaa", 1_000, tmp_path / "savepoint")
+    runs(tmp_path, "bbbb", 3_000, finished=True)
+    newest = runs(tmp_path, "mmmm", 2_000)
+    assert latest_of(str(tmp_path), "a job").path == newest
+
+
+def test_of_several_that_have_ended_the_newest_is_named(tmp_path: Path) -> None:
+    """The user would start from last year's savepoint."""
+    for job, completed_ms in (("aaaa", 2_000), ("zzzz", 1_000)):
+        runs(tmp_path, job, completed_ms, tmp_path / f"savepoint-{job}")
+    with pytest.raises(CheckpointError, match="savepoint-aaaa: start from it"):
+        latest_of(str(tmp_path), "a job")

@@ -1,0 +1,164 @@
+"""Rows as messages of JSON and CSV: what is read and written, and what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from penstock.common import Row, Types
+from penstock.common.typeinfo import TypeInformation
+from penstock.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
+from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
+
+INNER = Types.ROW_NAMED(["x"], [Types.DOUBLE()])
+VALUES: list[tuple[TypeInformation, Any, bytes]] = [
+    (Types.LONG(), 12, b"12"),
+    (Types.STRING(), 'a "b"', rb'"a \"b\""'),
+    (Types.BOOLEAN(), True, b"true"),
+    (Types.DOUBLE(), 0.5, b"0.5"),
+    (Types.BIG_DEC(), Decimal("1.50"), b"1.50"),
+    (Types.SQL_DATE(), dt.date(2020, 1, 2), b'"2020-01-02"'),
+    (Types.SQL_TIME(), dt.time(1, 2, 3), b'"01:02:03"'),
+    (Types.SQL_TIMESTAMP(), dt.datetime(2020, 1, 2, 3, 4, 5), b'"2020-01-02T03:04:05"'),
+    (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"ab", b'"YWI="'),
+    (Types.LIST(Types.INT()), [1, None], b"[1,null]"),
+    (Types.MAP(Types.STRING(), INNER), {"k": Row(x=1.0)}, b'{"k":{"x":1.0}}'),
+    (INNER, Row(x=2.0), b'{"x":2.0}'),
+    (Types.STRING(), None, b"null"),
+]
+
+
+def json_reader(type_info: TypeInformation) -> JsonRowDeserializationSchema:
+    return JsonRowDeserializationSchema.builder().type_info(type_info).build()
+
+
+@pytest.mark.parametrize(("type_info", "value", "text"), VALUES, ids=str)
+def test_json_there_and_back(type_info: TypeInformation, value: Any, text: bytes) -> None:
+    """Messages of other programs could not be read, or those for them not be understood."""
+    of = Types.ROW_NAMED(["v"], [type_info])
+    message = b'{"v":' + text + b"}"
+    writes = JsonRowSerializationSchema.builder().with_type_info(of).build()
+    assert writes.serialize(Row(v=value)) == writes.serialize((value,)) == message
+    reads = json_reader(of)
+    for schema in (reads, pickle.loads(pickle.dumps(reads))):
+        assert schema.deserialize(message) == Row(v=value)
+    assert reads.get_produced_type() == of and reads.deserialize(None) is None
+
+
+def test_json_that_does_not_fit() -> None:
+    """One malformed message would end a job that was told to skip it, or be skipped in one that was not."""
+    of = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
+    builder = JsonRowDeserializationSchema.builder
+    assert json_reader(of).deserialize(b'{"id": "7", "more": 1}') == Row(id=7, name=None)
+    assert json_reader(of).deserialize(b'{"id": 7, "name": {"a": 1}}') == Row(id=7, name='{"a":1}')
+    for message in (b"{", b"[]", b'{"id": "x"}', b"\xff"):
+        with pytest.raises(ValueError, match="can't be read as JSON of RowTypeInfo"):
+            json_reader(of).deserialize(message)
+        assert builder().type_info(of).ignore_parse_errors().build().deserialize(message) is None
+    with pytest.raises(ValueError, match="there is no field 'name'"):
+        builder().type_info(of).fail_on_missing_field().build().deserialize(b'{"id": 7}')
+    with pytest.raises(ValueError, match="not both"):
+        builder().type_info(of).fail_on_missing_field().ignore_parse_errors().build()
+    with pytest.raises(TypeError, match="set the type of the rows by type_info"):
+        builder().build()
+    with pytest.raises(ValueError, match="has 1 fields"):
+        JsonRowSerializationSchema.builder().with_type_info(of).build().serialize((1,))
+
+
+SCHEMA = """{"type": "object", "properties": {
+    "id": {"type": "integer"}, "price": {"type": ["number", "null"]}, "at": {"type": "string", "format": "date-time"},
+    "tags": {"type": "array", "items": {"type": "string"}}, "raw": {"type": "string", "contentEncoding": "base64"},
+    "pair": {"type": "array", "items": [{"type": "string"}, {"type": "boolean"}]}, "in": {"$ref": "#/definitions/in"}},
+    "definitions": {"in": {"properties": {"x": {"type": "string"}}}}}"""
+
+
+def test_types_of_json_schemas() -> None:
+    """A schema that a registry has would have to be written again, as types."""
+    schema = JsonRowDeserializationSchema.builder().json_schema(SCHEMA).build()
+    assert schema.get_produced_type() == Types.ROW_NAMED(
+        ["id", "price", "at", "tags", "raw", "pair", "in"],
+        [
+            Types.BIG_INT(),
+            Types.BIG_DEC(),
+            Types.SQL_TIMESTAMP(),
+            Types.OBJECT_ARRAY(Types.STRING()),
+            Types.PRIMITIVE_ARRAY(Types.BYTE()),
+            Types.ROW([Types.STRING(), Types.BOOLEAN()]),
+            Types.ROW_NAMED(["x"], [Types.STRING()]),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("{", "is not JSON"),
+        ('{"type": "string"}', "an object with properties"),
+        ('{"type": "object"}', "says too little of the root"),
+        ('{"properties": {"a": {"type": ["string", "number"]}}}', "must give 'a' one type"),
+        ('{"properties": {"a": {"$ref": "#/nowhere"}}}', "nothing at '#/nowhere'"),
+        ('{"properties": {"a": true}}', "says nothing of 'a'"),
+    ],
+)
+def test_json_schemas_that_say_too_little(schema: str, message: str) -> None:
+    """Fields would be of a type that nobody chose."""
+    with pytest.raises(ValueError, match=message):
+        JsonRowDeserializationSchema.builder().json_schema(schema)
+
+
+ORDER = Types.ROW_NAMED(
+    ["id", "name", "paid", "tags", "at"],
+    [Types.INT(), Types.STRING(), Types.BOOLEAN(), Types.LIST(Types.BOOLEAN()), Types.SQL_DATE()],
+)
+ROW = Row(id=1, name="a, b", paid=True, tags=[True, False], at=dt.date(2020, 1, 2))
+
+
+def test_csv_there_and_back() -> None:
+    """Messages of other programs could not be read, or those for them not be understood."""
+    writes = CsvRowSerializationSchema.Builder(ORDER).build()
+    assert writes.serialize(ROW) == b'1,"a, b",true,true;false,2020-01-02\n'
+    reads = CsvRowDeserializationSchema.Builder(ORDER).build()
+    for schema in (reads, pickle.loads(pickle.dumps(reads))):
+        assert schema.deserialize(writes.serialize(ROW)) == ROW
+    assert reads.get_produced_type() == ORDER and reads.deserialize(None) is None
+
+
+def test_characters_of_csv() -> None:
+    """Each program has a CSV of its own."""
+    builder = CsvRowSerializationSchema.Builder(ORDER).set_field_delimiter("|").set_line_delimiter("\r\n")
+    builder.set_array_element_delimiter("/").set_quote_character("'").set_null_literal("n/a")
+    message = builder.build().serialize(Row(1, "a|b", None, [True], None))
+    assert message == b"1|'a|b'|n/a|true|n/a\r\n"
+    reading = CsvRowDeserializationSchema.Builder(ORDER).set_field_delimiter("|").set_quote_character("'")
+    schema = reading.set_array_element_delimiter("/").set_null_literal("n/a").set_allow_comments(True).build()
+    assert schema.deserialize(message) == Row(id=1, name="a|b", paid=None, tags=[True], at=None)
+    assert schema.deserialize(b"# a comment") is None
+    plain = CsvRowSerializationSchema.Builder(Types.ROW([Types.STRING()])).disable_quote_character()
+    assert plain.set_escape_character("\\").set_line_delimiter("").build().serialize(("a,b",)) == b"a\\,b"
+    escaped = CsvRowDeserializationSchema.Builder(Types.ROW([Types.STRING()])).set_escape_character("\\").build()
+    assert escaped.deserialize(b"a\\,b") == Row(f0="a,b")
+
+
+def test_csv_that_does_not_fit() -> None:
+    """One malformed message would end a job that was told to skip it, or be skipped in one that was not."""
+    reads = CsvRowDeserializationSchema.Builder(ORDER)
+    for message in (b"1,a", b"x,a,true,,2020-01-02", b"1,a,maybe,,2020-01-02", b"", b"1\n2"):
+        with pytest.raises(ValueError, match="can't be read as CSV of RowTypeInfo"):
+            reads.build().deserialize(message)
+    assert reads.set_ignore_parse_errors(True).build().deserialize(b"1,a") is None
+    with pytest.raises(ValueError, match="has 1 fields"):
+        CsvRowSerializationSchema.Builder(ORDER).build().serialize((1,))
+    with pytest.raises(ValueError, match="can't be written as CSV"):
+        CsvRowSerializationSchema.Builder(ORDER).disable_quote_character().build().serialize(ROW)
+    for refused in (
+        lambda: reads.set_field_delimiter("||"),
+        lambda: CsvRowSerializationSchema.Builder(ORDER).set_line_delimiter(";"),
+    ):
+        with pytest.raises(ValueError, match=r"expected one character|a line is ended by"):
+            refused()
+    with pytest.raises(TypeError, match=r"the type of the rows is a Types\.ROW_NAMED"):
+        CsvRowDeserializationSchema.Builder(Types.STRING())
