@@ -403,7 +403,7 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
 """Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
 FIRST = {
     rules_forgotten: 141, partners_freed_too_early: 58, commits_not_repeated: 136, late_acknowledgements_dropped: 5,
-    no_time_limit_at_the_end: 124, open_slots: 12, open_regions: 12, each_trigger_counts: 5,
+    no_time_limit_at_the_end: 124, open_slots: 75, open_regions: 12, each_trigger_counts: 5,
     nothing_restored_in_at_least_once: 2,
     deployed_before_the_splits_are_known: 116, no_fall_back: 19, a_record_that_is_overwritten: 9,
     one_epoch_for_all: 158, silence_is_not_noticed: 15, slots_may_take_for_ever: 52, no_wait_for_the_storage: 37,

@@ -183,7 +183,7 @@ def _decoded(data: bytes, number: int) -> tuple[_Entry, Manifest | None]:
         raise DamagedCheckpointError(f"{where} is damaged: {error}") from error
     if entry.kind not in _KINDS:
         raise CheckpointError(
-            f"{where} is of a kind that this penstock does not know ({entry.kind}): another version wrote it"
+            f"{where} is of a kind that this version of penstock does not know ({entry.kind}): another version wrote it"
         )
     if entry.record_number not in (0, number):
         raise DamagedCheckpointError(f"{where} is damaged: it is entry {entry.record_number}")
