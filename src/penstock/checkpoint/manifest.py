@@ -32,7 +32,7 @@ from penstock.state.handles import (
 )
 
 VERSION = 5
-"""The version that this penstock writes. It reads all versions up to this one."""
+"""The version that this version of penstock writes. It reads all versions up to this one."""
 _NO_CHECKSUM = "00000000"
 _END = b'"checksum": "00000000"\n}'
 _SIGNED = re.compile(rb'"checksum": "([0-9a-f]{8})"\n\}\Z')
@@ -208,8 +208,8 @@ def decode(data: bytes, path: str) -> Manifest:
         needed = head.oldest_reader or head.version
         if needed > VERSION:
             raise CheckpointError(
-                f"the manifest {path} has version {head.version}, this penstock reads up to {VERSION}: it was written "
-                "by a newer one"
+                f"the manifest {path} has version {head.version}, this version of penstock reads up to {VERSION}: it "
+                "was written by a newer one"
             )
         manifest = msgspec.structs.replace(msgspec.json.decode(data, type=Manifest), checksum=_NO_CHECKSUM)
         return _with_states(manifest, _with_repeated_tables)

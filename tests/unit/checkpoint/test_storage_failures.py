@@ -196,7 +196,7 @@ def test_an_entry_of_a_newer_penstock_is_not_passed_over(tmp_path: Path) -> None
     """The job would go on from before something that this version knows nothing of."""
     saved(tmp_path)
     (tmp_path / "job" / "record" / "00000003").write_bytes(seal(Unheard()))
-    with pytest.raises(CheckpointError, match=r"of a kind that this penstock does not know \(unheard\)"):
+    with pytest.raises(CheckpointError, match=r"of a kind that this version of penstock does not know \(unheard\)"):
         latest_of(str(tmp_path), "a job")
 
 
