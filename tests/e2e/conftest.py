@@ -16,8 +16,12 @@ def programs_share_jvms(lent_jvms_end: None) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before fixtures, some of which run programs. `own_jvm`: what is tested is the start, the end, or processes."""
-    os.environ[SWITCH] = "false" if item.get_closest_marker("own_jvm") else "true"
+    """Before fixtures, some of which run programs.
+
+    `own_jvm`: what is tested is the start, the end, or processes. `spark`: the session is that of this process.
+    """
+    own = item.get_closest_marker("own_jvm") or item.get_closest_marker("spark")
+    os.environ[SWITCH] = "false" if own else "true"
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:

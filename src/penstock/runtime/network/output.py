@@ -239,8 +239,18 @@ class OutputEdge:
                 self.partitioner.probe(value)
             except RAISED as found:
                 # A key that is a list fails in the loop as "unhashable"; the probe says what can be a key.
+                _without_context(found, error)
                 return self.operator.user_error(found, method, value)
         return self.operator.user_error(error, method)
+
+
+def _without_context(error: BaseException, first: BaseException) -> None:
+    """`error` was raised where `first` was handled; to a user that is the same error, twice."""
+    while error.__context__ is not None:
+        if error.__context__ is first:
+            error.__context__ = None
+            return
+        error = error.__context__
 
 
 class FeedbackEdge(OutputEdge):

@@ -49,8 +49,11 @@ class EntryQueue(Protocol):
     def completed(self, entry: Entry) -> None:
         """The results of a record have come."""
 
-    def take(self) -> Entry | None:
+    def first(self) -> Entry | None:
         """The next record whose results may be emitted; None: there is none, or a mark comes first."""
+
+    def take(self) -> Entry:
+        """Give `first` away."""
 
     def take_mark(self) -> Mark | None:
         """The mark that comes next; None: there is none, or a record comes first."""
@@ -86,11 +89,13 @@ class OrderedQueue:
     def completed(self, entry: Entry) -> None:
         pass
 
-    def take(self) -> Entry | None:
+    def first(self) -> Entry | None:
         first = self._items[0] if self._items else None
-        if not isinstance(first, Entry) or first.results is None:
-            return None
-        self._items.popleft()
+        return first if isinstance(first, Entry) and first.results is not None else None
+
+    def take(self) -> Entry:
+        first = self._items.popleft()
+        assert isinstance(first, Entry)
         self._count -= 1
         return first
 
@@ -148,10 +153,12 @@ class UnorderedQueue:
         assert entry.segment is not None
         entry.segment.done.append(entry)
 
-    def take(self) -> Entry | None:
+    def first(self) -> Entry | None:
+        done = self._segments[0].done
+        return done[0] if done else None
+
+    def take(self) -> Entry:
         first = self._segments[0]
-        if not first.done:
-            return None
         entry = first.done.popleft()
         del first.held[entry]
         self._count -= 1

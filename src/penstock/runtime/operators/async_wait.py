@@ -158,7 +158,11 @@ class AsyncWaitOperator(FunctionOperator):
         while queue.ready:
             values: Values = []
             times: Timestamps = None
-            while len(values) < budget.chunk_records and (entry := queue.take()) is not None:
+            while len(values) < budget.chunk_records and (entry := queue.first()) is not None:
+                if (values or times is not None) and (entry.timestamp is None) is not (times is None):
+                    # A union may have brought both kinds: a chunk is of one.
+                    break
+                queue.take()
                 assert entry.results is not None
                 if entry.timestamp is not None:
                     times = [] if times is None else times
