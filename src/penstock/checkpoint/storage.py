@@ -182,9 +182,10 @@ class DirectoryStorage(StateFiles):
             paths = [entry.path for entry in removed if (entry.base_name == METADATA) is are_manifests]
             self._delete_files(paths, FileNotFoundError)
         for entry in sorted(found, key=lambda entry: -len(entry.path)):
-            if entry.type is fs.FileType.Directory:
+            # Not that of the record, nor the job's own: it may be one that this process holds by a lock on it. One of the
+            # same name that is made later would be taken for a dead process's.
+            if entry.type is fs.FileType.Directory and self._inside(entry.path) != record_files.DIRECTORY:
                 self._remove_if_empty(self._inside(entry.path))
-        self._remove_if_empty("")
         # Directories may be gone: the next file has to make its own again.
         self._made.clear()
 
@@ -195,6 +196,8 @@ class DirectoryStorage(StateFiles):
         """
         self._record.check()
         self.sweep(())
+        self._remove_if_empty(record_files.DIRECTORY)
+        self._remove_if_empty("")
         # Where directories need not be made a former run could begin a new record: there this one stays. Elsewhere it
         # goes last: without it nothing says that the job has ended, nor where the savepoint is with which it stopped.
         if self._record.has_ended and isinstance(self._system, fs.LocalFileSystem):

@@ -86,6 +86,16 @@ def test_the_latest_is_the_newest_of_its_name(tmp_path) -> None:
         latest_of(str(tmp_path), "another")
 
 
+def test_a_sweep_leaves_the_directory_itself(storage, tmp_path) -> None:
+    """One that its process holds by a lock would be made again without it, and removed as a dead process's."""
+    file = storage.create("3-0-0-0-0-keyed", shared=True)
+    file.close()
+    before = (tmp_path / "job").stat().st_ino
+    storage.sweep([])
+    assert names(tmp_path / "job") == []
+    assert (tmp_path / "job").stat().st_ino == before
+
+
 def test_a_sweep_leaves_what_checkpoints_need(storage, tmp_path) -> None:
     """Workers that are killed while they write would fill the store; or a file that is needed would go."""
     for name, shared in (("1-a", True), ("1-b", False), ("2-c", True), ("2-d", False), ("3-e", True)):
@@ -100,7 +110,7 @@ def test_a_sweep_leaves_what_checkpoints_need(storage, tmp_path) -> None:
     storage.sweep([kept])
     assert names(tmp_path / "job") == ["chk-2/2-d", "chk-2/_metadata", "shared/2-c"]
     assert not (tmp_path / "job" / "chk-1").exists()
-    storage.sweep([])
+    storage.delete()
     assert not (tmp_path / "job").exists()
     again = storage.create("4-x", shared=True)
     again.close()
