@@ -182,8 +182,8 @@ class DirectoryStorage(StateFiles):
             paths = [entry.path for entry in removed if (entry.base_name == METADATA) is are_manifests]
             self._delete_files(paths, FileNotFoundError)
         for entry in sorted(found, key=lambda entry: -len(entry.path)):
-            # Not that of the record, nor the job's own: it may be one that this process holds by a lock on it. One of the
-            # same name that is made later would be taken for a dead process's.
+            # Not that of the record, nor the job's own: this process may hold it by a lock on it. One of the same name
+            # that is made later would be taken for a dead process's.
             if entry.type is fs.FileType.Directory and self._inside(entry.path) != record_files.DIRECTORY:
                 self._remove_if_empty(self._inside(entry.path))
         # Directories may be gone: the next file has to make its own again.
