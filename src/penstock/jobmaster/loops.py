@@ -42,13 +42,10 @@ class LoopEnd:
     def tick(self, now_ms: int) -> None:
         """Time has passed: begin a round if one is due."""
         if self.begins_ms is not None and now_ms >= self.begins_ms:
-            self._begin()
+            self.begin()
 
     def begin(self) -> None:
-        """All tasks are running."""
-        self._begin()
-
-    def _begin(self) -> None:
+        """Begin a round: all tasks are running."""
         self.begins_ms = None
         self._round += 1
         self._answers.clear()
@@ -71,7 +68,7 @@ class LoopEnd:
         is_first = self._received_before is None
         self._received_before = sum(one.received for one in self._answers.values())
         if is_first:
-            self._begin()
+            self.begin()
         else:
             self.begins_ms = now_ms + _PAUSE_MS
 

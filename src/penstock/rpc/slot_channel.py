@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
+from penstock.common.job_threads import start_thread
 from penstock.rpc.keys import ControlAddress
 from penstock.rpc.only_client import OnlyClient
 
@@ -35,7 +36,6 @@ class SlotInbox:
         self, keys: ControlAddress, on_message: Callable[[bytes], None], on_failure: Callable[[BaseException], None]
     ) -> None:
         self._on_message = on_message
-        self._on_failure = on_failure
         self._context = zmq.Context()
         self._authenticator = ThreadAuthenticator(self._context)
         self._authenticator.start()
@@ -51,8 +51,7 @@ class SlotInbox:
         self.address = f"tcp://{host}:{port}"
         """Where others send to."""
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="penstock-slot-channel", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("penstock-slot-channel", self._serve, on_failure)
 
     def close(self) -> None:
         """Receive nothing more."""
@@ -64,8 +63,6 @@ class SlotInbox:
             while not self._closing.is_set():
                 if self._socket.poll(_STOP_MS):
                     self._on_message(self._socket.recv())
-        except BaseException as error:
-            self._on_failure(error)
         finally:
             self._socket.close()
             self._authenticator.stop()
