@@ -7,7 +7,8 @@ import heapq
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -19,7 +20,7 @@ from penstock.logs.settings import DIRECTORY
 from penstock.spark.driver.java import cache_directory
 
 _BEGIN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
-_OLD = re.compile(r".+\.log\.\d+")
+_LOG = re.compile(r".+\.log(\.\d+)?")
 _EVERY_S = 0.3
 
 Job = Annotated[
@@ -66,69 +67,75 @@ def _folder(job: str | None) -> Path:
 
 def show(folder: Path, follow: bool = False) -> None:
     """Print what is in the folder; `follow`: and what is added, until no process writes to it."""
-    old = [path for path in folder.glob("*.log.*") if _OLD.fullmatch(path.name)]
-    # Oldest first: the highest number.
-    old.sort(key=lambda path: -int(path.suffix[1:]))
-    followed: dict[Path, _FollowedFile] = {}
-    streams = [_entries(_lines_of(path), path) for path in old]
-    for path in sorted(folder.glob("*.log")):
-        followed[path] = _FollowedFile(path)
-        streams.append(_entries(followed[path].new_lines(), path))
-    _print(streams)
+    files = _FollowedFiles(folder)
+    _print(files)
     while follow:
         ends = not is_held(folder)
-        for path in folder.glob("*.log"):
-            followed.setdefault(path, _FollowedFile(path))
         # What was written before the job ended is read once more after that was seen.
-        _print([_entries(file.new_lines(), path) for path, file in sorted(followed.items())])
+        _print(files)
         if ends:
             return
         time.sleep(_EVERY_S)
 
 
-class _FollowedFile:
-    """A log that is still written: it is read on from where it was left, and from its beginning if it was rotated."""
+class _FollowedFiles:
+    """The logs of a folder, each read on from where it was left: also one that is rotated at any moment.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: TextIO | None = None
+    A file is known by its inode, since rotation gives it another name. It stays open while it has one, so that no
+    other file can have its inode.
+    """
 
-    def new_lines(self) -> Iterator[str]:
-        """The lines since the last call, complete or not."""
-        if self._file is not None:
-            yield from self._file
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[tuple[int, int], tuple[str, TextIO]] = {}
+
+    def new_entries(self) -> list[Iterator[tuple[str, str, str]]]:
+        """The lines since the last call, complete or not: per file, rotated ones first, since they are older."""
+        # A file that is rotated amid a look is in none of its names, but in the next look's.
+        while self._has_found_more():
+            pass
+        entries = [_entries(file, name) for name, file in self._files.values()]
+        for inode, (_, file) in list(self._files.items()):
+            # Removed as the oldest: it is read for the last time now, and closed with its entries.
+            if os.fstat(file.fileno()).st_nlink == 0:
+                del self._files[inode]
+        return entries
+
+    def _has_found_more(self) -> bool:
+        found = sorted((path for path in self._folder.iterdir() if _LOG.fullmatch(path.name)), key=_age, reverse=True)
+        before = len(self._files)
+        for path in found:
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(self._file.fileno()), self._path.stat()):
-                    return
-            self._file.close()
-            self._file = None
-        with contextlib.suppress(FileNotFoundError):
-            self._file = self._path.open(encoding="utf-8", errors="replace")
-            yield from self._file
+                file = path.open(encoding="utf-8", errors="replace")
+                at = os.fstat(file.fileno())
+                if (at.st_dev, at.st_ino) in self._files:
+                    file.close()
+                else:
+                    self._files[at.st_dev, at.st_ino] = (path.name.partition(".log")[0], file)
+        return len(self._files) > before
 
 
-def _lines_of(path: Path) -> Iterator[str]:
-    # It may be rotated away meanwhile.
-    with contextlib.suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as file:
-        yield from file
+def _age(path: Path) -> int:
+    """How often it has been rotated: `driver.log.2` twice."""
+    suffix = path.suffix[1:]
+    return int(suffix) if suffix.isdigit() else 0
 
 
-def _entries(lines: Iterator[str], path: Path) -> Iterator[tuple[str, str, str]]:
+def _entries(lines: Iterable[str], name: str) -> Iterator[tuple[str, str, str]]:
     """A line with a time and those behind it, which have none; the time first, by which all files are merged."""
     entry, at = "", ""
     for line in lines:
         if _BEGIN.match(line):
             if entry:
-                yield at, path.name, entry
+                yield at, name, entry
             entry, at = line, line[:23]
         else:
             entry += line
     if entry:
-        yield at, path.name, entry
+        yield at, name, entry
 
 
-def _print(streams: list[Iterator[tuple[str, str, str]]]) -> None:
-    for _, name, entry in heapq.merge(*streams):
-        where = name.partition(".log")[0]
+def _print(files: _FollowedFiles) -> None:
+    for _, name, entry in heapq.merge(*files.new_entries(), key=itemgetter(0)):
         text = entry if entry.endswith("\n") else f"{entry}\n"
-        typer.echo(f"{where}: {text}", nl=False)
+        typer.echo(f"{name}: {text}", nl=False)

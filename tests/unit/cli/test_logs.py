@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -84,3 +85,22 @@ def test_follow_until_the_job_has_ended(folder: Path, capsys: pytest.CaptureFixt
     assert not seen.is_alive()
     printed = capsys.readouterr().out
     assert [printed.count(word) for word in ("starts", "first", "ended")] == [1, 1, 1]
+
+
+def test_a_rotation_amid_the_look(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the names of the files and their opening a file gets another name: all of its lines would be missing."""
+    (folder / "driver.log").write_text(at(1, "starts"))
+    opens = Path.open
+
+    def rotates_first(path: Path, *args: Any, **kwargs: Any) -> IO[Any]:
+        if path.name == "driver.log" and not (folder / "driver.log.1").exists():
+            path.rename(folder / "driver.log.1")
+            path.write_text(at(2, "goes on"))
+        return opens(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", rotates_first)
+    show(folder)
+
+    assert capsys.readouterr().out == f"driver: {at(1, 'starts')}driver: {at(2, 'goes on')}"
