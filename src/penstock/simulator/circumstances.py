@@ -88,6 +88,10 @@ class Circumstances:
     """Index of the restart strategy: see master_host.py."""
     full_failover: bool = False
     """Whether all regions are restarted when one fails."""
+    in_flight_ms: int = 0
+    """For how long what is in flight to a slot should last; 0: that is not bounded."""
+    false_advice_rate: float = 0.0
+    """Probability that what a slot advises others is lost, doubled or wrong."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
@@ -171,6 +175,8 @@ class Circumstances:
             full_failover=random.random() < 0.15,
             store_timers=random.choice([(True,), (True,), (False,), (True, False), (False, True)]),
             cut_at_steps=_crashes(random) if fails and random.random() < 0.3 else (),
+            in_flight_ms=random.choice([0, 0, 0, 1, 20, 1_000]),
+            false_advice_rate=random.choice([0.0, 0.2, 1.0]),
         )
 
     def budget(self, clock: Clock) -> Budget:
@@ -228,4 +234,4 @@ def shrink_buffers(slot: Any, circumstances: Circumstances) -> None:
             chain.growth_max = circumstances.growth_max
         for edge in task.edges:
             edge._records_max = circumstances.buffer_records
-            edge._buffer_bytes = circumstances.buffer_bytes
+            edge._buffer_bytes = edge._fill_bytes = circumstances.buffer_bytes
