@@ -17,8 +17,10 @@ from typing import NamedTuple
 FIRST_MS = 10
 PARTS = 8
 """A budget is so many buffers, and what is said changes so many times in the time that it is for."""
+AIM = 0.75
+"""The share of that time that is aimed at: rates vary, and what is in the hands of both sides comes on top."""
 BUDGET_BYTES_MIN = 1 << 10
-_KEPT = 0.8
+_KEPT = 0.9
 """The weight of all that was before, against what was taken since the last advice."""
 
 
@@ -31,7 +33,7 @@ class Advice(NamedTuple):
     """How much may be on its way; None: any amount."""
 
 
-def budget_of(own_bytes: float, all_bytes: float, senders: int, busy_ms: float, target_ms: int) -> int:
+def budget_of(own_bytes: float, all_bytes: float, senders: int, busy_ms: float, target_ms: float) -> int:
     """How much one of `senders` may have in flight: what of it is taken in `target_ms`.
 
     `own_bytes` of `all_bytes` were its own, taken in `busy_ms`. Who has sent less than others may have an equal share,
@@ -45,7 +47,7 @@ class Intake:
     """Of one slot. `target_ms`: for how long what is on its way to it should last."""
 
     def __init__(self, target_ms: int, now_ms: int) -> None:
-        self._target_ms = target_ms
+        self._target_ms = target_ms * AIM
         self.interval_ms = max(FIRST_MS, target_ms // PARTS)
         self._taken: dict[int, int] = {}
         """Bytes in all, by index of the sender."""
@@ -56,6 +58,8 @@ class Intake:
         self._recent_idle_ms = 0.0
         self._since_ms = now_ms
         self._idle_ns = 0
+        self._has_begun = False
+        """Whether something had come by the last look."""
         self._has_spoken = False
         self._limits = False
 
@@ -71,21 +75,23 @@ class Intake:
         """When something is to be said though nothing happens."""
         if self._limits:
             return self._since_ms + self.interval_ms
-        if not self._has_spoken and self._taken:
+        if not self._has_spoken and self._has_begun:
             return self._since_ms + FIRST_MS
         return None
 
     def advice(self, now_ms: int) -> dict[int, Advice]:
         """What is to be said now, by index of the sender."""
         elapsed_ms = now_ms - self._since_ms
-        if elapsed_ms < 0 or not self._taken:
-            # The clock was set back; or nothing has come yet, and so far the slot was not waiting for what is slow.
-            self._since_ms, self._idle_ns = now_ms, 0
+        if elapsed_ms < 0 or not self._has_begun:
+            # The clock was set back; or nothing had come yet, and to wait for that does not count.
+            self._since_ms, self._idle_ns, self._has_begun = now_ms, 0, bool(self._taken)
             return {}
         if elapsed_ms < (self.interval_ms if self._has_spoken else FIRST_MS):
             return {}
         self._count(now_ms, elapsed_ms)
-        did_limit, self._limits = self._limits, self._recent_idle_ms < self._recent_ms / 2
+        did_limit = self._limits
+        # What has just begun waits for its first records, even if they come faster than it can take them.
+        self._limits = self._recent_ms < self._target_ms / 2 or self._recent_idle_ms < self._recent_ms / 2
         if not (self._limits or did_limit) and self._has_spoken:
             return {}
         self._has_spoken = True
@@ -103,6 +109,6 @@ class Intake:
     def _budget(self, sender: int) -> int | None:
         if not self._limits:
             return None
-        busy_ms = self._recent_ms - self._recent_idle_ms
+        busy_ms = max(1.0, self._recent_ms - self._recent_idle_ms)
         recent = self._recent
         return budget_of(recent[sender], sum(recent.values()), len(recent), busy_ms, self._target_ms)
