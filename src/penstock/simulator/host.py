@@ -110,10 +110,7 @@ class SlotHost:
     @property
     def busy(self) -> bool:
         """Whether the slot has work to do now."""
-        slot = self.slot
-        if slot is None or self.discarding or slot.holds:
-            return False
-        return any(task.busy for task in slot.tasks.values())
+        return self.slot is not None and not self.discarding and self.slot.busy
 
     def wake_at_ms(self) -> int | None:
         """Return when the next step is due without input."""

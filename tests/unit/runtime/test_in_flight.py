@@ -61,11 +61,19 @@ def test_news_without_progress_do_not_count() -> None:
     """A receiver that always says the same, because it waits for something else or is wrong, would stop the job."""
     in_flight = advised({0: 50_000}, {0: Advice(30_000, 20_000)})
     for now_ms in range(0, LAPSE_MS, 100):
-        in_flight.heard(0, Advice(30_000, 1), now_ms)
+        in_flight.heard(0, Advice(30_000, 20_000), now_ms)
         assert in_flight.holds(now_ms)
     assert not in_flight.holds(LAPSE_MS)
-    in_flight.heard(0, Advice(30_000, 1), LAPSE_MS)
-    assert not in_flight.holds(LAPSE_MS)
+
+
+def test_a_smaller_budget_holds_at_once_and_lapses_like_any_other() -> None:
+    """A receiver that finds how slow it is would be sent as much as it once took; one that is wrong stop the job."""
+    in_flight = advised({0: 50_000}, {0: Advice(30_000, 40_000)})
+    assert not in_flight.holds(1)
+    for now_ms in range(0, LAPSES_MAX * LAPSE_MS, 100):
+        in_flight.heard(0, Advice(30_000, 0), now_ms)
+        assert in_flight.holds(now_ms)
+    assert not in_flight.holds(LAPSES_MAX * LAPSE_MS)
 
 
 @pytest.mark.parametrize("wrong", [Advice(50_001, 1), Advice(19_999, 1), Advice(-1, 1)])

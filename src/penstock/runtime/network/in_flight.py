@@ -3,7 +3,8 @@
     limit of a target      event                                        next
     none yet               something is sent to it                      FIRST_BYTES
     any                    advice: what was taken in all, and a budget  that budget; none, if it has none
-    any                    advice that brings nothing new, or is wrong  the same
+    any                    advice by which no more was taken            the same, or the smaller budget
+    any                    advice that is late, or can't be true        the same
     a budget               each LAPSE_MS in which no more was taken     LAPSE_FACTOR times as much
     the same               after LAPSES_MAX of these                    none: only the size of Spark's buffers holds
 
@@ -66,6 +67,9 @@ class InFlight:
             limit.taken, limit.since_ms = advice.taken_bytes, now_ms
             limit.budget = limit.room = advice.budget_bytes
             self._limited[target] = limit
+        else:
+            # What has taken nothing may find that it is slower still; but time goes on.
+            limit.budget = min(limit.budget, advice.budget_bytes)
 
     def holds(self, now_ms: int) -> bool:
         """Whether nothing may be sent now."""
@@ -79,7 +83,7 @@ class InFlight:
             if lapses >= LAPSES_MAX:
                 del self._limited[target]
             else:
-                limit.room = limit.budget * LAPSE_FACTOR**lapses
+                limit.room = max(1, limit.budget) * LAPSE_FACTOR**lapses
         return any(self._left(target) <= 0 for target in self._limited)
 
     def room(self) -> int | None:

@@ -61,7 +61,8 @@ class Intake:
         self._has_begun = False
         """Whether something had come by the last look."""
         self._has_spoken = False
-        self._limits = False
+        self.limits = False
+        """Whether it has told senders how much they may have in flight."""
 
     def took(self, sender: int, size: int) -> None:
         """A buffer of a slot was taken, whether it is processed now, set aside, or passed on."""
@@ -73,7 +74,7 @@ class Intake:
 
     def due_ms(self) -> int | None:
         """When something is to be said though nothing happens."""
-        if self._limits:
+        if self.limits:
             return self._since_ms + self.interval_ms
         if not self._has_spoken and self._has_begun:
             return self._since_ms + FIRST_MS
@@ -89,10 +90,10 @@ class Intake:
         if elapsed_ms < (self.interval_ms if self._has_spoken else FIRST_MS):
             return {}
         self._count(now_ms, elapsed_ms)
-        did_limit = self._limits
+        did_limit = self.limits
         # What has just begun waits for its first records, even if they come faster than it can take them.
-        self._limits = self._recent_ms < self._target_ms / 2 or self._recent_idle_ms < self._recent_ms / 2
-        if not (self._limits or did_limit) and self._has_spoken:
+        self.limits = self._recent_ms < self._target_ms / 2 or self._recent_idle_ms < self._recent_ms / 2
+        if not (self.limits or did_limit) and self._has_spoken:
             return {}
         self._has_spoken = True
         return {sender: Advice(taken, self._budget(sender)) for sender, taken in self._taken.items()}
@@ -107,7 +108,7 @@ class Intake:
         self._since_ms, self._idle_ns = now_ms, 0
 
     def _budget(self, sender: int) -> int | None:
-        if not self._limits:
+        if not self.limits:
             return None
         busy_ms = max(1.0, self._recent_ms - self._recent_idle_ms)
         recent = self._recent

@@ -7,12 +7,14 @@ rule of their own.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from penstock.common.user_calls import RAISED
 from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import ATTEMPT_MASK, HEADER_BYTES, OUTCOME_EDGE, Header, decode_header, encode
 from penstock.runtime.network.debloating import Debloating
+from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded
 from penstock.runtime.task.restored_storage import RestoredStorage
@@ -51,6 +53,8 @@ class Slot:
                 SlotId(level.level, index), level.attempt, level.in_flight_ms, self.outbox.sent, environment.now_ms
             )
         self._buffer_bytes: int | None = None
+        self._arrived: deque[bytes] = deque()
+        """Rows that wait until the tasks have done what the ones before have brought."""
 
     def restore(self, storage: SnapshotStorage) -> int:
         """Restore the state that the level brings for this slot's tasks. Returns how many bytes were read."""
@@ -71,19 +75,36 @@ class Slot:
         """A row arrived: hand it to its task, or relay it untouched. A push (an empty row) is ignored."""
         if len(buffer) < HEADER_BYTES:
             return
+        debloating = self._debloating
+        if debloating is None:
+            self._take(buffer)
+        else:
+            self._arrived.append(buffer)
+            self._take_arrived(debloating)
+
+    def _take_arrived(self, debloating: Debloating) -> None:
+        """Under back pressure one by one: rows that arrive together may take a second. Each is taken in its turn."""
+        arrived = self._arrived
+        while arrived and not (debloating.intake.limits and self._occupied):
+            buffer = arrived.popleft()
+            if (taken := self._take(buffer)) is not None:
+                header, edge = taken
+                # All of it: what is set aside or relayed is taken, too, and what is not taken would be waited for.
+                sender = edge.hop(self.level.level - 1, header.sender, header.target)
+                debloating.intake.took(sender, len(buffer))
+
+    def _take(self, buffer: bytes) -> tuple[Header, EdgeInfo] | None:
         header = decode_header(buffer)
         level = self.level.level
         if header.edge == OUTCOME_EDGE:
             self.outbox.put(self._outcome_slot(), buffer)
-            return
+            return None
         edge = self._edges[header.edge]
-        if self._debloating is not None:
-            # All that comes: what is set aside or relayed is taken, too, and what is not taken would be waited for.
-            self._debloating.intake.took(edge.hop(level - 1, header.sender, header.target), len(buffer))
         if edge.target_level == level:
             self.tasks[edge.target_vertex].receive(header, buffer)
         else:
             self.outbox.put(edge.hop(level + 1, header.sender, header.target), buffer)
+        return header, edge
 
     def receive_feedback(self, buffer: bytes) -> None:
         """A buffer arrived by the channel between slots: hand it to the head that it is fed back to.
@@ -166,7 +187,21 @@ class Slot:
             self.budget.begin_step(debloating.room if debloating is not None else None)
             task.step()
             busy = busy or task.busy
+        if self._arrived and debloating is not None:
+            self._take_arrived(debloating)
+            return self.busy
         return busy
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something that it can do now."""
+        if self.holds:
+            return False
+        return any(task.busy for task in self.tasks.values()) or (bool(self._arrived) and not self.waiting)
+
+    @property
+    def _occupied(self) -> bool:
+        return any(task.busy or task.waiting for task in self.tasks.values())
 
     def _size_buffers(self, size: int | None) -> None:
         if size != self._buffer_bytes:
