@@ -12,11 +12,12 @@ _BYTES_MAX = (1, 100, 10_000, 1 << 40)
 
 
 class AdviceInTransit:
-    """Arrives in any order, in later attempts, too. `false_rate`: how much of it is lost, doubled or wrong."""
+    """Arrives in any order, in later attempts, too."""
 
     def __init__(self, circumstances: Circumstances, random: Random) -> None:
         self._random = random
-        self._rate = circumstances.false_advice_rate
+        self._lost_rate = circumstances.advice_lost_rate
+        self._false_rate = circumstances.advice_false_rate
         self._messages: list[tuple[SlotId, bytes]] = []
 
     def __bool__(self) -> bool:
@@ -31,15 +32,14 @@ class AdviceInTransit:
         random, messages = self._random, self._messages
         place = random.randrange(len(messages))
         target, message = messages[place]
-        if random.random() >= self._rate:
-            del messages[place]
+        is_false = random.random() < self._false_rate
+        if is_false and random.random() < 0.5:
+            # It comes once more.
             return target, message
-        match random.choice(["lost", "twice", "wrong"]):
-            case "lost":
-                del messages[place]
-                return None
-            case "wrong":
-                del messages[place]
-                taken, budget = (random.randrange(random.choice(_BYTES_MAX)) for _ in range(2))
-                message = encode(decode_header(message), [([taken, budget], None)])
+        del messages[place]
+        if random.random() < self._lost_rate:
+            return None
+        if is_false:
+            taken, budget = (random.randrange(random.choice(_BYTES_MAX)) for _ in range(2))
+            message = encode(decode_header(message), [([taken, budget], None)])
         return target, message

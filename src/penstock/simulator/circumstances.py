@@ -90,8 +90,12 @@ class Circumstances:
     """Whether all regions are restarted when one fails."""
     in_flight_ms: int = 0
     """For how long what is in flight to a slot should last; 0: that is not bounded."""
-    false_advice_rate: float = 0.0
-    """Probability that what a slot advises others is lost, doubled or wrong."""
+    in_flight_bytes: int = 1 << 15
+    """How much may be in flight between two slots before the first advice, and at the least."""
+    advice_lost_rate: float = 0.0
+    """Probability that what a slot advises others is lost."""
+    advice_false_rate: float = 0.0
+    """Probability that it is doubled, or wrong."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
@@ -176,7 +180,9 @@ class Circumstances:
             store_timers=random.choice([(True,), (True,), (False,), (True, False), (False, True)]),
             cut_at_steps=_crashes(random) if fails and random.random() < 0.3 else (),
             in_flight_ms=random.choice([0, 0, 0, 1, 20, 1_000]),
-            false_advice_rate=random.choice([0.0, 0.2, 1.0]),
+            advice_lost_rate=random.choice([0.0, 0.2, 1.0]),
+            advice_false_rate=random.choice([0.0, 0.2, 0.9]),
+            in_flight_bytes=random.choice([1, 60, 400]),
         )
 
     def budget(self, clock: Clock) -> Budget:
@@ -228,7 +234,10 @@ class TightBudget(Budget):
 
 
 def shrink_buffers(slot: Any, circumstances: Circumstances) -> None:
-    """Set the sizes of a slot's buffers and file chains to those of the run."""
+    """Set the sizes of a slot's buffers, budgets and file chains to those of the run."""
+    if slot.debloating is not None:
+        slot.debloating.in_flight.first_bytes = circumstances.in_flight_bytes
+        slot.debloating.intake.budget_bytes_min = circumstances.in_flight_bytes
     for task in slot.tasks.values():
         for chain in task.snapshots.files:
             chain.growth_max = circumstances.growth_max

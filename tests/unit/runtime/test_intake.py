@@ -39,7 +39,7 @@ def test_who_sends_little_may_send_as_much_as_others() -> None:
 
 def test_a_budget_holds_some_records_at_least() -> None:
     """Before a sink of a few records a second each record would go alone."""
-    assert budget_of(1, 1, 1, busy_ms=1_000, target_ms=1_000) == BUDGET_BYTES_MIN
+    assert after(begun(), FIRST_MS, {0: 1})[0].budget_bytes == BUDGET_BYTES_MIN
 
 
 def test_a_slot_that_has_no_time_left_advises_each_sender() -> None:

@@ -37,32 +37,32 @@ class Debloating:
         self._slot = slot
         self._attempt = attempt & ATTEMPT_MASK
         self._now_ms = now_ms
-        self._in_flight = InFlight(sent)
+        self.in_flight = InFlight(sent)
         self.intake = Intake(target_ms, now_ms())
         self.holds = False
         """Whether the slot is to wait until less is in flight, as of the last `look`."""
 
     def look(self) -> bool:
         """Whether the slot is to wait now."""
-        self.holds = self._in_flight.holds(self._now_ms())
+        self.holds = self.in_flight.holds(self._now_ms())
         return self.holds
 
     @property
     def room(self) -> int | None:
         """How many bytes may be sent; None: any number."""
-        return self._in_flight.room()
+        return self.in_flight.room()
 
     @property
     def buffer_bytes(self) -> int | None:
         """How large buffers should be; None: as large as can be."""
-        return self._in_flight.buffer_bytes
+        return self.in_flight.buffer_bytes
 
     def heard(self, message: bytes) -> None:
         """Advice has arrived. That of a slot of an earlier attempt is dropped."""
         header = decode_header(message)
         if header.attempt == self._attempt:
             ((taken, budget), _) = decode_segments(message)[0]  # type: ignore[misc]
-            self._in_flight.heard(header.sender, Advice(taken, budget), self._now_ms())
+            self.in_flight.heard(header.sender, Advice(taken, budget), self._now_ms())
 
     def take_advice(self) -> Iterator[tuple[SlotId, bytes]]:
         """What is to be said now, and to which slots."""
@@ -74,5 +74,5 @@ class Debloating:
     def wake_at_ms(self) -> int | None:
         """When `take_advice` or `look` has something new though nothing has arrived."""
         due_ms = self.intake.due_ms()
-        lapse_ms = self._in_flight.lapse_ms(self._now_ms()) if self.holds else None
+        lapse_ms = self.in_flight.lapse_ms(self._now_ms()) if self.holds else None
         return min((at for at in (due_ms, lapse_ms) if at is not None), default=None)

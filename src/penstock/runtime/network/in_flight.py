@@ -30,9 +30,9 @@ class _Limit:
 
     __slots__ = ("budget", "room", "since_ms", "taken")
 
-    def __init__(self, now_ms: int) -> None:
-        self.budget = FIRST_BYTES
-        self.room = FIRST_BYTES
+    def __init__(self, budget: int, now_ms: int) -> None:
+        self.budget = budget
+        self.room = budget
         """How much may be in flight now: the budget, or more when nothing is heard of it."""
         self.taken = 0
         self.since_ms = now_ms
@@ -50,6 +50,8 @@ class InFlight:
     """Of one slot. `sent`: bytes in all by index of the target, counted by the outbox."""
 
     def __init__(self, sent: Mapping[int, int]) -> None:
+        self.first_bytes = FIRST_BYTES
+        """How much may be sent to a target that has not advised yet."""
         self._sent = sent
         self._limits: dict[int, _Limit] = {}
         self._limited: dict[int, _Limit] = {}
@@ -75,7 +77,7 @@ class InFlight:
         """Whether nothing may be sent now."""
         if len(self._sent) > len(self._limits):
             for target in self._sent.keys() - self._limits.keys():
-                self._limits[target] = self._limited[target] = _Limit(now_ms)
+                self._limits[target] = self._limited[target] = _Limit(self.first_bytes, now_ms)
         if not self._limited:
             return False
         for target, limit in list(self._limited.items()):

@@ -40,7 +40,7 @@ def budget_of(own_bytes: float, all_bytes: float, senders: int, busy_ms: float, 
     to be able to send more.
     """
     share = max(own_bytes, all_bytes / senders)
-    return max(BUDGET_BYTES_MIN, int(share * target_ms / busy_ms))
+    return int(share * target_ms / busy_ms)
 
 
 class Intake:
@@ -49,6 +49,7 @@ class Intake:
     def __init__(self, target_ms: int, now_ms: int) -> None:
         self._target_ms = target_ms * AIM
         self.interval_ms = max(FIRST_MS, target_ms // PARTS)
+        self.budget_bytes_min = BUDGET_BYTES_MIN
         self._taken: dict[int, int] = {}
         """Bytes in all, by index of the sender."""
         self._counted: dict[int, int] = {}
@@ -112,4 +113,5 @@ class Intake:
             return None
         busy_ms = max(1.0, self._recent_ms - self._recent_idle_ms)
         recent = self._recent
-        return budget_of(recent[sender], sum(recent.values()), len(recent), busy_ms, self._target_ms)
+        budget = budget_of(recent[sender], sum(recent.values()), len(recent), busy_ms, self._target_ms)
+        return max(self.budget_bytes_min, budget)

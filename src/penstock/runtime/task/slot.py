@@ -46,10 +46,10 @@ class Slot:
         self._fed_back = {
             edge.id: edge.target_level for vertex in level.vertices for edge, _ in vertex.outputs if edge.feedback
         }
-        self._debloating: Debloating | None = None
+        self.debloating: Debloating | None = None
         beside = level.widths[max(level.level - 1, 0) : level.level + 2]
         if level.in_flight_ms and not level.batched and max(beside) <= _DEBLOATED_SLOTS_MAX:
-            self._debloating = Debloating(
+            self.debloating = Debloating(
                 SlotId(level.level, index), level.attempt, level.in_flight_ms, self.outbox.sent, environment.now_ms
             )
         self._buffer_bytes: int | None = None
@@ -75,7 +75,7 @@ class Slot:
         """A row arrived: hand it to its task, or relay it untouched. A push (an empty row) is ignored."""
         if len(buffer) < HEADER_BYTES:
             return
-        debloating = self._debloating
+        debloating = self.debloating
         if debloating is None:
             self._take(buffer)
         else:
@@ -125,7 +125,7 @@ class Slot:
     @property
     def takes_advice(self) -> bool:
         """Whether other slots should tell it what they have taken of what it sends."""
-        if self._debloating is None:
+        if self.debloating is None:
             return False
         level = self.level.level
         leaving = [edge for vertex in self.level.vertices for edge, _ in vertex.outputs if not edge.feedback]
@@ -134,16 +134,16 @@ class Slot:
     @property
     def gives_advice(self) -> bool:
         """Whether it tells other slots what it has taken of what they send."""
-        return self._debloating is not None and bool(self._edges)
+        return self.debloating is not None and bool(self._edges)
 
     def receive_advice(self, message: bytes) -> None:
         """A slot that this one sends to has taken something. It may send more from the next step on."""
-        if self._debloating is not None:
-            self._debloating.heard(message)
+        if self.debloating is not None:
+            self.debloating.heard(message)
 
     def take_advice(self) -> list[tuple[SlotId, bytes]]:
         """What is to be said, and to which of the slots that send to this one."""
-        return list(self._debloating.take_advice()) if self._debloating is not None else []
+        return list(self.debloating.take_advice()) if self.debloating is not None else []
 
     @property
     def feeds_back(self) -> bool:
@@ -176,7 +176,7 @@ class Slot:
 
         None is made while the slot `holds`.
         """
-        debloating = self._debloating
+        debloating = self.debloating
         if debloating is not None:
             if debloating.look():
                 return False
@@ -214,7 +214,7 @@ class Slot:
     @property
     def holds(self) -> bool:
         """Whether it has as much in flight as it should have, and waits: back pressure."""
-        return self._debloating is not None and self._debloating.holds
+        return self.debloating is not None and self.debloating.holds
 
     @property
     def waiting(self) -> bool:
@@ -230,8 +230,8 @@ class Slot:
     def wake_at_ms(self) -> int | None:
         """When to call `step` though nothing has arrived (ms); None: not before something arrives."""
         times = [] if self.holds else [task.wake_at_ms() for task in self.tasks.values()]
-        if self._debloating is not None:
-            times.append(self._debloating.wake_at_ms())
+        if self.debloating is not None:
+            times.append(self.debloating.wake_at_ms())
         return min((at for at in times if at is not None), default=None)
 
     def back_pressured(self, ns: int) -> None:
@@ -242,8 +242,8 @@ class Slot:
     def was_idle(self, ns: int) -> None:
         """The host waited for rows, or for the time to call `step`, for `ns` nanoseconds, while it did not hold."""
         # Who waits for calls to end does not wait for input.
-        if self._debloating is not None and not self.waiting:
-            self._debloating.intake.idle(ns)
+        if self.debloating is not None and not self.waiting:
+            self.debloating.intake.idle(ns)
         for task in self.tasks.values():
             task.counters.idle_ns += ns
 
