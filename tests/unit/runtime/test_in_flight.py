@@ -101,8 +101,12 @@ def test_with_nothing_in_flight_something_may_be_sent() -> None:
 
 def test_the_first_limit_is_there_before_any_advice() -> None:
     """A job before a slow sink would begin with many seconds in flight, before its sink has spoken once."""
-    in_flight = InFlight(sent := {0: 100})
+    in_flight = InFlight(sent := {})
+    assert in_flight.room() == FIRST_BYTES
+    assert in_flight.buffer_bytes == FIRST_BYTES // PARTS
+    sent[0] = 100
     assert not in_flight.holds(5)
+    assert in_flight.room() == FIRST_BYTES - 100
     assert in_flight.buffer_bytes == FIRST_BYTES // PARTS
     sent[0] = FIRST_BYTES + 1
     assert in_flight.holds(6)

@@ -90,6 +90,8 @@ class InFlight:
 
     def room(self) -> int | None:
         """How many bytes may be sent, at least one; None: any number."""
+        if not self._limits:
+            return self.first_bytes
         return max(1, min(map(self._left, self._limited))) if self._limited else None
 
     def _left(self, target: int) -> int:
@@ -104,6 +106,8 @@ class InFlight:
     @property
     def buffer_bytes(self) -> int | None:
         """How large buffers should be, so that what may be in flight is several; None: as large as can be."""
+        if not self._limits:
+            return max(_BUFFER_BYTES_MIN, self.first_bytes // PARTS)
         if not self._limited:
             return None
         return max(_BUFFER_BYTES_MIN, min(limit.room for limit in self._limited.values()) // PARTS)

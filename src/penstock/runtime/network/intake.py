@@ -62,8 +62,8 @@ class Intake:
         self._has_begun = False
         """Whether something had come by the last look."""
         self._has_spoken = False
-        self.limits = False
-        """Whether it has told senders how much they may have in flight."""
+        self.limits = True
+        """Whether senders hold to what they were told, or to their first limit."""
 
     def took(self, sender: int, size: int) -> None:
         """A buffer of a slot was taken, whether it is processed now, set aside, or passed on."""
@@ -75,11 +75,9 @@ class Intake:
 
     def due_ms(self) -> int | None:
         """When something is to be said though nothing happens."""
-        if self.limits:
-            return self._since_ms + self.interval_ms
-        if not self._has_spoken and self._has_begun:
-            return self._since_ms + FIRST_MS
-        return None
+        if not (self.limits and self._has_begun):
+            return None
+        return self._since_ms + (self.interval_ms if self._has_spoken else FIRST_MS)
 
     def advice(self, now_ms: int) -> dict[int, Advice]:
         """What is to be said now, by index of the sender."""
