@@ -152,7 +152,7 @@ class MasterHost:
         self.handle(request)
 
     def heal(self) -> None:
-        """Nothing fails any more. A checkpoint that is slow still expires; but nothing is slow now."""
+        """Nothing fails any more."""
         for sink in self._sinks.values():
             sink.failure_rate = 0
 
