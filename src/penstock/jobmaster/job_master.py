@@ -50,6 +50,7 @@ from penstock.jobmaster.events import (
     Tick,
 )
 from penstock.jobmaster.failover import Failover, JobEnd
+from penstock.jobmaster.phases import JOB, JobPhase, JobStep, RegionPhase, after
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.regions import Regions
@@ -129,8 +130,7 @@ class JobMaster:
         self._failover = Failover(self, self._ending, self._recovery, self._collected, self._restarts, self._emit)
         self._is_cancelled = False
         self._end: JobEnd | None = None
-        self._results_closed = False
-        self.finished = False
+        self._phase = JobPhase.EXECUTING
         self.regions = Regions(graph, settings, self._emit, now_ms)
 
     # What hosts call.
@@ -153,7 +153,7 @@ class JobMaster:
         self.now_ms = max(self.now_ms, now_ms)
         for region in self.regions:
             region.attempt.enumerators.now_ms = self.now_ms
-        if not self.finished:
+        if self._phase is not JobPhase.OVER:
             if _is_noted(event):
                 self.journal.note(self.now_ms, event)
             _HANDLERS[type(event)](self, event)
@@ -165,7 +165,7 @@ class JobMaster:
 
     def wake_at_ms(self, checkpoints: bool = True) -> int | None:
         """When a Tick has something to do though nothing else happens. `checkpoints`: periodic ones included."""
-        if self.finished:
+        if self._phase is JobPhase.OVER:
             return None
         times = [region.wake_at_ms() for region in self.regions]
         # Until all that are down have ended no time helps: that they are gone, or the storage's answer, is an event.
@@ -193,7 +193,7 @@ class JobMaster:
             return JobStatus.RESTARTING
         status = self._end[0] if self._end is not None else self.regions.status
         # Not terminal before its results are closed: the last commit may still fail the job.
-        return status if self.finished else _BEFORE_THE_END.get(status, status)
+        return status if self._phase is JobPhase.OVER else _BEFORE_THE_END.get(status, status)
 
     @property
     def error(self) -> BaseException | None:
@@ -288,26 +288,26 @@ class JobMaster:
     def _query_failed(self, event: QueryFailed) -> None:
         region = self._region_of(event.attempt)
         # A query that ends after StopAttempt ends because of it.
-        if region is not None and not region.is_stopped:
+        if region is not None and region.phase is RegionPhase.DEPLOYED:
             self.fail(region, region.attempt.explained(event.error))
             region.attempt.abandon()
 
     def _attempt_stopped(self, event: AttemptStopped) -> None:
         region = self._region_of(event.attempt)
         if region is not None:
-            region.is_gone = True
+            region.query_ended()
 
     def _host_failed(self, event: HostFailed) -> None:
         # The lease shows it before anything is published.
         if isinstance(event.error, FencedError):
             self.storage.fence()
         self.fail_all(event.error)
-        if self.regions.all_ended and self._end is None and self._failover.restart_at_ms is None:
+        if self.regions.all_ended and self._phase is JobPhase.EXECUTING and self._failover.restart_at_ms is None:
             # Failed while terminating: no other event ends the job.
             self._end_with(JobStatus.FAILED, event.error)
 
     def _results_were_closed(self, event: ResultsClosed) -> None:
-        self._results_closed = True
+        self._phase = after(JOB, self._phase, JobStep.RESULTS_CLOSED)
         assert self._end is not None
         if event.error is not None and self._end[0] is JobStatus.FINISHED:
             self._end = (JobStatus.FAILED, event.error)
@@ -335,8 +335,8 @@ class JobMaster:
         if restarted:
             self._watermarks.restarted([task for region in restarted for task in region.attempt.tasks], self.now_ms)
             self._go_on()
-        if self._results_closed and self.storage.is_idle and not self.finished:
-            self.finished = True
+        if self._phase is JobPhase.SETTLING and self.storage.is_idle:
+            self._phase = after(JOB, self._phase, JobStep.STORAGE_IDLE)
             assert self._end is not None
             self._emit(Finish(*self._end))
 
@@ -367,6 +367,7 @@ class JobMaster:
             error = JobCancelledError(f"the job '{self.graph.name}' was cancelled{reason}")
         elif status is JobStatus.FAILED:
             error = error or JobError("the job failed")
+        self._phase = after(JOB, self._phase, JobStep.REGIONS_OVER)
         self._end = (status, error)
         self._emit(CloseResults(error))
 

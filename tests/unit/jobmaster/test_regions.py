@@ -15,6 +15,7 @@ from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids, vertex_of_sinks
 from penstock.jobmaster.effects import Deploy, JobEffect, StopAttempt
+from penstock.jobmaster.phases import RegionPhase
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.regions import Regions
@@ -132,11 +133,11 @@ def test_the_next_attempt_begins_with_a_clean_slate() -> None:
     region.abandon_if_late(1_000 + SETTINGS.failure_grace_ms)
     assert region.abandoned == sorted(region.attempt.slots)
     region.stop_if_over()
-    region.is_gone = True
+    region.query_ended()
     region.end()
     region.next_attempt(GRAPH, 9_000)
     played.regions.attempts_changed()
     assert region.attempt.id == AttemptId(1, 1) and not region.lets_in(0) and region.lets_in(1)
-    assert not (region.abandoned or region.is_stopped or region.is_gone or region.is_ended)
+    assert not region.abandoned and region.phase is RegionPhase.DEPLOYED
     region.abandon_if_late(1_000_000)
     assert region.is_up and not region.abandoned
