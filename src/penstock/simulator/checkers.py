@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.network.buffer import NO_KEY_GROUP, OUTCOME_EDGE, Header, decode_header, decode_segments
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
@@ -203,10 +204,10 @@ class CutChecks:
         """Check each snapshot of a task when it is frozen."""
         freeze = task.snapshots.freeze
 
-        def frozen(checkpoint_id: int, timestamp_ms: int, full: bool, savepoint: str) -> TaskSnapshot:
-            self._compare(task, checkpoint_id, aligned=self._exactly_once or bool(savepoint))
+        def frozen(checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions) -> TaskSnapshot:
+            self._compare(task, checkpoint_id, aligned=self._exactly_once or bool(options.savepoint))
             self._channels.cut(checkpoint_id, task, [*slot.outbox.rows, *slot.feedback.rows])
-            return freeze(checkpoint_id, timestamp_ms, full, savepoint)
+            return freeze(checkpoint_id, timestamp_ms, options)
 
         task.snapshots.freeze = frozen  # type: ignore[method-assign]
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.unit.jobmaster.played_job import SETTINGS, plan
 
+from penstock.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.pending import JobIdentity
+from penstock.checkpoint.recorded_end import RecordedEnd
+from penstock.checkpoint.storage_requests import StorageRequests
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt_id import AttemptId
@@ -22,8 +26,13 @@ class Played:
     def __init__(self) -> None:
         self.effects: list[JobEffect] = []
         self.regions = Regions(GRAPH, SETTINGS, self.effects.append, 1_000)
-        coordinator = CheckpointCoordinator("id", "job", SETTINGS.checkpoints, self.effects.append)
-        recovery = Recovery(coordinator, None, False)
+        storage = StorageRequests(self.effects.append)
+        completed = CompletedCheckpoints(storage, SETTINGS.checkpoints.retained)
+        end = RecordedEnd(storage, completed, 1)
+        coordinator = CheckpointCoordinator(
+            JobIdentity("id", "job"), SETTINGS.checkpoints, storage, completed, end, self.effects.append
+        )
+        recovery = Recovery(coordinator, completed, None, False)
         for region in self.regions:
             region.begin(recovery, GRAPH, 1_000)
 
