@@ -326,7 +326,8 @@ def _restarts(circumstances: Circumstances, random: Random, healed: bool) -> Res
     strategies: list[Callable[[], RestartStrategy]] = [
         partial(FixedDelay, 3, 100),
         partial(FailureRate, 2, 10_000_000, 10),
-        partial(ExponentialDelay, 50, 10_000, 2.0, 60_000, 4, 0.1, random.random),
+        # Attempts that take longer than its threshold would make it start from the beginning each time.
+        partial(ExponentialDelay, 50, 10_000, 2.0, 10_000_000, 4, 0.1, random.random),
     ]
     return strategies[circumstances.restart_strategy]() if not healed else FixedDelay(2, 10)
 
