@@ -166,8 +166,8 @@ class ChannelChecks:
         """A task takes its snapshot: records sent by now, including `rows` in its outbox, are before the barrier."""
         ours = {edge.info.id: edge for edge in task.edges}
         for edge in ours.values():
-            held = sum(len(accumulator.values) for accumulator in edge._accumulators)
-            assert not held, f"{task.info} acknowledged {checkpoint_id} with {held} records not sent"
+            left = edge.records_gathered
+            assert not left, f"{task.info} acknowledged {checkpoint_id} with {left} records not sent"
         waiting: Counter[SentChannel] = Counter()
         for _, row in rows:
             header = decode_header(row)
@@ -175,8 +175,8 @@ class ChannelChecks:
                 records = [len(s[0]) for s in decode_segments(row) if isinstance(s, tuple)]
                 waiting[header.edge, header.sender, header.target] += sum(records)
         for edge in ours.values():
-            for accumulator in edge._channels:
-                channel = (edge.info.id, task.info.subtask, accumulator.target)
+            for target in edge.targets:
+                channel = (edge.info.id, task.info.subtask, target)
                 state = self._channels[channel]
                 state.cuts[checkpoint_id] = state.records + waiting[channel]
 
