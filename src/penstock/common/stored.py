@@ -30,6 +30,8 @@ MODULES = {
     "file-split": "penstock.connectors.files.split",
     "file-to-compact": "penstock.connectors.files.sink.compaction",
     "global-window": "penstock.api.windows.window",
+    "hybrid-enumerator": "penstock.connectors.hybrid.split",
+    "hybrid-split": "penstock.connectors.hybrid.split",
     "latency-marker": "penstock.runtime.network.elements",
     "list-changes": "penstock.state.collections",
     "map-changes": "penstock.state.collections",
