@@ -21,7 +21,7 @@ from penstock.runtime.network.buffer import (
 )
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, Element, LatencyMarker, Watermark
-from penstock.runtime.network.output import BUFFER_RECORDS_MAX, BufferSize, Outbox, OutputEdge
+from penstock.runtime.network.output import BUFFER_RECORDS_MAX, USUAL_BUFFERS, BufferSize, Outbox, OutputEdge
 from penstock.runtime.network.partitioners import (
     BroadcastPartitioner,
     ForwardPartitioner,
