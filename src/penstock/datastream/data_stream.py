@@ -247,7 +247,7 @@ class DataStream(OperatorSettings, Generic[T]):
     ) -> KeyedStream[T, K]:
         """Partition the stream by key: equal keys go to the same subtask. `key_selector` is a callable or KeySelector.
 
-        Raises ValueError if `key_type` can't be a key (a list or map).
+        A key that is a list or dict is copied, and can't be changed.
         """
         from penstock.datastream.keyed_stream import KeyedStream
 
