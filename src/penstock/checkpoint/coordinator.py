@@ -321,6 +321,7 @@ class CheckpointCoordinator:
     def _take_prepared(self, pending: PendingCheckpoint) -> list[Numbered]:
         """What sinks have prepared until this checkpoint, in order, also for earlier ones that never completed."""
         prepared = self._ledger.take_carried(pending.checkpoint_id)
+        # Older ones that are still pending included: their barriers are before this one, which subsumes them.
         for other in self._pending.values():
             if other.checkpoint_id <= pending.checkpoint_id:
                 prepared += other.take_prepared()
