@@ -137,9 +137,7 @@ def test_records_that_do_not_fit_are_named() -> None:
         written([{**FLIGHTS[0], "delay": "late"}], AvroBulkWriters.for_generic_record(SCHEMA))
 
 
-@pytest.mark.parametrize(
-    "text", ["{", '"what"', '{"type": "record", "name": "a", "fields": [{}]}', "{}"]
-)
+@pytest.mark.parametrize("text", ["{", '"what"', '{"type": "record", "name": "a", "fields": [{}]}', "{}"])
 def test_what_is_no_schema_is_refused(text) -> None:
     """The first message would fail, hours after the start."""
     with pytest.raises(ValueError, match="Avro schema"):
