@@ -36,10 +36,10 @@ from penstock.checkpoint.effects import (
     StoreManifest,
 )
 from penstock.checkpoint.failure import OF_DECLINE, CheckpointFailureReason, FailureTolerance
+from penstock.checkpoint.history import CheckpointHistory
 from penstock.checkpoint.manifest import Manifest, located, unpacked
 from penstock.checkpoint.pending import CheckpointRequest, JobIdentity, PendingCheckpoint
 from penstock.checkpoint.recorded_end import RecordedEnd
-from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.retention import Retention
 from penstock.checkpoint.schedule import CheckpointSchedule, CheckpointSettings
 from penstock.checkpoint.storage_requests import StorageRequests
@@ -49,8 +49,6 @@ from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, ControlEvent, TriggerCheckpoint
 from penstock.state.handles import SubtaskState, files_of
-
-_HISTORY = 100
 
 EnumeratorStates = Callable[[], dict[str, str] | None]
 """Takes the states of the split enumerators, packed, by state id. None: one has failed, and the attempt with it."""
@@ -70,15 +68,14 @@ class CheckpointCoordinator:
         self.settings = settings
         self.schedule = CheckpointSchedule(settings)
         self.retention = Retention(settings.retained)
-        self.history: deque[CheckpointReport] = deque(maxlen=_HISTORY)
-        """The newest checkpoints that completed or failed, oldest first, also those that are not retained any more."""
+        self.history = CheckpointHistory()
         self.committed_id = 0
         """The newest checkpoint whose output has been handed out to be committed."""
         self.error: CheckpointError | None = None
         """Set when more checkpoints in a row have failed than are tolerated."""
         self.store = StorageRequests(emit)
         self.ending = RecordedEnd(self.store, self.retention, epoch)
-        self._job_id = job_id
+        self.job_id = job_id
         self._job_name = job_name
         self._epoch = epoch
         self._vertices: Sequence[CheckpointVertex] = ()
@@ -111,7 +108,7 @@ class CheckpointCoordinator:
         """
         # Numbers continue: files are named by them, and must not meet those of the checkpoint.
         self._last_id = max(self._last_id, manifest.checkpoint_id)
-        if manifest.job_id == self._job_id and (not manifest.savepoint or self._epoch > 1):
+        if manifest.job_id == self.job_id and (not manifest.savepoint or self._epoch > 1):
             # A savepoint that the job has committed takes the place of all checkpoints before it.
             retained = [] if manifest.savepoint else [*older, manifest][-self.settings.retained :]
             for one in retained:
@@ -151,9 +148,7 @@ class CheckpointCoordinator:
             self._send_to_all(AbortCheckpoint(pending.checkpoint_id))
             if pending.savepoint:
                 self.store.ask(DeleteSavepoint(self.store.number(), pending.savepoint))
-            else:
-                reason = CheckpointFailureReason.ATTEMPT_ENDED
-                self.history.append(CheckpointReport.failed(pending, reason, "", now_ms))
+            self.history.failed(pending, CheckpointFailureReason.ATTEMPT_ENDED, "", now_ms)
         self._pending.clear()
         self._requests.clear()
         self._ledger.tasks_ended()
@@ -200,8 +195,13 @@ class CheckpointCoordinator:
     # What makes checkpoints begin.
 
     @property
+    def pending(self) -> list[PendingCheckpoint]:
+        """Those that are being collected, oldest first."""
+        return list(self._pending.values())
+
+    @property
     def under_way(self) -> list[int]:
-        """The pending checkpoints, oldest first."""
+        """Their numbers."""
         return list(self._pending)
 
     @property
@@ -354,7 +354,7 @@ class CheckpointCoordinator:
             return
         named = self._take_prepared(pending)
         commits = [*self._ledger.open, *(committables for _, committables in named)]
-        job = JobIdentity(self._job_id, self._job_name, self._attempt, self._epoch)
+        job = JobIdentity(self.job_id, self._job_name, self._attempt, self._epoch)
         manifest = pending.manifest(job, self._vertices, commits, now_ms)
         pending.named = named
 
@@ -384,6 +384,7 @@ class CheckpointCoordinator:
     def _savepoint_stored(self, pending: PendingCheckpoint, manifest: Manifest, now_ms: int) -> None:
         del self._pending[pending.checkpoint_id]
         self._saved_id = pending.checkpoint_id
+        self.history.completed(pending, manifest)
         assert pending.named is not None
         if pending.request.options.stop:
             # That is recorded: if the driver dies over the commits, no job can be restored from a checkpoint before
@@ -405,7 +406,7 @@ class CheckpointCoordinator:
         del self._pending[pending.checkpoint_id]
         self._tolerance.reset()
         subsumed = self.retention.add(manifest)
-        self.history.append(CheckpointReport.completed(manifest))
+        self.history.completed(pending, manifest)
         self.schedule.completed(now_ms)
         self._commit(pending)
         # Manifests before files: one that exists must never name a file that is deleted.
@@ -436,8 +437,8 @@ class CheckpointCoordinator:
         if pending.savepoint:
             self.store.ask(DeleteSavepoint(self.store.number(), pending.savepoint))
         else:
-            self.history.append(CheckpointReport.failed(pending, reason, detail, now_ms))
             self.error = self.error or self._tolerance.failed(pending.checkpoint_id, reason, detail)
+        self.history.failed(pending, reason, detail, now_ms)
         pending.request.then(reason.error(detail))
         self._begin_requested(now_ms)
 

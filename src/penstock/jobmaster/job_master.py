@@ -147,7 +147,7 @@ class JobMaster:
         for region in self.regions:
             region.attempt.enumerators.now_ms = self.now_ms
         if not self.finished:
-            if _is_noted(event):
+            if is_noted(event):
                 self.journal.note(self.now_ms, event)
             _HANDLERS[type(event)](self, event)
             self._go_on()
@@ -419,7 +419,7 @@ class JobMaster:
         return effects
 
 
-def _is_noted(event: JobEvent) -> bool:
+def is_noted(event: JobEvent) -> bool:
     """Whether an event belongs in the journal: heartbeats and results would displace all others."""
     if isinstance(event, Reported):
         return not isinstance(event.message.report, Heartbeat | Result)
