@@ -68,6 +68,15 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing about 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Write about the job in JSON, an object a line, for other programs.")
 ]
+RestPort = Annotated[
+    str | None,
+    typer.Option(
+        "--rest-port",
+        metavar="PORT",
+        show_default=False,
+        help="Of the REST endpoint, on this machine only: a port or a range; `off`: none. Default: 8081-8099,0.",
+    ),
+]
 FromState = Annotated[
     str | None,
     typer.Option(
@@ -99,10 +108,12 @@ AllowDuplicates = Annotated[
     ),
 ]
 
+_REST_BIND_PORT = "rest.bind-port"
+_REST_PORTS = "8081-8099,0"
 
 _OURS = (
     "-p", "--parallelism", "--master", "-D", "-s", "--from-savepoint", "-n", "--allow-non-restored-state",
-    "-q", "--quiet", "--json", "--pyflink", "--keep-session",
+    "-q", "--quiet", "--json", "--pyflink", "--keep-session", "--rest-port",
 )  # fmt: skip
 
 
@@ -168,6 +179,13 @@ def settings_in(file: Path | None) -> dict[str, str]:
         return read_configuration(file).to_dict()
     except ConfigurationError as error:
         raise typer.BadParameter(str(error), param_hint="--conf-file") from None
+
+
+def rest_settings(rest_port: str | None, settings: Mapping[str, str]) -> dict[str, str]:
+    """The setting that the endpoint of an application follows from: --rest-port, else `settings`, else the default."""
+    if rest_port is None:
+        return {} if _REST_BIND_PORT in settings else {_REST_BIND_PORT: _REST_PORTS}
+    return {_REST_BIND_PORT: "" if rest_port == "off" else rest_port}
 
 
 @contextmanager

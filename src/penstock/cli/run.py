@@ -21,9 +21,11 @@ from penstock.cli.options import (
     Parallelism,
     PyFlink,
     Quiet,
+    RestPort,
     Settings,
     misplaced,
     program_context,
+    rest_settings,
     settings_in,
     settings_of,
 )
@@ -44,6 +46,7 @@ def run(
     keep_session: KeepSession = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
+    rest_port: RestPort = None,
 ) -> None:
     """Run JOB as `python JOB` would, with defaults from the command line.
 
@@ -67,6 +70,7 @@ def run(
     defaults = settings_in(conf_file) | settings_of(
         parallelism, settings, from_state, allow_non_restored, allow_duplicates, master, keep_session
     )
+    defaults |= rest_settings(rest_port, defaults)
     try:
         with (
             Interrupts() as interrupts,

@@ -14,6 +14,7 @@ from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
 from penstock.client.job_progress import ProgressMeter, as_duration
 from penstock.client.live_line import LiveLine
+from penstock.cluster.rest_address import RestAddress
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 
@@ -59,6 +60,7 @@ class WatchedExecutor(PipelineExecutor):
         self._line = LiveLine()
         self._running: list[_Job] = []
         self._lock = threading.RLock()
+        self._rest: RestAddress | None = None
         self._closed = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="penstock-live-line", daemon=True)
 
@@ -91,7 +93,7 @@ class WatchedExecutor(PipelineExecutor):
         try:
             executor = self._executor or load_executor(submission.configuration, is_watched=True)
             client = executor.execute(
-                replace(submission, on_start=lambda job_id: self._starts(job, submission, job_id))
+                replace(submission, on_start=lambda job_id: self._starts(job, submission, job_id), on_rest=self._serves)
             )
         except BaseException:
             with self._lock:
@@ -111,6 +113,13 @@ class WatchedExecutor(PipelineExecutor):
             f"job {job_id} '{graph.name}' starts: {mode}, {slots}",
             {"job_id": str(job_id), "name": graph.name, "mode": mode, "slots": graph.slots},
         )
+
+    def _serves(self, rest: RestAddress) -> None:
+        if rest != self._rest:
+            # Once for all jobs of the program.
+            self._rest = rest
+            figures: dict[str, object] = {"url": rest.url, "token_file": rest.token_file}
+            self._say("rest", f"REST: {rest.url}, token in {rest.token_file}", figures)
 
     def _ended(self, job: _Job) -> None:
         with self._lock:
