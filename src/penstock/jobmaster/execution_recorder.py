@@ -59,9 +59,11 @@ class ExecutionRecorder:
                     self._failed(effect.error, now_ms)
             elif isinstance(effect, Finish):
                 self._failed(effect.error if effect.status is JobStatus.FAILED else None, now_ms)
-                self._published_ms = 0
             elif isinstance(effect, Deploy):
                 self._note_restored(effect, now_ms)
+            # What changes all tasks is seen at once: these are rare.
+            if isinstance(effect, Deploy | Finish | RestartScheduled | RestartJoined):
+                self._is_stale, self._published_ms = True, 0
         # Before all run, a task's heartbeat says that it initializes.
         if is_noted(event) or self.published.status is not JobStatus.RUNNING:
             self._is_stale = True

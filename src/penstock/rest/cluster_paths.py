@@ -24,7 +24,9 @@ from penstock.rest.served_jobs import JobEntry, slot_name
 from penstock.rest.thread_dump import thread_infos
 from penstock.runtime.ids import SlotId
 
-_SENSITIVE = re.compile(r"password|secret|token|api-?key|auth-params|service-key|account\.key|jaas|access-?key", re.I)
+_SENSITIVE = re.compile(
+    r"password|secret|token|api-?key|auth-params|service-key|account\.key|jaas|access[-.]?key", re.I
+)
 _HIDDEN = "******"
 _NO_RESOURCES = {
     "cpuCores": 0.0,

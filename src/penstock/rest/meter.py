@@ -56,12 +56,14 @@ def _growth(
     now_s: float,
     samples: list[tuple[float, dict[tuple[int, int], TaskReport]]],
 ) -> Growth:
-    for at_s, reports in samples:
+    first, first_s = now, now_s
+    for at_s, reports in reversed(samples):
         before = reports.get(key)
-        if before is not None and _spent_ns(before) <= _spent_ns(now):
-            return Growth(before, now, now_s - at_s)
-        # Counters of a new attempt begin at zero.
-    return Growth(now, now, 0.0)
+        # Counters of a new attempt begin at zero: what was before it does not count.
+        if before is None or _spent_ns(before) > _spent_ns(first):
+            break
+        first, first_s = before, at_s
+    return Growth(first, now, now_s - first_s)
 
 
 def _spent_ns(report: TaskReport) -> int:

@@ -105,6 +105,7 @@ class JobMasterHost:
             self._events.followed(self._master.abandon())
             self._finish(Finish(JobStatus.FAILED, None))
             raise
+        self._recorder.followed(Tick(), effects, _now_ms())
         self._server.start(self._on_message, lambda: self._handle(Tick()), self._end_here)
         # On the server's thread, the only one that may send.
         self._server.call_soon(lambda: self._carry_out(effects))
