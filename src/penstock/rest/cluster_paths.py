@@ -156,6 +156,12 @@ def thread_dump(request: Request) -> Any:
     return {"threadInfos": thread_infos()}
 
 
+def worker_thread_dump(request: Request) -> Any:
+    """GET /taskmanagers/:taskmanagerid/thread-dump: what threads of workers do is not known here."""
+    task_manager(request)
+    return {"threadInfos": []}
+
+
 def applications(request: Request) -> Any:
     """GET /applications/overview: each job is one."""
     return {"applications": [_application(entry) for entry in jobs_of(request).all()]}
@@ -196,6 +202,7 @@ routes = [
     get("/overview", overview),
     get("/taskmanagers", task_managers),
     get("/taskmanagers/{taskmanagerid}", task_manager),
+    get("/taskmanagers/{taskmanagerid}/thread-dump", worker_thread_dump),
     get("/jobmanager/config", settings),
     get("/jobmanager/environment", environment),
     get("/jobmanager/thread-dump", thread_dump),

@@ -43,10 +43,17 @@ _LAST_ANSWER_S = 5.0
 class RestEndpoint:
     """Binds one of the ports, writes the token's file, and serves until it is closed. Raises ConfigurationError.
 
-    `pages`: what is served beside the paths of REST.
+    `pages`: what is served beside the paths of REST. `sample_every_s`: how often counters are noted, from whose growth
+    rates follow.
     """
 
-    def __init__(self, ports: str, environ: Mapping[str, str] = os.environ, pages: Sequence[BaseRoute] = ()) -> None:
+    def __init__(
+        self,
+        ports: str,
+        environ: Mapping[str, str] = os.environ,
+        pages: Sequence[BaseRoute] = (),
+        sample_every_s: float = SAMPLE_EVERY_S,
+    ) -> None:
         self.jobs = ServedJobs()
         self.token = secrets.token_hex(32)
         self._socket = _bound(ports)
@@ -55,6 +62,7 @@ class RestEndpoint:
         self.address = RestAddress(f"http://{_HOST}:{port}", str(self._token_file))
         self._cookie = f"penstock-{port}"
         self._pages = pages
+        self._sample_every_s = sample_every_s
         self._stop = threading.Event()
         self._wake: Callable[[], object] = lambda: None
         """Lets the thread see that it is to stop."""
@@ -102,9 +110,9 @@ class RestEndpoint:
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[self._socket]))
         while not serving.done() and not self._stop.is_set():
-            self._sample()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(woken.wait(), SAMPLE_EVERY_S)
+                await asyncio.wait_for(woken.wait(), self._sample_every_s)
+            self._sample()
         server.should_exit = True
         await serving
 

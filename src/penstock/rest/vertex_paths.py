@@ -195,6 +195,12 @@ def no_subtask_accumulators(request: Request) -> Any:
     return {"id": vertex_id(vertex), "parallelism": vertex.parallelism, "subtasks": subtasks}
 
 
+def no_flame_graph(request: Request) -> Any:
+    """GET …/flamegraph: as Flink answers where they are switched off."""
+    vertex_of(request, job_of(request))
+    return {"endTimestamp": -2, "data": None}
+
+
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
 routes = [
@@ -202,6 +208,7 @@ routes = [
     get(f"{_VERTEX}/subtasktimes", subtask_times),
     get(f"{_VERTEX}/taskmanagers", task_managers),
     get(f"{_VERTEX}/backpressure", back_pressure),
+    get(f"{_VERTEX}/flamegraph", no_flame_graph),
     get(f"{_VERTEX}/accumulators", no_accumulators),
     get(f"{_VERTEX}/subtasks/accumulators", no_subtask_accumulators),
     get(f"{_VERTEX}/subtasks/{{subtaskindex}}", subtask),
