@@ -50,7 +50,7 @@ class RestJob:
             )
         found = self._until(lambda: re.search(r"^REST: (\S+), token in (\S+)$", self.log.read_text(), re.MULTILINE))
         self.url = found[1]
-        self.token_file = Path(found[2])
+        self.token_file = Path(found[2]).expanduser()
         self.token = self.token_file.read_text()
         self.job_id = re.findall(r"^job ([0-9a-f]{32}) ", self.log.read_text(), re.MULTILINE)[0]
         self.path = f"/jobs/{self.job_id}"

@@ -145,7 +145,7 @@ PAGES = {
     "task-manager/level-0-slot-0/logs": ["a worker says"],
     "job-manager/config": ["execution.checkpointing.interval"],
     "job-manager/logs": ["the driver says"],
-    "job-manager/thread-dump": ["penstock-rest"],
+    "job-manager/thread-dump": ["MainThread"],
 }
 """What each page shows, which is what the job of the test has done."""
 

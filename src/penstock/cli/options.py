@@ -108,9 +108,6 @@ AllowDuplicates = Annotated[
     ),
 ]
 
-_REST_BIND_PORT = "rest.bind-port"
-_REST_PORTS = "8081-8099,0"
-
 _OURS = (
     "-p", "--parallelism", "--master", "-D", "-s", "--from-savepoint", "-n", "--allow-non-restored-state",
     "-q", "--quiet", "--json", "--pyflink", "--keep-session", "--rest-port",
@@ -142,6 +139,7 @@ def settings_of(
     allow_duplicates: bool = False,
     master: str | None = None,
     keep_session: bool = False,
+    rest_port: str | None = None,
 ) -> dict[str, str]:
     """Return the defaults as one mapping. Specific options take precedence over `-D`, a later `-D` over an earlier one.
 
@@ -159,6 +157,8 @@ def settings_of(
         result["spark.master"] = master
     if keep_session:
         result["penstock.spark.keep-session"] = "true"
+    if rest_port is not None:
+        result["rest.bind-port"] = "" if rest_port == "off" else rest_port
     if from_state is not None:
         result["execution.state-recovery.path"] = from_state
     if allow_non_restored:
@@ -179,13 +179,6 @@ def settings_in(file: Path | None) -> dict[str, str]:
         return read_configuration(file).to_dict()
     except ConfigurationError as error:
         raise typer.BadParameter(str(error), param_hint="--conf-file") from None
-
-
-def rest_settings(rest_port: str | None, settings: Mapping[str, str]) -> dict[str, str]:
-    """The setting that the endpoint of an application follows from: --rest-port, else `settings`, else the default."""
-    if rest_port is None:
-        return {} if _REST_BIND_PORT in settings else {_REST_BIND_PORT: _REST_PORTS}
-    return {_REST_BIND_PORT: "" if rest_port == "off" else rest_port}
 
 
 @contextmanager

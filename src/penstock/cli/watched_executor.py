@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
 
 from penstock.client.executor import PipelineExecutor, Submission
@@ -38,7 +39,8 @@ class WatchedExecutor(PipelineExecutor):
 
     A line at the start of a job and one at its end; on a terminal one live line in between. `as_json`: each as an
     object of JSON on a line of its own, progress every five seconds. `quiet`: nothing of this. `program` is shown as
-    long as no job runs. `is_interrupted`: whether a Ctrl-C waits for the end of Spark's start.
+    long as no job runs. `is_interrupted`: whether a Ctrl-C waits for the end of Spark's start. `rest_ports`: as
+    `rest.bind-port`, for jobs that do not set it.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class WatchedExecutor(PipelineExecutor):
         as_json: bool = False,
         executor: PipelineExecutor | None = None,
         is_interrupted: Callable[[], bool] = lambda: False,
+        rest_ports: str | None = None,
     ) -> None:
         self.jobs = 0
         """How many were executed."""
@@ -56,6 +59,7 @@ class WatchedExecutor(PipelineExecutor):
         self._quiet = quiet
         self._as_json = as_json
         self._is_interrupted = is_interrupted
+        self._rest_ports = rest_ports
         self._began_s = time.monotonic()
         self._line = LiveLine()
         self._running: list[_Job] = []
@@ -119,7 +123,9 @@ class WatchedExecutor(PipelineExecutor):
             # Once for all jobs of the program.
             self._rest = rest
             figures: dict[str, object] = {"url": rest.url, "token_file": rest.token_file}
-            self._say("rest", f"REST: {rest.url}, token in {rest.token_file}", figures)
+            file = Path(rest.token_file)
+            shown = f"~/{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else file
+            self._say("rest", f"REST: {rest.url}, token in {shown}", figures)
 
     def _ended(self, job: _Job) -> None:
         with self._lock:

@@ -36,6 +36,8 @@ class Submission:
     """Called when the job's id is known, before Spark is started."""
     on_rest: Callable[[RestAddress], object] = lambda address: None
     """Called after it if the job has a REST endpoint."""
+    rest_ports: str | None = None
+    """Where the job is served over REST if it has no `rest.bind-port`; None: it is not."""
 
 
 class PipelineExecutor(ABC):

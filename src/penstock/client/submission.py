@@ -72,7 +72,7 @@ def submit(submission: Submission) -> JobClient:
     # A run that takes a job over has its id: what the job has finished is finished once.
     job_id = JobID.generate() if start.latest is None else JobID(start.latest.manifest.job_id)
     submission.on_start(job_id)
-    endpoint = None if graph.batched else endpoint_of(configuration)
+    endpoint = None if graph.batched else endpoint_of(configuration, submission.rest_ports)
     if endpoint is not None:
         submission.on_rest(endpoint.address)
     settings: dict[str, Any] = {
@@ -170,13 +170,17 @@ def _pipelined_run(
         hosts.append(host)
         host.on_end = ended
         host.after_storage = partial(_release, run, log, _served(endpoint, host, job_id, configuration, run, log))
-        rest = None if endpoint is None else endpoint.address
-        registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address, rest))
+        registry.add(_running_job(job_id, graph, server, endpoint))
         host.start()
     except BaseException:
         run.release()
         raise
     return _PipelinedRun(host, log)
+
+
+def _running_job(job_id: JobID, graph: JobGraph, server: ControlServer, endpoint: RestEndpoint | None) -> RunningJob:
+    rest = None if endpoint is None else endpoint.address
+    return RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address, rest)
 
 
 def _served(

@@ -360,8 +360,8 @@ REST_BIND_PORT = (
     .string_type()
     .no_default_value()
     .with_description(
-        "Port of the REST endpoint on 127.0.0.1: one, a list or a range, e.g. 8081-8099,0; 0 is any free one. Not set: "
-        "there is none, but for penstock run, which tries 8081-8099,0."
+        "Port of the REST endpoint on 127.0.0.1: one, a list or a range, e.g. 8081-8099,0; 0 is any free one; "
+        "empty: there is none. Not set: penstock run tries 8081-8099,0, and python has none."
     )
 )
 LOG_DIRECTORY = (

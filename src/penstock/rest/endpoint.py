@@ -147,13 +147,14 @@ _of_process: RestEndpoint | None = None
 _lock = threading.Lock()
 
 
-def endpoint_of(configuration: Configuration) -> RestEndpoint | None:
+def endpoint_of(configuration: Configuration, otherwise: str | None) -> RestEndpoint | None:
     """The endpoint of this process, made for its first job that asks for one; None: the job asks for none.
 
-    Raises ConfigurationError if no port is free.
+    `otherwise`: the ports of a job that sets none. Raises ConfigurationError if no port is free.
     """
     global _of_process
     ports = configuration.get(options.REST_BIND_PORT)
+    ports = otherwise if ports is None else ports
     if not ports:
         return None
     with _lock:
