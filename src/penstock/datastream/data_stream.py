@@ -247,7 +247,7 @@ class DataStream(OperatorSettings, Generic[T]):
     ) -> KeyedStream[T, K]:
         """Partition the stream by key: equal keys go to the same subtask. `key_selector` is a callable or KeySelector.
 
-        Raises ValueError if `key_type` can't be a key (a list or map).
+        A key that is a list or dict is copied, and can't be changed.
         """
         from penstock.datastream.keyed_stream import KeyedStream
 
@@ -344,7 +344,8 @@ class DataStream(OperatorSettings, Generic[T]):
         """Run the job and iterate over its values on the driver; with `limit`, return a list of at most `limit` values.
 
         In pipelined mode values arrive while the job runs, in batched mode after it has succeeded. Close the iterator,
-        or use it in a `with` statement, to end an unbounded job.
+        or use it in a `with` statement, to end an unbounded job. A job that has more values than are taken, by `limit`
+        or before the iterator is closed, ends as CANCELED (Flink: `executeAndCollect`).
         """
         if limit is not None and limit < 0:
             raise ValueError(f"limit must be 0 or more, got {limit}")

@@ -258,6 +258,10 @@ class StreamExecutionEnvironment:
         """Create a stream that reads `source_func`, without event time."""
         return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
 
+    def create_input(self, input_format: Source[T], type_info: TypeInformation | None = None) -> DataStream[T]:
+        """Create a stream of what an input format reads, such as AvroInputFormat, without event time."""
+        return self.add_source(input_format, "Input Format", type_info)
+
     def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
         """Create a stream of the values of `collection`, in order, read by one subtask.
 

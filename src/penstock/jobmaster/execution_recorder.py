@@ -36,8 +36,7 @@ _FAILURES_MOST = 16
 class ExecutionRecorder:
     """Of one job. `published` may be read by any thread; all else is called by the job master's."""
 
-    def __init__(self, job_id: str, master: JobMaster) -> None:
-        self._job_id = job_id
+    def __init__(self, master: JobMaster) -> None:
         self._master = master
         self._status: JobStatus | None = None
         self._status_ms: dict[JobStatus, int] = {}
@@ -118,7 +117,7 @@ class ExecutionRecorder:
                 for task in tasks:
                     self._executions[task] = self._execution(region.attempt, task, slot, now_ms)
         return ExecutionGraph(
-            self._job_id,
+            self._master.job_id,
             self._master.graph,
             status,
             dict(self._status_ms),
@@ -157,5 +156,5 @@ class ExecutionRecorder:
             history.failed_count,
             self._restored_count,
             self._restored,
-            frozenset(manifest.checkpoint_id for manifest in coordinator.retention.completed),
+            frozenset(manifest.checkpoint_id for manifest in self._master.completed.retained),
         )

@@ -151,8 +151,9 @@ class Simulation:
     def _workers_changed(self) -> None:
         """The workers that run can act from now on, and no others."""
         self._agenda = Agenda(self.random)
-        self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
-        self._agenda.enter_background("tick", self._tick, _TICK_RATE)
+        if not self._fate.healed:
+            self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
+            self._agenda.enter_background("tick", self._tick, _TICK_RATE)
         workers, control = self._workers, self._control
         moving = workers.running, workers.network, workers.feedback, control
         actions = SlotActions(*moving, workers.checks, self.random, self.trace, self._reported)
@@ -337,9 +338,10 @@ class Simulation:
     # What befalls the job.
 
     def heal(self) -> None:
-        """Nothing fails any more."""
+        """Nothing fails any more, and nothing is too slow: time passes only while all wait for it."""
         self.storage.heal()
         self.driver.heal()
+        self._workers_changed()
 
     def _storage_changed(self) -> None:
         if self._fate.chance(self.circumstances.driver_crash_rate) and self._can_lose_its_driver:
@@ -377,6 +379,12 @@ class Simulation:
     def handle(self, event: Any) -> None:
         """Hand an event to the present job master."""
         self._watched(lambda: self.driver.handle(event))
+
+    def receive(self, message: FromSlot) -> None:
+        """A report of a slot reaches the present job master at once, by the codec as all others."""
+        received = decode_to_job_master(encode(message))
+        assert isinstance(received, FromSlot)
+        self.handle(Reported(received, self._control.connection(SlotId(message.level, message.index))))
 
     def _watched(self, do: Callable[[], None]) -> None:
         """A checkpoint that completes, or a job that stops, is a good moment for a crash."""
@@ -434,6 +442,6 @@ class Simulation:
         self.trace.add("clock", why)
         if now_ms - self._heartbeat_ms >= _HEARTBEAT_MS:
             self._heartbeat_ms = now_ms
-            for slot, heartbeat in heartbeats(self._workers.running, self._control):
-                self.handle(Reported(heartbeat, self._control.connection(slot)))
+            for _, heartbeat in heartbeats(self._workers.running, self._control):
+                self.receive(heartbeat)
         self.handle(Tick())

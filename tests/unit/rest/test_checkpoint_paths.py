@@ -9,6 +9,7 @@ from tests.unit.jobmaster.played_job import plan
 from tests.unit.rest.served import PlayedJob, Served
 
 from penstock.jobmaster.events import SavepointRequested
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.task.events import Decline
 
@@ -56,7 +57,7 @@ def test_a_checkpoint_is_shown_by_task_and_subtask(served: Served) -> None:
 def test_savepoints_are_part_of_the_history(served: Served) -> None:
     """A user would not find where the savepoint is that a colleague has taken."""
     job = served.job.played
-    job.handle(SavepointRequested(1, "/savepoints/one"))
+    job.handle(SavepointRequested(1, CheckpointOptions(savepoint="/savepoints/one")))
     number = job.master.coordinator.under_way[-1]
     job.waits(1_000)
     assert served.get("/jobs/id/checkpoints")["history"][0]["is_savepoint"]

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from tests.unit.rest.served import Served
 
+from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
-from penstock.rest.endpoint import RestEndpoint
+from penstock.rest.endpoint import RestEndpoint, endpoint_of
 from penstock.rest.ports import ports_in
 
 
@@ -33,6 +34,13 @@ def test_the_next_port_is_taken_if_one_is_not_free(tmp_path: Path) -> None:
         endpoint.close()
         with pytest.raises(ConfigurationError, match="is free"):
             RestEndpoint(str(taken), {"XDG_CACHE_HOME": str(tmp_path)})
+
+
+def test_a_job_that_wants_no_endpoint_has_none() -> None:
+    """`--rest-port off` would open a port nevertheless, and so would each program that python runs."""
+    off = Configuration()
+    off.set_string("rest.bind-port", "")
+    assert endpoint_of(off, "0") is None and endpoint_of(Configuration(), None) is None
 
 
 def test_the_process_is_shown_as_a_cluster_whose_slots_are_workers(served: Served) -> None:

@@ -192,6 +192,9 @@ class Script:
     def add_splits(self, splits):
         self.calls.append(("splits", [split.split_id for split in splits]))
 
+    def interleaves(self, split):
+        return self.interleaved
+
     def no_more_splits(self):
         self.calls.append("no more")
 

@@ -45,6 +45,7 @@ from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.rpc.messages import Command, FromSlot, Heartbeat, ToJobMaster, ToTask
 from penstock.rpc.server import ControlServer
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SlotId
 from penstock.spark.driver.commands import answer_command
 from penstock.spark.driver.job_events import JobEvents
@@ -80,7 +81,7 @@ class JobMasterHost:
         self.after_storage: Callable[[], None] = lambda: None
         """Called by the storage's thread when it has done everything: the last step of the job."""
         self._master = master
-        self._recorder = ExecutionRecorder(str(master.coordinator.job_id), master)
+        self._recorder = ExecutionRecorder(master)
         self._server = server
         self._new_savepoint = new_savepoint
         self._storage = StorageThread(storage, self.post, self._thread_failed)
@@ -157,9 +158,10 @@ class JobMasterHost:
                 # Also what a file system's own library raises: the user waits for an answer.
                 _answer(answer, error=as_exception(error))
                 return
+            options = CheckpointOptions(savepoint=path, stop=stop, drain=drain)
             number = next(self._request_numbers)
             self._requests[number] = answer
-            if not self.post(SavepointRequested(number, path, stop, drain)):
+            if not self.post(SavepointRequested(number, options)):
                 self._answer(Reply(number, error=JobError("the job has ended")))
 
         # A place that nothing opens is reported before any task writes; to look may take as long as the store does.
