@@ -97,7 +97,12 @@ class WatchedExecutor(PipelineExecutor):
         try:
             executor = self._executor or load_executor(submission.configuration, is_watched=True)
             client = executor.execute(
-                replace(submission, on_start=lambda job_id: self._starts(job, submission, job_id), on_rest=self._serves)
+                replace(
+                    submission,
+                    on_start=lambda job_id: self._starts(job, submission, job_id),
+                    on_rest=self._serves,
+                    rest_ports=self._rest_ports,
+                )
             )
         except BaseException:
             with self._lock:
