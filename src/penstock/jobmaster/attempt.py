@@ -26,9 +26,10 @@ from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_s
 from penstock.jobmaster.connections import SlotConnections
 from penstock.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
 from penstock.jobmaster.enumerators import SplitEnumerators
+from penstock.jobmaster.execution_state import ExecutionState
 from penstock.jobmaster.loops import Loops
 from penstock.jobmaster.notices import EnumeratorNotClosed
-from penstock.jobmaster.results.held_back import HeldBackResults
+from penstock.jobmaster.results.collected import AttemptResults
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId, SubtaskId
@@ -39,6 +40,15 @@ _ENDS = {
     JobStatus.CANCELLING: JobStatus.CANCELED,
     JobStatus.FAILING: JobStatus.FAILED,
 }
+_STATE_OF_ENDED = {
+    JobStatus.RUNNING: ExecutionState.FINISHED,
+    JobStatus.FINISHED: ExecutionState.FINISHED,
+    JobStatus.CANCELLING: ExecutionState.CANCELED,
+    JobStatus.CANCELED: ExecutionState.CANCELED,
+    JobStatus.FAILING: ExecutionState.CANCELED,
+    JobStatus.FAILED: ExecutionState.CANCELED,
+}
+"""Of a task that is closed or abandoned, by the status of its attempt."""
 
 
 class Attempt:
@@ -57,16 +67,17 @@ class Attempt:
         """What its tasks are restored from."""
         self.restored_id = 0
         """The number of the checkpoint that they are restored from; 0: they start from the beginning."""
+        self.restored_savepoint = False
+        """Whether that is a savepoint."""
         self.status = JobStatus.CREATED
         self.error: BaseException | None = None
+        self.failed_slot: SlotId | None = None
+        """The slot that failed with `error`; None: the attempt failed as a whole, or has not."""
         self.deployed_ms: int | None = None
         """When its tasks were deployed; None: they are not."""
         self.has_run = False
         """Whether all its tasks were running at some time."""
-        self.results = HeldBackResults()
-        self.collected_after: int | None = None
-        """The last checkpoint before the newest results that have reached the program though no checkpoint has released
-        them; None: there are none."""
+        self.results = AttemptResults(id)
         self.slots = slots_of(graph, id.region)
         self.connections = SlotConnections()
         self._emit = emit
@@ -114,6 +125,21 @@ class Attempt:
     def unfinished(self) -> list[SlotId]:
         """Slots of tasks that are not closed."""
         return sorted({self._slot_of[task] for task in self._slot_of.keys() - self._finished})
+
+    def state_of(self, task: SubtaskId) -> ExecutionState:
+        """Where a task is, as far as its slot has reported."""
+        slot = self._slot_of[task]
+        if self.deployed_ms is None and self.status is JobStatus.CREATED:
+            return ExecutionState.SCHEDULED
+        if slot == self.failed_slot:
+            return ExecutionState.FAILED
+        if self.is_over or task in self._finished:
+            return _STATE_OF_ENDED[self.status]
+        if self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
+            return ExecutionState.CANCELING
+        if slot in self._registered:
+            return ExecutionState.RUNNING
+        return ExecutionState.INITIALIZING if slot in self._last_report_ms else ExecutionState.DEPLOYING
 
     def error_of_slot(self, slot: SlotId, error: BaseException) -> BaseException:
         """What a slot has failed by. One that Spark has started again restores what checkpoints have replaced since."""
@@ -214,15 +240,6 @@ class Attempt:
 
     # Tasks.
 
-    def collected(self, after_checkpoint: int) -> None:
-        """Results reach the program at once, from after a task's snapshot for `after_checkpoint`."""
-        self.collected_after = max(after_checkpoint, self.collected_after or 0)
-
-    def would_collect_again(self, from_checkpoint: int) -> bool:
-        """Whether results that have reached the program come again if its tasks are restored from this checkpoint."""
-        is_before = from_checkpoint <= self.restored_id
-        return self.collected_after is not None and (is_before or self.collected_after >= from_checkpoint)
-
     def split_requested(self, vertex: int, subtask: int) -> None:
         """A reader asks for a split."""
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
@@ -272,6 +289,7 @@ class Attempt:
             self._finished.update(self.slots[slot])
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.error = error
+            self.failed_slot = slot
             self.status = JobStatus.FAILING
             self._send_to_registered(Cancel())
         self._end_if_all_finished()

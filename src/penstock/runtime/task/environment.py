@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.runtime.network.output import Outbox
+from penstock.runtime.network.output import USUAL_BUFFERS, BufferSize, Outbox
 from penstock.runtime.network.set_aside import SpillFile
 from penstock.runtime.task.async_calls import OpenEventLoop
 from penstock.runtime.task.budget import Budget
@@ -17,10 +17,14 @@ class Environment:
     `now_ms` is processing time (ms since 1970), `clock` counts nanoseconds that only go forward. `run` is unique for
     each start of the slot, among attempts as well. Without `stores`, keyed state is kept on the heap; without
     `open_spill`, all that alignment sets aside is kept in memory; without `open_event_loop`, asynchronous functions
-    can't be called.
+    can't be called. `buffers`: how large what leaves becomes.
     """
 
-    __slots__ = ("budget", "clock", "feedback", "now_ms", "open_event_loop", "open_spill", "outbox", "run", "stores")
+    # fmt: off
+    __slots__ = (
+        "budget", "buffers", "clock", "feedback", "now_ms", "open_event_loop", "open_spill", "outbox", "run", "stores",
+    )
+    # fmt: on
 
     def __init__(
         self,
@@ -32,6 +36,7 @@ class Environment:
         stores: Stores | None = None,
         open_spill: Callable[[], SpillFile] | None = None,
         open_event_loop: OpenEventLoop | None = None,
+        buffers: BufferSize = USUAL_BUFFERS,
     ) -> None:
         self.now_ms = now_ms
         self.clock = clock
@@ -43,3 +48,4 @@ class Environment:
         self.stores = stores
         self.open_spill = open_spill
         self.open_event_loop = open_event_loop
+        self.buffers = buffers
