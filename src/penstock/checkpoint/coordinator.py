@@ -67,7 +67,8 @@ class CheckpointCoordinator:
         """The newest checkpoint whose output has been handed out to be committed."""
         self.error: CheckpointError | None = None
         """Set when more checkpoints in a row have failed than are tolerated."""
-        self._settings = settings
+        self.timeout_ms = settings.timeout_ms
+        """How long a checkpoint may take. May change while the job runs."""
         self._schedule = CheckpointSchedule(settings)
         self._storage = storage
         self._completed = completed
@@ -185,8 +186,8 @@ class CheckpointCoordinator:
     def tick(self, now_ms: int, may_begin: bool = True) -> None:
         """Time has passed. `may_begin`: whether a periodic checkpoint may begin; the job may be about to end."""
         for pending in list(self._pending.values()):
-            if not pending.is_being_stored and now_ms - pending.triggered_ms >= self._settings.timeout_ms:
-                self._abort(pending, CheckpointFailureReason.EXPIRED, f"{self._settings.timeout_ms} ms", now_ms)
+            if not pending.is_being_stored and now_ms - pending.triggered_ms >= self.timeout_ms:
+                self._abort(pending, CheckpointFailureReason.EXPIRED, f"{self.timeout_ms} ms", now_ms)
         if not may_begin or not self._is_open:
             return
         if self._schedule.take(now_ms, len(self._pending), self.request_waits):
@@ -194,7 +195,7 @@ class CheckpointCoordinator:
 
     def wake_at_ms(self, may_begin: bool) -> int | None:
         """When `tick` has something to do if nothing else happens."""
-        times = [p.triggered_ms + self._settings.timeout_ms for p in self._pending.values() if not p.is_being_stored]
+        times = [p.triggered_ms + self.timeout_ms for p in self._pending.values() if not p.is_being_stored]
         begins_ms = self._schedule.begins_ms(len(self._pending), self.request_waits)
         if may_begin and self._is_open and begins_ms is not None:
             times.append(begins_ms)
@@ -321,6 +322,7 @@ class CheckpointCoordinator:
     def _take_prepared(self, pending: PendingCheckpoint) -> list[Numbered]:
         """What sinks have prepared until this checkpoint, in order, also for earlier ones that never completed."""
         prepared = self._ledger.take_carried(pending.checkpoint_id)
+        # Older ones that are still pending included: their barriers are before this one, which subsumes them.
         for other in self._pending.values():
             if other.checkpoint_id <= pending.checkpoint_id:
                 prepared += other.take_prepared()
@@ -372,8 +374,6 @@ class CheckpointCoordinator:
         if pending.savepoint:
             self._savepoints.aborted(pending)
         self.history.failed(pending, reason, detail, now_ms)
-
-    # Effects.
 
     def _send_to_all(self, event: ControlEvent) -> None:
         for vertex, subtask in self._plan.tasks:

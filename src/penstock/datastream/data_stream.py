@@ -50,6 +50,7 @@ from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperato
 
 if TYPE_CHECKING:
     from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+    from penstock.datastream.cached_stream import CachedDataStream
     from penstock.datastream.collected import CloseableIterator
     from penstock.datastream.connected_streams import ConnectedStreams
     from penstock.datastream.iterative_stream import IterativeStream
@@ -239,6 +240,15 @@ class DataStream(OperatorSettings, Generic[T]):
         from penstock.datastream.iterative_stream import IterativeStream
 
         return IterativeStream(self, max_wait_time)
+
+    def cache(self) -> CachedDataStream[T]:
+        """The same stream, whose records the first job that reads it keeps for the jobs of this environment after it.
+
+        In BATCH mode only: see CachedDataStream. Source: Flink docs, "Operators", Cache.
+        """
+        from penstock.datastream.cached_stream import CachedDataStream
+
+        return CachedDataStream(self)
 
     # Partitioning.
 
