@@ -19,7 +19,6 @@ Source: Flink docs, "Checkpointing"; State Management paper, 3.2.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from penstock.checkpoint.commits import CommitLedger, Committables, Numbered, in_order
@@ -30,11 +29,11 @@ from penstock.checkpoint.effects import (
     StoreManifest,
 )
 from penstock.checkpoint.failure import OF_DECLINE, CheckpointFailureReason, FailureTolerance
+from penstock.checkpoint.history import CheckpointHistory
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.pending import JobIdentity, PendingCheckpoint
 from penstock.checkpoint.plan import CheckpointPlan
 from penstock.checkpoint.recorded_end import RecordedEnd
-from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.requests import CheckpointRequest, CheckpointRequests
 from penstock.checkpoint.savepoints import Savepoints
 from penstock.checkpoint.schedule import CheckpointSchedule, CheckpointSettings
@@ -46,8 +45,6 @@ from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, ControlEvent, TriggerCheckpoint
 from penstock.runtime.task.snapshot import Commits
 from penstock.state.handles import SubtaskState, files_of
-
-_HISTORY = 100
 
 EnumeratorStates = Callable[[], dict[str, str] | None]
 """Takes the states of the split enumerators, packed, by state id. None: one has failed, and the attempt with it."""
@@ -65,13 +62,13 @@ class CheckpointCoordinator:
         end: RecordedEnd,
         emit: Callable[[CheckpointEffect], None],
     ) -> None:
-        self.history: deque[CheckpointReport] = deque(maxlen=_HISTORY)
-        """The newest checkpoints that completed or failed, oldest first, also those that are not retained any more."""
+        self.history = CheckpointHistory()
         self.committed_id = 0
         """The newest checkpoint whose output has been handed out to be committed."""
         self.error: CheckpointError | None = None
         """Set when more checkpoints in a row have failed than are tolerated."""
-        self._settings = settings
+        self.timeout_ms = settings.timeout_ms
+        """How long a checkpoint may take. May change while the job runs."""
         self._schedule = CheckpointSchedule(settings)
         self._storage = storage
         self._completed = completed
@@ -153,8 +150,13 @@ class CheckpointCoordinator:
     # What makes checkpoints begin.
 
     @property
+    def pending(self) -> list[PendingCheckpoint]:
+        """Those that are being collected, oldest first."""
+        return list(self._pending.values())
+
+    @property
     def under_way(self) -> list[int]:
-        """The pending checkpoints, oldest first."""
+        """Their numbers."""
         return list(self._pending)
 
     @property
@@ -184,8 +186,8 @@ class CheckpointCoordinator:
     def tick(self, now_ms: int, may_begin: bool = True) -> None:
         """Time has passed. `may_begin`: whether a periodic checkpoint may begin; the job may be about to end."""
         for pending in list(self._pending.values()):
-            if not pending.is_being_stored and now_ms - pending.triggered_ms >= self._settings.timeout_ms:
-                self._abort(pending, CheckpointFailureReason.EXPIRED, f"{self._settings.timeout_ms} ms", now_ms)
+            if not pending.is_being_stored and now_ms - pending.triggered_ms >= self.timeout_ms:
+                self._abort(pending, CheckpointFailureReason.EXPIRED, f"{self.timeout_ms} ms", now_ms)
         if not may_begin or not self._is_open:
             return
         if self._schedule.take(now_ms, len(self._pending), self.request_waits):
@@ -193,7 +195,7 @@ class CheckpointCoordinator:
 
     def wake_at_ms(self, may_begin: bool) -> int | None:
         """When `tick` has something to do if nothing else happens."""
-        times = [p.triggered_ms + self._settings.timeout_ms for p in self._pending.values() if not p.is_being_stored]
+        times = [p.triggered_ms + self.timeout_ms for p in self._pending.values() if not p.is_being_stored]
         begins_ms = self._schedule.begins_ms(len(self._pending), self.request_waits)
         if may_begin and self._is_open and begins_ms is not None:
             times.append(begins_ms)
@@ -320,6 +322,7 @@ class CheckpointCoordinator:
     def _take_prepared(self, pending: PendingCheckpoint) -> list[Numbered]:
         """What sinks have prepared until this checkpoint, in order, also for earlier ones that never completed."""
         prepared = self._ledger.take_carried(pending.checkpoint_id)
+        # Older ones that are still pending included: their barriers are before this one, which subsumes them.
         for other in self._pending.values():
             if other.checkpoint_id <= pending.checkpoint_id:
                 prepared += other.take_prepared()
@@ -327,6 +330,7 @@ class CheckpointCoordinator:
 
     def _savepoint_stored(self, pending: PendingCheckpoint, manifest: Manifest, now_ms: int) -> None:
         del self._pending[pending.checkpoint_id]
+        self.history.completed(pending, manifest)
         assert pending.named is not None
         if self._savepoints.stored(pending, manifest):
             self._commit(pending)
@@ -341,7 +345,7 @@ class CheckpointCoordinator:
         del self._pending[pending.checkpoint_id]
         self._tolerance.reset()
         self._completed.add(manifest)
-        self.history.append(CheckpointReport.completed(manifest))
+        self.history.completed(pending, manifest)
         self._schedule.completed(now_ms)
         self._commit(pending)
         # After the commits were handed out: the storage may take its time over many files.
@@ -369,10 +373,7 @@ class CheckpointCoordinator:
         self._send_to_all(AbortCheckpoint(pending.checkpoint_id))
         if pending.savepoint:
             self._savepoints.aborted(pending)
-        else:
-            self.history.append(CheckpointReport.failed(pending, reason, detail, now_ms))
-
-    # Effects.
+        self.history.failed(pending, reason, detail, now_ms)
 
     def _send_to_all(self, event: ControlEvent) -> None:
         for vertex, subtask in self._plan.tasks:

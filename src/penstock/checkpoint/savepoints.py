@@ -31,6 +31,7 @@ class Savepoints:
         self._completed = completed
         self._end = end
         self._periodic = periodic
+        # Kept when one is aborted: an acknowledgement that is on its way would be taken for a checkpoint's.
         self._triggered: set[int] = set()
         """Those that some task may still acknowledge."""
 

@@ -355,6 +355,15 @@ SLOT_REQUEST_TIMEOUT = (
 
 # Logs
 
+REST_BIND_PORT = (
+    _key("rest.bind-port")
+    .string_type()
+    .no_default_value()
+    .with_description(
+        "Port of the REST endpoint on 127.0.0.1: one, a list or a range, e.g. 8081-8099,0; 0 is any free one; "
+        "empty: there is none. Not set: penstock run tries 8081-8099,0, and python has none."
+    )
+)
 LOG_DIRECTORY = (
     _key("env.log.dir")
     .string_type()

@@ -104,6 +104,7 @@ class Failover:
         if ended and is_due and are_gone and self._job.storage.is_settled:
             end = self._end(ended, is_cancelled)
         if self.restart_at_ms is not None and (is_cancelled or self._job.storage.is_fenced):
+            # Without this the job would wait for the delay of a restart that will not come.
             self.restart_at_ms = None
             if regions.all_ended:
                 fenced = FencedError("another run has taken the job over")
@@ -186,6 +187,7 @@ class Failover:
         self.restart_at_ms = None
         if self._job.regions.all_ended:
             return JobStatus.FAILED, error
+        # The others still run: the job ends with this error when they are gone, whatever they fail by meanwhile.
         self._final_error = error
         self._close_all(error)
         for region in self._job.regions:

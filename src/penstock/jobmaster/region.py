@@ -66,6 +66,7 @@ class Region:
         states = recovery.enumerator_states(attempt.sources)
         attempt.restored = recovery.restore(attempt.vertices, graph)
         attempt.restored_id = manifest.checkpoint_id if manifest is not None else 0
+        attempt.restored_savepoint = manifest is not None and manifest.savepoint
         attempt.enumerators.start(states)
         attempt.deploy_if_started(now_ms)
 
@@ -80,6 +81,7 @@ class Region:
 
     def fail(self, error: BaseException, slot: SlotId | None, now_ms: int) -> None:
         """The attempt fails; `slot`: the one that failed. Its tasks have a grace period to close in."""
+        # Before the attempt: it may be over at once, and then no deadline is needed; one that was set does no harm.
         self._supervision.failed(now_ms)
         self.attempt.failed(error, slot)
 

@@ -37,7 +37,7 @@ def revive(kind: str, message: str, raised: Iterable[str] = ()) -> PenstockError
 
 def _with_lines(text: str) -> str:
     """Frames of a traceback with the lines of code that only this process has: the cells of a notebook are no files."""
-    lines = text.splitlines()
+    lines = text.split("\n")
     shown = []
     for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
         shown.append(line)

@@ -151,9 +151,8 @@ class Simulation:
     def _workers_changed(self) -> None:
         """The workers that run can act from now on, and no others."""
         self._agenda = Agenda(self.random)
-        if not self._fate.healed:
-            self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
-            self._agenda.enter_background("tick", self._tick, _TICK_RATE)
+        self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
+        self._agenda.enter_background("tick", self._tick, _TICK_RATE)
         workers, control = self._workers, self._control
         moving = workers.running, workers.network, workers.feedback, control
         actions = SlotActions(*moving, workers.checks, self.random, self.trace, self._reported)
@@ -338,10 +337,9 @@ class Simulation:
     # What befalls the job.
 
     def heal(self) -> None:
-        """Nothing fails any more, and nothing is too slow: time passes only while all wait for it."""
+        """Nothing fails any more."""
         self.storage.heal()
         self.driver.heal()
-        self._workers_changed()
 
     def _storage_changed(self) -> None:
         if self._fate.chance(self.circumstances.driver_crash_rate) and self._can_lose_its_driver:

@@ -55,6 +55,7 @@ class AttemptResults:
 
         `restored_id`: the one from which this attempt was restored.
         """
+        # Restored from the same place, or from before it, an attempt sends again all that it has sent.
         is_before = from_checkpoint <= restored_id
         return self._given_after is not None and (is_before or self._given_after >= from_checkpoint)
 
