@@ -94,8 +94,12 @@ def test_offsets_are_committed_with_checkpoints_and_found_again(topics: Topics) 
     run.snapshot(1)
     run.values(3)
     run.readers[0].notify_checkpoint_complete(1)
-    run.metrics[0].collect()
-    assert run.counters[0].user["pendingRecords"] == 3
+
+    def is_three_behind() -> bool:
+        run.metrics[0].collect()
+        return run.counters[0].user["pendingRecords"] == 3
+
+    until(is_three_behind)
 
     def begins() -> str:
         committed = source_of(topics, topic).set_group_id(f"group-{topic}")
@@ -160,12 +164,16 @@ def test_a_topic_that_is_not_there_or_goes(topics: Topics) -> None:
         source_of(topics, "nowhere").build().validate()
     topic = topics.create()
     topics.write(topic, texts(1))
-    run = SourceInTest(source_of(topics, topic).build())
+    run = SourceInTest(source_of(topics, topic).set_property("partition.discovery.interval.ms", "10").build())
     assert run.values(1) == ["1"]
     topics.admin.delete_topics([topic])[topic].result(30)
 
-    with pytest.raises(SourceError, match="is there no more"):
-        run.values(1)
+    def discover_for_ever() -> bool:
+        run.enumerator.discover()
+        return False
+
+    with pytest.raises(SourceError, match="It was there when the job started"):
+        until(discover_for_ever)
     run.close()
 
 

@@ -85,7 +85,8 @@ class KafkaProducer:
     def abandon(self) -> None:
         """Drop what is queued. A transaction stays as it is with the brokers."""
         self._producer.purge()
-        self._producer.close()
+        # Its `close` would abort the transaction; without a reference to it the client ends as well.
+        del self._producer
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:

@@ -13,7 +13,7 @@ from penstock.common.stored import stored_as
 from penstock.connectors.kafka.client import Properties
 from penstock.connectors.kafka.source.cluster import KafkaCluster
 from penstock.connectors.kafka.source.offsets import KafkaOffsetsInitializer
-from penstock.connectors.kafka.source.subscriber import Subscription
+from penstock.connectors.kafka.source.subscriber import MissingTopicError, Subscription
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition, owner_of
 
 _log = logging.getLogger(__name__)
@@ -138,8 +138,13 @@ class KafkaSplitEnumerator(SplitEnumerator):
                 self._context.signal_no_more_splits(subtask)
 
     def _found_later(self, splits: list[KafkaPartitionSplit] | None, error: Exception | None) -> None:
+        if isinstance(error, MissingTopicError):
+            raise SourceError(
+                f"{error}. It was there when the job started. If it was deleted on purpose, start the job without it, "
+                "and without the positions in it: with another uid of the source"
+            ) from error
         if isinstance(error, SourceError):
-            # The brokers may be away for a moment; readers notice a topic that was deleted.
+            # The brokers may be away for a moment.
             self._is_looking = False
             interval_ms = self._reading.discovery_interval_ms
             _log.warning(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -21,6 +22,8 @@ _log = logging.getLogger(__name__)
 _POLL_S = 0.1
 """How long the thread waits for a message before it looks whether it is to end."""
 _BATCH = 1000
+_ENDS_S = 0.5
+"""How old the ends of partitions may be by which the lag is told."""
 _MESSAGES_MAX = 10_000
 """How many wait for the reader at most, and a batch; the client itself holds more."""
 
@@ -34,7 +37,10 @@ class Fetched(msgspec.Struct):
 
 
 class Fetcher:
-    """Reads the partitions that it is assigned. `notify` is called when there is something to take, or an error."""
+    """Reads the partitions that it is assigned. `notify` is called when there is something to take, or an error.
+
+    Only the thread uses the consumer: two threads in one consumer of confluent-kafka may wait for each other for ever.
+    """
 
     def __init__(self, settings: dict[str, Any], notify: Callable[[], None]) -> None:
         self._kafka = confluent_kafka()
@@ -43,6 +49,10 @@ class Fetcher:
         self._messages = 0
         self._error: BaseException | None = None
         self._changed = threading.Condition()
+        self._orders: deque[Callable[[], None]] = deque()
+        self._assigned: set[KafkaTopicPartition] = set()
+        self._ends: dict[KafkaTopicPartition, int] = {}
+        self._ends_known_until_s = 0.0
         self._closing = False
         try:
             self._consumer = self._kafka.Consumer(settings | {"enable.partition.eof": True})
@@ -53,13 +63,23 @@ class Fetcher:
 
     def assign(self, splits: Iterable[KafkaPartitionSplit]) -> None:
         """Read these too, from their offsets on."""
-        self._consumer.incremental_assign(
-            [self._kafka.TopicPartition(split.topic, split.partition, split.offset) for split in splits]
-        )
+        added = list(splits)
+        offsets = [self._kafka.TopicPartition(split.topic, split.partition, split.offset) for split in added]
+
+        def assign() -> None:
+            self._consumer.incremental_assign(offsets)
+            self._assigned.update(split.topic_partition for split in added)
+
+        self._order(assign)
 
     def unassign(self, partition: KafkaTopicPartition) -> None:
         """Read this one no more. What was fetched of it may still be taken."""
-        self._consumer.incremental_unassign([self._kafka.TopicPartition(partition.topic, partition.partition)])
+
+        def unassign() -> None:
+            self._consumer.incremental_unassign([self._kafka.TopicPartition(partition.topic, partition.partition)])
+            self._assigned.remove(partition)
+
+        self._order(unassign)
 
     def take(self) -> Fetched | None:
         """What was fetched next; None: nothing now. Raises what has ended the thread."""
@@ -74,56 +94,76 @@ class Fetcher:
             return None
 
     def lag(self, positions: Mapping[KafkaTopicPartition, int]) -> int:
-        """How many records are behind these positions, as far as the client knows. Does not ask the brokers."""
-        lag = 0
-        for one, position in positions.items():
-            _, end = self._consumer.get_watermark_offsets(
-                self._kafka.TopicPartition(one.topic, one.partition), cached=True
-            )
-            lag += max(0, end - position)
-        return lag
+        """How many records are behind these positions, as far as the client knows."""
+        ends = self._ends
+        return sum(max(0, ends.get(partition, position) - position) for partition, position in positions.items())
 
     def commit(self, offsets: Mapping[KafkaTopicPartition, int]) -> None:
         """Commit the offsets for the group. Does not wait; what fails is logged: the checkpoint has the positions."""
-        try:
-            self._consumer.commit(
-                offsets=[
-                    self._kafka.TopicPartition(one.topic, one.partition, offset) for one, offset in offsets.items()
-                ],
-                asynchronous=True,
-            )
-        except self._kafka.KafkaException as error:
-            _log.warning("offsets were not committed: %s", describe_error(error))
+        committed = [self._kafka.TopicPartition(one.topic, one.partition, offset) for one, offset in offsets.items()]
+
+        def commit() -> None:
+            try:
+                self._consumer.commit(offsets=committed, asynchronous=True)
+            except self._kafka.KafkaException as error:
+                _log.warning("offsets were not committed: %s", describe_error(error))
+
+        self._order(commit)
 
     def close(self) -> None:
-        """End the thread and leave the brokers."""
+        """Carry out what was ordered, end the thread and leave the brokers."""
         with self._changed:
             self._closing = True
             self._changed.notify()
         self._thread.join()
-        with contextlib.suppress(self._kafka.KafkaException, RuntimeError):
-            self._consumer.close()
+
+    def _order(self, order: Callable[[], None]) -> None:
+        with self._changed:
+            self._orders.append(order)
+            self._changed.notify()
 
     def _run(self) -> None:
         try:
             while not self._closing:
-                self._wait_for_room()
+                self._wait_for_work()
+                while self._orders:
+                    self._orders.popleft()()
+                if not self._has_room:
+                    continue
                 first = self._consumer.poll(_POLL_S)
                 if first is not None:
                     # What else is there. To wait for a full batch would delay the first message.
                     self._add([first, *self._consumer.consume(_BATCH - 1, 0)])
-        except BaseException as error:
+                self._look_at_ends()
+        except RAISED as error:
             with self._changed:
                 self._error = error if isinstance(error, SourceError) else SourceError(describe_error(error))
-                self._error.__cause__ = error
-            if not isinstance(error, RAISED):
-                raise
             self._notify()
+        finally:
+            with contextlib.suppress(self._kafka.KafkaException, RuntimeError):
+                self._consumer.close()
 
-    def _wait_for_room(self) -> None:
+    @property
+    def _has_room(self) -> bool:
+        return self._messages < _MESSAGES_MAX and bool(self._assigned)
+
+    def _wait_for_work(self) -> None:
         with self._changed:
-            while self._messages >= _MESSAGES_MAX and not self._closing:
+            while not (self._closing or self._orders or self._has_room):
                 self._changed.wait()
+
+    def _look_at_ends(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._ends_known_until_s:
+            return
+        self._ends_known_until_s = now_s + _ENDS_S
+        # A new dict: the thread of heartbeats reads it.
+        self._ends = {
+            one: self._consumer.get_watermark_offsets(
+                self._kafka.TopicPartition(one.topic, one.partition), cached=True
+            )[1]
+            for one in self._assigned
+        }
 
     def _add(self, messages: list[Any]) -> None:
         batches: dict[KafkaTopicPartition, Fetched] = {}
