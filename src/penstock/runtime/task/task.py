@@ -103,10 +103,8 @@ class Task:
         self._work: deque[Work] = deque()
         key_groups = KeyGroups(vertex.max_parallelism)
         self.edges = output_edges(vertex, self.info, self.counters, key_groups, environment)
-        open_event_loop = environment.open_event_loop
-        self._async_calls = AsyncCalls(
-            partial(open_event_loop, vertex.id) if open_event_loop is not None else no_event_loop
-        )
+        open_loop = environment.open_event_loop
+        self._async_calls = AsyncCalls(partial(open_loop, vertex.id) if open_loop is not None else no_event_loop)
         self.chain = wired_chain(
             vertex,
             self.info,

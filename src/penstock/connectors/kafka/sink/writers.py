@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.api.sink import SinkContext, SinkWriter
 from penstock.common.completable_future import WAKES_S
-from penstock.common.user_calls import RAISED
+from penstock.common.user_calls import RAISED, as_exception
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.kafka.protocol.transactions import TransactionClient
 from penstock.connectors.kafka.sink.producer import KafkaProducer
@@ -66,7 +66,8 @@ class PlainWriter(_Writer):
 class TransactionalWriter(_Writer):
     """EXACTLY_ONCE: what is written between two checkpoints is a transaction, which the driver commits.
 
-    The producer of the next transaction is made ready by a thread, since its coordinator has to be asked.
+    A transaction begins with its first message. The producer of the next one is made ready by a thread meanwhile,
+    since its coordinator has to be asked.
     """
 
     def __init__(
@@ -91,25 +92,27 @@ class TransactionalWriter(_Writer):
             abort_former(self._client, ids, owned, prepared)
         self._prepared = [one for one in prepared if not self._is_settled(one)]
         """Of former attempts and this one, by the order of preparation: not seen committed yet."""
-        self._begun = self._ended = False
         self._next = _NextProducer(ids, settings, properties)
-        self._slot, self._producer = self._next.take()
-        self._is_closed = False
-        self._next.prepare([])
+        self._slot = ""
+        self._producer: KafkaProducer | None = None
+        """That of the present transaction. After the end of the data there is none."""
+        self._next.prepare(self._prepared)
 
     def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
-        if not self._begun and values:
-            self._producer.begin_transaction()
-            self._begun = True
-        self._write(self._producer, values, timestamps)
+        producer = self._producer
+        if producer is None:
+            self._slot, producer = self._next.take()
+            self._producer = producer
+            producer.begin_transaction()
+            self._next.prepare(self._prepared)
+        self._write(producer, values, timestamps)
 
     def flush(self, end_of_input: bool) -> None:
-        self._ended = self._ended or end_of_input
-        if self._begun:
+        if self._producer is not None:
             self._producer.flush()
 
     def prepare_commit(self) -> list[KafkaTransaction]:
-        if not self._begun:
+        if self._producer is None:
             return []
         now = self._client.describe(self._slot)
         if now is None or now.state == "Empty":
@@ -118,30 +121,25 @@ class TransactionalWriter(_Writer):
         transaction = KafkaTransaction(self._slot, now.producer_id, now.epoch)
         self._prepared = [one for one in self._prepared if not self._is_settled(one)]
         self._prepared.append(transaction)
-        self._begun = False
-        former = self._producer
-        if not self._ended:
-            self._slot, self._producer = self._next.take()
-            self._next.prepare(self._prepared)
-        former.abandon()
+        producer, self._producer = self._producer, None
+        producer.abandon()
         return [transaction]
 
     def snapshot_state(self, checkpoint_id: int) -> list[TransactionsOfWriter]:
         return [TransactionsOfWriter(self._subtask, self._parallelism, list(self._prepared))]
 
     def close(self) -> None:
-        if self._is_closed:
-            return
-        self._is_closed = True
         self._next.close()
-        self._producer.abandon()
         self._client.close()
-        if self._begun:
-            # Readers of committed messages wait for it. If brokers are away, the next attempt does it.
-            client = TransactionClient(self._client.properties, _CLOSE_S)
-            with contextlib.suppress(OSError):
-                client.fence(self._slot)
-            client.close()
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        producer.abandon()
+        # Readers of committed messages wait for what is open. If brokers are away, the next attempt ends it.
+        client = TransactionClient(self._client.properties, _CLOSE_S)
+        with contextlib.suppress(OSError):
+            client.fence(self._slot)
+        client.close()
 
     def _is_settled(self, one: KafkaTransaction) -> bool:
         return is_committed(one, self._client.describe(one.transactional_id)) is True
@@ -157,9 +155,10 @@ class _NextProducer:
         self._slots = 0
         self._waiting: list[KafkaTransaction] = []
         """Of this attempt: their slots are free when they are committed."""
-        self._thread: threading.Thread | None = None
+        self._changed = threading.Condition()
         self._ready: tuple[str, KafkaProducer] | None = None
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
+        self._is_closed = False
 
     def prepare(self, prepared: Sequence[KafkaTransaction]) -> None:
         """Begin to make the next one. `prepared`: transactions that may not be committed yet."""
@@ -168,47 +167,44 @@ class _NextProducer:
         self._waiting += [
             one for one in prepared if one.transactional_id.startswith(own) and one.transactional_id not in known
         ]
-        self._thread = threading.Thread(target=self._make, name="penstock-kafka-producer", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._make, name="penstock-kafka-producer", daemon=True).start()
 
     def take(self) -> tuple[str, KafkaProducer]:
         """The transactional id, and a producer that may begin. Waits for it. Raises what has failed."""
-        if self._thread is None:
-            self._make()
-        else:
-            self._join(self._thread)
-        if self._error is not None:
-            raise self._error
-        assert self._ready is not None
-        ready, self._ready, self._thread = self._ready, None, None
-        return ready
+        with self._changed:
+            while self._ready is None and self._error is None:
+                # In pieces: a wait without an end could not be interrupted everywhere.
+                self._changed.wait(WAKES_S)
+            if self._error is not None:
+                raise self._error
+            assert self._ready is not None
+            ready, self._ready = self._ready, None
+            return ready
 
     def close(self) -> None:
-        """Drop the one that is ready."""
-        if self._thread is not None:
-            self._join(self._thread)
-        if self._ready is not None:
-            self._ready[1].abandon()
-            self._ready = None
-        self._client.close()
-
-    def _join(self, thread: threading.Thread) -> None:
-        # In pieces: a wait without an end could not be interrupted everywhere.
-        while thread.is_alive():
-            thread.join(WAKES_S)
+        """Drop the one that is ready, or will be: the thread may wait for brokers that are away."""
+        with self._changed:
+            self._is_closed = True
+            if self._ready is not None:
+                self._ready[1].abandon()
+                self._ready = None
 
     def _make(self) -> None:
         try:
             slot = self._free_slot()
             producer = KafkaProducer({**self._settings, "transactional.id": slot})
-            try:
-                producer.init_transactions()
-            except BaseException:
-                producer.abandon()
-                raise
-            self._ready = slot, producer
+            producer.init_transactions()
         except RAISED as error:
-            self._error = error
+            with self._changed:
+                self._error = as_exception(error)
+                self._changed.notify()
+            return
+        with self._changed:
+            if self._is_closed:
+                producer.abandon()
+            else:
+                self._ready = slot, producer
+                self._changed.notify()
 
     def _free_slot(self) -> str:
         for one in self._waiting:
