@@ -6,8 +6,8 @@ BIN := .venv/bin
 # Written last by `setup`, so that an interrupted one is done again; older than pyproject.toml: done again, too.
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
-# Processes that share the tests without Spark, file by file. `make test` has one more, for all tests on Spark: each of
-# their jobs has a JVM with some fifty threads and workers of its own, and two at a time miss each other's deadlines.
+# Of the processes that share the tests, file by file, two have those on Spark (tests/conftest.py), since their jobs wait
+# for JVMs and workers half of the time; more at a time would miss each other's deadlines.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 SHARED := --dist loadfile --no-loadscope-reorder

@@ -18,9 +18,10 @@ os.environ.setdefault("PENSTOCK_CLASS_ARCHIVE", "use")
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 LEND_JVMS = "PENSTOCK_KEEP_SESSION"
-ON_SPARK = ["chaos", "e2e", "spark"]
-"""Folders whose tests share one process: two Sparks on two cores miss each other's deadlines, and save no time."""
-LONG_FILES_FIRST = [*ON_SPARK, "simulation"]
+LANES = {"e2e": "programs", "chaos": "jobs", "spark": "jobs"}
+"""Folders on Spark, and who shares a process: what is started from a command line waits for JVMs most of the time, and
+leaves a core to the jobs inside of pytest. Three at a time would miss each other's deadlines."""
+LONG_FILES_FIRST = [*LANES, "simulation"]
 """Processes that share the tests begin with these folders, so that they end together."""
 NICENESS = 10
 """Of tests beside those on Spark: they take what these leave of the cores."""
@@ -63,14 +64,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
-    """As --dist loadfile, but all files on Spark go to one process."""
+    """As --dist loadfile, but all files of a lane go to one process."""
     from xdist.scheduler import LoadFileScheduling
 
-    class OneProcessHasSpark(LoadFileScheduling):
+    class LanesHaveProcesses(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "on Spark" if _is_on_spark(nodeid) else super()._split_scope(nodeid)
+            return LANES.get(_folder(nodeid)) or super()._split_scope(nodeid)
 
-    return OneProcessHasSpark(config, log) if config.getoption("dist") == "loadfile" else None
+    return LanesHaveProcesses(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _is_one_of_several(config: pytest.Config) -> bool:
@@ -83,7 +84,7 @@ def _folder(nodeid: str) -> str:
 
 
 def _is_on_spark(nodeid: str) -> bool:
-    return _folder(nodeid) in ON_SPARK
+    return _folder(nodeid) in LANES
 
 
 def _place(folder: str) -> int:

@@ -1,4 +1,4 @@
-"""Random kills: workers, an executor and the driver die, and the files hold what a batch run gives, row for row."""
+"""Random kills: workers, executors and the driver die, and the files hold what a batch run gives, row for row."""
 
 from __future__ import annotations
 
@@ -144,12 +144,9 @@ def kill_at_random(folder: Path, kinds: list[str], seed: int, events: int, repor
     return flights.kill_log
 
 
-def test_one_of_each_kind_is_killed(tmp_path: Path) -> None:
-    """What is in the files after a bad night would not be what a quiet one gives."""
-    seed = 1
-    kinds = [*KINDS]
-    Random(seed).shuffle(kinds)
-    assert len(kill_at_random(tmp_path, kinds, seed, events=20_000, reports_per_s=2_000)) > 1
+def test_an_executor_is_killed(tmp_path: Path) -> None:
+    """What is in the files after a bad night would not be what a quiet one gives. Workers, drivers: tests/chaos."""
+    assert kill_at_random(tmp_path, [EXECUTOR], seed=1, events=12_000, reports_per_s=2_000)
 
 
 @pytest.mark.soak

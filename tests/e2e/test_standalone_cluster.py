@@ -98,23 +98,19 @@ def held(cluster: StandaloneCluster) -> int:
 
 
 def test_jobs_wait_for_executors_that_come_late(cluster: StandaloneCluster, tmp_path: Path) -> None:
-    """A job submitted right after the start of a cluster would fail: there are no slots yet."""
+    """Jobs submitted right after the start of a cluster would fail, as there are no slots yet.
+
+    And of two that don't fit side by side one would fail, or each hold a part of what the other one needs.
+    """
     for name in ("worker-0", "worker-1"):
         cluster.kill(name)
-    job = submit({**settings_of(cluster), "parallelism.default": "2"}, tmp_path, COUNT)
-    wait_until(lambda: cluster.state()["activeapps"], "the application has not come", RUN_SECONDS)
-    assert job.poll() is None
+    settings = {**settings_of(cluster), "parallelism.default": "2"}
+    jobs = [submit(settings, tmp_path / str(number), COUNT) for number in range(2)]
+    wait_until(lambda: len(cluster.state()["activeapps"]) == 2, "the applications have not come", RUN_SECONDS)
+    assert [job.poll() for job in jobs] == [None, None]
     for name in ("worker-2", "worker-3"):
         cluster.start_worker(name)
 
-    code, said, errors = outcome(job)
-    assert (code, COUNTED in said) == (0, True), errors
-
-
-def test_submissions_at_the_same_time(cluster: StandaloneCluster, tmp_path: Path) -> None:
-    """Of two that don't fit side by side, one would fail, or each hold a part of what the other one needs."""
-    settings = {**settings_of(cluster), "parallelism.default": "2"}
-    jobs = [submit(settings, tmp_path / str(number), COUNT) for number in range(2)]
     for job in jobs:
         code, said, errors = outcome(job)
         assert (code, COUNTED in said) == (0, True), errors

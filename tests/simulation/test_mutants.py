@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from tests.simulation.mutation import run_seeds
 
@@ -21,7 +22,7 @@ from penstock.jobmaster.events import CancelRequested
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.restarts import RestartDecision
-from penstock.jobmaster.results.held_back import HeldBack, HeldBackResults
+from penstock.jobmaster.results.collected import AttemptResults
 from penstock.runtime.batch.key_sorter import KeySorter
 from penstock.runtime.batch.sorted_run import SortedRun
 from penstock.runtime.network import output
@@ -34,7 +35,7 @@ from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.stateless import FlatMapOperator
 from penstock.runtime.task import checkpoints
 from penstock.runtime.task.checkpoints import TaskCheckpoints
-from penstock.runtime.task.events import TriggerCheckpoint
+from penstock.runtime.task.events import Result, TriggerCheckpoint
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.slot_lifecycle import SlotLifecycle
 from penstock.runtime.time.timers import HeapTimerQueue
@@ -212,12 +213,12 @@ def splits_from_the_start(patch: pytest.MonkeyPatch) -> None:
 
 def results_before_their_time(patch: pytest.MonkeyPatch) -> None:
     """Collected values count with the checkpoint that is acknowledged next, whatever it holds."""
-    add = HeldBackResults.add
+    hold_back = AttemptResults.hold_back
 
-    def early(self: HeldBackResults, result: HeldBack) -> None:
-        add(self, result._replace(after_checkpoint=result.after_checkpoint - 1))
+    def early(self: AttemptResults, result: Result) -> None:
+        hold_back(self, msgspec.structs.replace(result, after_checkpoint=result.after_checkpoint - 1))
 
-    patch.setattr(HeldBackResults, "add", early)
+    patch.setattr(AttemptResults, "hold_back", early)
 
 
 def commits_not_repeated(patch: pytest.MonkeyPatch) -> None:

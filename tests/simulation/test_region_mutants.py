@@ -48,7 +48,7 @@ def no_abort_at_the_others(patch: pytest.MonkeyPatch) -> None:
 
 def commits_of_others_forgotten(patch: pytest.MonkeyPatch) -> None:
     """The restart of one region forgets the open commits of the others: no manifest names them any more."""
-    patch.setattr(CommitLedger, "forget_open", lambda self, sinks: self._open.clear())
+    patch.setattr(CommitLedger, "_forget_open", lambda self, sinks: self._open.clear())
 
 
 def restored_while_a_manifest_is_on_its_way(patch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def files_of_others_swept(patch: pytest.MonkeyPatch) -> None:
 
     def sweep(self: CheckpointCoordinator, vertices: Any, now_ms: int) -> None:
         ended(self, vertices, now_ms)
-        self.store.ask(RetainOnly(self.store.number(), list(self.retention.completed)))
+        self._storage.ask(RetainOnly(self._storage.number(), self._completed.retained))
 
     patch.setattr(CheckpointCoordinator, "tasks_ended", sweep)
 

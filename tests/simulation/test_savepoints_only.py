@@ -16,7 +16,7 @@ from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.jobmaster import ending
-from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.results.collected import AttemptResults
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.simulator.functions import Add, key_of
 from penstock.simulator.outside import Results
@@ -199,7 +199,7 @@ def sent_when_the_data_has_ended(patch: pytest.MonkeyPatch) -> None:
 
 def restarted_whatever_was_collected(patch: pytest.MonkeyPatch) -> None:
     """The program is given results again by a restart."""
-    patch.setattr(Attempt, "would_collect_again", lambda self, from_checkpoint: False)
+    patch.setattr(AttemptResults, "would_come_again", lambda self, restored_id, from_checkpoint: False)
 
 
 def carried_to_nowhere(patch: pytest.MonkeyPatch) -> None:

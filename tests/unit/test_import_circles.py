@@ -13,6 +13,7 @@ ALLOWED: list[set[str]] = [
     # The classes of the fluent API name each other: a DataStream's key_by gives a KeyedStream, which is a DataStream.
     {
         "penstock.datastream.broadcast_streams",
+        "penstock.datastream.cached_stream",
         "penstock.datastream.connected_streams",
         "penstock.datastream.data_stream",
         "penstock.datastream.interval_join",

@@ -217,7 +217,7 @@ def test_tests_replace_nothing_private() -> None:
     """A test that reaches inside breaks with each change within, and shows nothing that a user could do."""
     found = {
         name_of(path): len(patches)
-        for path in python_files("tests")
+        for path in python_files("tests", "src/penstock/simulator")
         if name_of(path) not in MAY_PATCH_ALL and (patches := [*private_patches(tree_of(path))])
     }
 

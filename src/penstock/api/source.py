@@ -132,6 +132,10 @@ class SourceReader(ABC, Generic[T]):
     def add_splits(self, splits: Sequence[Any]) -> None:
         """Splits assigned to this subtask, new ones or, after a restart, ones with a position."""
 
+    def interleaves(self, split: Any) -> bool:
+        """Whether this split, which has just been added, holds back the watermark from now on: `interleaved`."""
+        return self.interleaved
+
     @abstractmethod
     def no_more_splits(self) -> None:
         """The enumerator has nothing left for this subtask."""

@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import Any, NamedTuple
 
+from penstock.checkpoint.effects import AbortCommittables, Commit
+from penstock.checkpoint.manifest import Manifest, unpacked
+
 
 class Committables(NamedTuple):
     """What one subtask of a sink prepared for one checkpoint."""
@@ -36,9 +39,11 @@ def in_order(prepared: list[Numbered]) -> list[Numbered]:
 
 
 class CommitLedger:
-    """Of one job, through all its attempts."""
+    """Of one job, through all its attempts. `emit` takes its effects; `number` gives each commit one of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, emit: Callable[[Commit | AbortCommittables], None], number: Callable[[], int]) -> None:
+        self._emit = emit
+        self._number = number
         self._carried: list[Numbered] = []
         self._open: dict[int, Committables] = {}
         self._waiting: list[Callable[[], None]] = []
@@ -66,9 +71,26 @@ class CommitLedger:
         self._carried = [item for item in self._carried if item[1].sink not in sinks]
         return dropped
 
-    def hand_out(self, operation: int, committables: Committables) -> None:
-        """The host was asked to commit these."""
+    def hand_out(self, committables: Committables, again: bool = False) -> None:
+        """Ask the host to commit these. `again`: they may be committed already."""
+        operation = self._number()
         self._open[operation] = committables
+        self._emit(Commit(operation, *committables, again))
+
+    def abort(self, committables: Committables) -> None:
+        """Ask the host to discard these: no checkpoint will name them."""
+        self._emit(AbortCommittables(*committables))
+
+    def restored(self, manifest: Manifest, sinks: dict[str, int]) -> None:
+        """These sinks, by state id, are restored from a checkpoint: what it names of them is committed again.
+
+        Perhaps not all of it was done; commits are idempotent. Commits of other sinks stay as they are.
+        """
+        self._forget_open(set(sinks.values()))
+        for state_id, packed_commits in manifest.commits.items():
+            if state_id in sinks:
+                for packed_commit in packed_commits:
+                    self.hand_out(Committables(sinks[state_id], *unpacked(packed_commit)), again=True)
 
     def sink_of_open(self, operation: int) -> int | None:
         """The sink of a commit that still counts. None: it is done, or was handed out before its sink was restored."""
@@ -83,8 +105,7 @@ class CommitLedger:
             for call in calls:
                 call()
 
-    def forget_open(self, sinks: Set[int]) -> None:
-        """These sinks are restored from a checkpoint: everything that its manifest names of them is committed again."""
+    def _forget_open(self, sinks: Set[int]) -> None:
         self._open = {operation: one for operation, one in self._open.items() if one.sink not in sinks}
 
     def when_all_done(self, call: Callable[[], None]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from penstock.checkpoint.manifest import Manifest
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.task.events import ControlEvent
 
 
@@ -32,14 +33,13 @@ class StorageEffect(msgspec.Struct, frozen=True):
 class StoreManifest(StorageEffect, frozen=True):
     """Publish a checkpoint, or write the manifest of a savepoint in one piece.
 
-    `savepoint`: the directory of a savepoint, or empty. `stops`: the job ends with it, which is recorded: from then on
-    nothing is restored from the job's checkpoints. `commits`: the job goes on, but output is committed with the
-    savepoint, which is recorded: from then on nothing is restored from the checkpoints before it.
+    With a savepoint with which the job stops, its end is recorded: from then on nothing is restored from the job's
+    checkpoints. `commits`: the job goes on, but output is committed with the savepoint, which is recorded: from then on
+    nothing is restored from the checkpoints before it.
     """
 
     manifest: Manifest
-    savepoint: str = ""
-    stops: bool = False
+    options: CheckpointOptions = CheckpointOptions()
     commits: bool = False
 
 

@@ -34,8 +34,6 @@ class CheckpointFailureReason(enum.Enum):
     """A newer checkpoint completed first; it holds everything that this one would have held."""
     ATTEMPT_ENDED = ("the job ended, or failed, before the snapshot was complete", False)
     """The tasks that had to acknowledge are gone."""
-    CANCELLED = ("{detail}", False)
-    """It was aborted on purpose."""
 
     def __new__(cls, sentence: str, counts: bool) -> CheckpointFailureReason:
         """Numbered: of two reasons with equal sentences one would be an alias of the other."""

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.checkpoint.commits import Committables, Numbered
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, SubtaskReport, packed
+from penstock.checkpoint.requests import CheckpointRequest
 from penstock.checkpoint.vertex import CheckpointVertex
-from penstock.common.errors import CheckpointError
-from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SubtaskId
 from penstock.state.handles import SubtaskState, files_of
-
-Outcome = Manifest | CheckpointError
-"""What became of a requested checkpoint: its manifest, or why it was aborted."""
-
-
-class CheckpointRequest(NamedTuple):
-    """A checkpoint that was requested. `then` is called once, with its outcome."""
-
-    then: Callable[[Outcome], None] = lambda outcome: None
-    options: CheckpointOptions = CheckpointOptions()
 
 
 class JobIdentity(NamedTuple):
@@ -29,8 +18,8 @@ class JobIdentity(NamedTuple):
 
     job_id: str
     job_name: str
-    attempt: int
-    epoch: int
+    attempt: int = 0
+    epoch: int = 1
 
 
 class PendingCheckpoint:

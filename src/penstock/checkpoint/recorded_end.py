@@ -1,4 +1,4 @@
-"""What a coordinator puts on record when its job ends, and what is deleted then.
+"""What is put on record when its job ends, and what is deleted then.
 
     stopped with a savepoint     on record with the savepoint itself. Checkpoints are deleted at once, since nothing may
                                  be restored from them any more; the record, which names the savepoint, at the very end
@@ -9,32 +9,32 @@ Nothing is recorded of a job from which no other run can go on: it has no checkp
 
 from __future__ import annotations
 
+from penstock.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.checkpoint.effects import DeleteJob, RecordEnd, RetainOnly
-from penstock.checkpoint.retention import Retention
 from penstock.checkpoint.storage_requests import StorageRequests
 
 
 class RecordedEnd:
     """Of one job. `epoch`: which run of the job this is."""
 
-    def __init__(self, store: StorageRequests, retention: Retention, epoch: int) -> None:
+    def __init__(self, storage: StorageRequests, completed: CompletedCheckpoints, epoch: int) -> None:
         self.stopped = False
         """Whether a savepoint with which the job stops is stored. What it names is committed, so the job must not be
         restored from a checkpoint before it."""
-        self._store = store
-        self._retention = retention
+        self._storage = storage
+        self._completed = completed
         self._epoch = epoch
 
     @property
     def _is_known(self) -> bool:
         """Whether another run can go on with this job: it finds something of it on record."""
-        return self._epoch > 1 or self._retention.newest is not None
+        return self._epoch > 1 or self._completed.newest is not None
 
     def stops(self) -> None:
         """The savepoint with which the job stops is stored, and on record as its end."""
         self.stopped = True
-        self._retention.drop_all()
-        self._store.ask(RetainOnly(self._store.number(), []))
+        self._completed.drop_all()
+        self._storage.ask(RetainOnly(self._storage.number(), []))
 
     def over(self, how: str) -> None:
         """The job has ended as this status, and its checkpoints are not to be retained."""
@@ -48,8 +48,8 @@ class RecordedEnd:
         if self.stopped or not self._is_known:
             self._delete()
         else:
-            self._store.ask(RecordEnd(self._store.number(), how), recorded)
+            self._storage.ask(RecordEnd(self._storage.number(), how), recorded)
 
     def _delete(self) -> None:
-        self._retention.drop_all()
-        self._store.ask(DeleteJob(self._store.number()))
+        self._completed.drop_all()
+        self._storage.ask(DeleteJob(self._storage.number()))

@@ -7,9 +7,21 @@ incremental checkpoint builds on the files of those before it, also on files of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from typing import NamedTuple
 
 from penstock.checkpoint.manifest import Manifest
 from penstock.runtime.ids import SubtaskId
+
+
+class FallBack(NamedTuple):
+    """The newest checkpoint can be given up for the one before it."""
+
+    latest: int
+    """The number of the newest."""
+    before: int
+    """The number of the one before it, with which the job would go on."""
+    committed: list[str]
+    """The sinks, by state id, whose output would be written a second time: it was committed with the newest."""
 
 
 class Retention:
@@ -33,12 +45,6 @@ class Retention:
     def newest(self) -> Manifest | None:
         """What the job goes on from after a failure: what comes after it is not committed."""
         return max((m for m in (self.latest, self.saved) if m is not None), key=_number, default=None)
-
-    @property
-    def committed_with_latest(self) -> list[str]:
-        """The sinks, by state id, that had something to commit when the newest checkpoint was complete."""
-        commits = self.latest.commits if self.latest is not None else {}
-        return sorted(sink for sink, of_sink in commits.items() if of_sink)
 
     def adopt(self, manifest: Manifest) -> None:
         """The job starts from this checkpoint of its own."""
@@ -65,17 +71,20 @@ class Retention:
         return sorted(garbage)
 
     @property
-    def can_fall_back(self) -> bool:
-        """Whether there is a checkpoint before the newest one."""
+    def fall_back(self) -> FallBack | None:
+        """What it means to go on from the checkpoint before the newest one. None: there is none."""
         # The last one stays: without it the job would start over, though its output is committed. So with a savepoint.
-        return len(self.completed) > 1 and self.newest is self.latest
+        if len(self.completed) < 2 or self.newest is not self.completed[-1]:
+            return None
+        before, latest = self.completed[-2:]
+        committed = sorted(sink for sink, of_sink in latest.commits.items() if of_sink)
+        return FallBack(latest.checkpoint_id, before.checkpoint_id, committed)
 
-    def drop_latest(self) -> bool:
-        """The newest checkpoint is damaged: fall back to the one before. False if there is none."""
-        if not self.can_fall_back:
-            return False
+    def drop_latest(self) -> Manifest:
+        """The newest checkpoint is damaged: it is given up. Returns the one before, which takes its place."""
+        assert self.fall_back is not None
         self.completed.pop()
-        return True
+        return self.completed[-1]
 
     def drop_all(self) -> None:
         """No checkpoint is retained."""

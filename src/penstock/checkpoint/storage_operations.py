@@ -63,7 +63,7 @@ class CheckpointStorage(Protocol):
 def carry_out(effect: StorageEffect, storage: CheckpointStorage) -> None:
     """Carry an operation out. Raises OSError or CheckpointError where the store fails."""
     if isinstance(effect, StoreManifest):
-        if effect.savepoint:
+        if effect.options.savepoint:
             _save(effect, storage)
         else:
             storage.publish(effect.manifest)
@@ -84,13 +84,14 @@ def carry_out(effect: StorageEffect, storage: CheckpointStorage) -> None:
 
 def _save(effect: StoreManifest, storage: CheckpointStorage) -> None:
     """Complete a savepoint. What is committed with it is on record before: that is one operation with the manifest."""
-    savepoint = storage.savepoint(effect.savepoint)
+    directory = effect.options.savepoint
+    savepoint = storage.savepoint(directory)
     savepoint.publish(effect.manifest)
     try:
-        if effect.stops:
-            storage.end("FINISHED", effect.savepoint)
+        if effect.options.stop:
+            storage.end("FINISHED", directory)
         elif effect.commits:
-            storage.saved(effect.savepoint, effect.manifest.checkpoint_id)
+            storage.saved(directory, effect.manifest.checkpoint_id)
     except FencedError:
         # Nothing is committed with it, and no later operation removes it: a fenced run has none.
         savepoint.remove()

@@ -1,21 +1,21 @@
-"""What a coordinator has asked of the storage, and what follows from the answers."""
+"""What a job master has asked of the checkpoint storage, and what follows from the answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.checkpoint.effects import CheckpointEffect, DeleteFiles, StorageEffect
+from penstock.checkpoint.effects import DeleteFiles, StorageEffect
 
 StorageEnded = Callable[[str, int], None]
 """Called with the error of a storage operation, empty if it succeeded, and the time in milliseconds."""
 
 
 class StorageRequests:
-    """Of one coordinator. `emit` takes its effects."""
+    """Of one job. `emit` takes its effects."""
 
-    def __init__(self, emit: Callable[[CheckpointEffect], None]) -> None:
-        self.fenced = False
-        """Whether another run has taken the job over: this one may change nothing in the store any more."""
+    def __init__(self, emit: Callable[[StorageEffect], None]) -> None:
+        self.is_fenced = False
+        """Whether another run has taken the job over, as far as is known: this one may change nothing any more."""
         self._emit = emit
         self._numbers = 0
         self._open: dict[int, StorageEnded] = {}
@@ -43,15 +43,20 @@ class StorageRequests:
 
     def ask(self, effect: StorageEffect, then: StorageEnded = lambda error, now_ms: None) -> None:
         """Ask for an operation. Does nothing if the run is fenced: another run owns the store."""
-        if not self.fenced:
+        if not self.is_fenced:
             self._open[effect.operation] = then
             if isinstance(effect, DeleteFiles):
                 self._deletions.add(effect.operation)
             self._emit(effect)
 
+    def fence(self) -> None:
+        """Another run has taken the job over: from now on the storage is asked nothing any more."""
+        self.is_fenced = True
+
     def ended(self, operation: int, error: str, now_ms: int, fenced: bool) -> bool:
         """An operation has ended. `fenced`: another run holds the job. False: it had been answered before."""
-        self.fenced = self.fenced or fenced
+        if fenced:
+            self.fence()
         then = self._open.pop(operation, None)
         self._deletions.discard(operation)
         if then is not None:

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 import penstock
-from penstock.client.batched_run import BatchedRun
 from penstock.client.bundle import bundle
 from penstock.client.dependencies import Dependencies
 from penstock.client.executor import Submission
@@ -44,6 +43,7 @@ from penstock.plan.static_splits import assign_statically
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.spark.driver.batched_job import BatchedJob
+from penstock.spark.driver.batched_run import BatchedRun
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import cache_directory
 from penstock.spark.driver.job_master_host import JobMasterHost

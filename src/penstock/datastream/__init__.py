@@ -9,6 +9,7 @@ from penstock.datastream import state as state
 from penstock.datastream import window as window
 from penstock.datastream.async_data_stream import AsyncDataStream
 from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+from penstock.datastream.cached_stream import CachedDataStream
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointed_functions import (
     CheckpointedFunction,
@@ -83,6 +84,7 @@ __all__ = [
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
+    "CachedDataStream",
     "CheckpointConfig",
     "CheckpointListener",
     "CheckpointedFunction",

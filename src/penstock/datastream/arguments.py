@@ -8,8 +8,6 @@ from typing import Any
 
 from penstock.common.type_hints import from_function
 from penstock.common.typeinfo import (
-    ListTypeInfo,
-    MapTypeInfo,
     PickledBytesTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
@@ -104,8 +102,6 @@ def key_selector_of(
     if not callable(select):
         raise TypeError(f"a key selector must be a callable, e.g. lambda value: value[0], got {selector!r}")
     key_type = key_type or from_function(select)
-    if isinstance(key_type, (ListTypeInfo, MapTypeInfo)):
-        raise ValueError(f"{key_type} can't be the type of a key, because keys must be immutable. Use a tuple")
     return select, key_type
 
 

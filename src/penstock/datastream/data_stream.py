@@ -50,6 +50,7 @@ from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperato
 
 if TYPE_CHECKING:
     from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+    from penstock.datastream.cached_stream import CachedDataStream
     from penstock.datastream.collected import CloseableIterator
     from penstock.datastream.connected_streams import ConnectedStreams
     from penstock.datastream.iterative_stream import IterativeStream
@@ -240,6 +241,15 @@ class DataStream(OperatorSettings, Generic[T]):
 
         return IterativeStream(self, max_wait_time)
 
+    def cache(self) -> CachedDataStream[T]:
+        """The same stream, whose records the first job that reads it keeps for the jobs of this environment after it.
+
+        In BATCH mode only: see CachedDataStream. Source: Flink docs, "Operators", Cache.
+        """
+        from penstock.datastream.cached_stream import CachedDataStream
+
+        return CachedDataStream(self)
+
     # Partitioning.
 
     def key_by(
@@ -247,7 +257,7 @@ class DataStream(OperatorSettings, Generic[T]):
     ) -> KeyedStream[T, K]:
         """Partition the stream by key: equal keys go to the same subtask. `key_selector` is a callable or KeySelector.
 
-        Raises ValueError if `key_type` can't be a key (a list or map).
+        A key that is a list or dict is copied, and can't be changed.
         """
         from penstock.datastream.keyed_stream import KeyedStream
 
@@ -344,7 +354,8 @@ class DataStream(OperatorSettings, Generic[T]):
         """Run the job and iterate over its values on the driver; with `limit`, return a list of at most `limit` values.
 
         In pipelined mode values arrive while the job runs, in batched mode after it has succeeded. Close the iterator,
-        or use it in a `with` statement, to end an unbounded job.
+        or use it in a `with` statement, to end an unbounded job. A job that has more values than are taken, by `limit`
+        or before the iterator is closed, ends as CANCELED (Flink: `executeAndCollect`).
         """
         if limit is not None and limit < 0:
             raise ValueError(f"limit must be 0 or more, got {limit}")

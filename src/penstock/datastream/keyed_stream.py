@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator as operators
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.datastream.arguments import as_function, output_type_of
@@ -76,6 +76,10 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         return self._in_key_context("flat_map", func, FlatMapFunction, output_type) or super().flat_map(
             func, output_type
         )
+
+    def cache(self) -> NoReturn:
+        """Refused, as in PyFlink. Raises ValueError."""
+        raise ValueError("a keyed stream can't be cached: call cache() before key_by()")
 
     def filter(self, func: FilterFunction[T] | Callable[[T], Any]) -> DataStream[T]:
         """Keep the records that match. A FilterFunction may use keyed state."""

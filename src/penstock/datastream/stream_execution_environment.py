@@ -34,12 +34,14 @@ from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.connectors.files.source import FileSource, StreamFormat
 from penstock.connectors.socket import SocketTextSource
 from penstock.datastream.arguments import described
+from penstock.datastream.cached_stream import filling
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.collected import CloseableIterator
 from penstock.datastream.data_stream import DataStream, DataStreamSink
 from penstock.datastream.operator_settings import buffer_timeout
-from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, PrintResults, ResultSink
+from penstock.datastream.print_later import PrintLater
+from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.plan.transformations import OperatorTransformation, SourceTransformation, Transformation
@@ -258,6 +260,10 @@ class StreamExecutionEnvironment:
         """Create a stream that reads `source_func`, without event time."""
         return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
 
+    def create_input(self, input_format: Source[T], type_info: TypeInformation | None = None) -> DataStream[T]:
+        """Create a stream of what an input format reads, such as AvroInputFormat, without event time."""
+        return self.add_source(input_format, "Input Format", type_info)
+
     def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
         """Create a stream of the values of `collection`, in order, read by one subtask.
 
@@ -367,7 +373,9 @@ class StreamExecutionEnvironment:
         transformation = OperatorTransformation(
             id, "Print to Std. Out", [input], CollectOperator("Print to Std. Out", id), is_sink=True
         )
-        self._result_sinks[id] = _PrintLater(transformation, self, identifier)
+        self._result_sinks[id] = PrintLater(
+            lambda: transformation.parallelism or self.get_parallelism(), identifier, text_in_print(input.output_type)
+        )
         self._sinks.append(transformation)
         return DataStreamSink(transformation)
 
@@ -418,6 +426,12 @@ class StreamExecutionEnvironment:
                 f"the source '{unbounded[0]}' is unbounded, so the job can't run in BATCH mode: use STREAMING"
             )
         batched = mode is RuntimeExecutionMode.BATCH or (mode is RuntimeExecutionMode.AUTOMATIC and not unbounded)
+        if graph.unfilled:
+            for cache in graph.unfilled:
+                sink, results = filling(cache, self.next_id, batched)
+                self._sinks.append(sink)
+                self._result_sinks[sink.id] = results
+            graph = self._stream_graph()
         name = job_name or self._configuration.get(options.PIPELINE_NAME) or "penstock job"
         return JobGraph(name, graph, batched)
 
@@ -426,21 +440,6 @@ def _by_one_subtask(stream: DataStream[T], reason: str) -> DataStream[T]:
     stream._transformation.parallelism = 1
     stream._transformation.parallelism_fixed = reason
     return stream
-
-
-class _PrintLater(PrintResults):
-    """Prints results. The prefix depends on the parallelism, which is known only at submission."""
-
-    def __init__(
-        self, transformation: Transformation, environment: StreamExecutionEnvironment, identifier: str | None
-    ) -> None:
-        super().__init__(identifier, parallel=True, text_of=text_in_print(transformation.inputs[0].output_type))
-        self._transformation = transformation
-        self._environment = environment
-
-    def take(self, subtask: int, values: list[Any]) -> None:
-        self._parallel = (self._transformation.parallelism or self._environment.get_parallelism()) > 1
-        super().take(subtask, values)
 
 
 pyflink_names.answer(__name__)

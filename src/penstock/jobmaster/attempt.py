@@ -28,7 +28,7 @@ from penstock.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
 from penstock.jobmaster.enumerators import SplitEnumerators
 from penstock.jobmaster.loops import Loops
 from penstock.jobmaster.notices import EnumeratorNotClosed
-from penstock.jobmaster.results.held_back import HeldBackResults
+from penstock.jobmaster.results.collected import AttemptResults
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId, SubtaskId
@@ -63,10 +63,7 @@ class Attempt:
         """When its tasks were deployed; None: they are not."""
         self.has_run = False
         """Whether all its tasks were running at some time."""
-        self.results = HeldBackResults()
-        self.collected_after: int | None = None
-        """The last checkpoint before the newest results that have reached the program though no checkpoint has released
-        them; None: there are none."""
+        self.results = AttemptResults(id)
         self.slots = slots_of(graph, id.region)
         self.connections = SlotConnections()
         self._emit = emit
@@ -202,15 +199,6 @@ class Attempt:
         return min(self._last_report_ms.values()) + timeout_ms + 1
 
     # Tasks.
-
-    def collected(self, after_checkpoint: int) -> None:
-        """Results reach the program at once, from after a task's snapshot for `after_checkpoint`."""
-        self.collected_after = max(after_checkpoint, self.collected_after or 0)
-
-    def would_collect_again(self, from_checkpoint: int) -> bool:
-        """Whether results that have reached the program come again if its tasks are restored from this checkpoint."""
-        is_before = from_checkpoint <= self.restored_id
-        return self.collected_after is not None and (is_before or self.collected_after >= from_checkpoint)
 
     def split_requested(self, vertex: int, subtask: int) -> None:
         """A reader asks for a split."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.storage_requests import StorageRequests
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.regions import Regions
+from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.ids import SlotId
 
@@ -33,8 +36,20 @@ class ControlledJob(Protocol):
         """The regions of the job, each with its present attempt."""
 
     @property
+    def settings(self) -> JobSettings:
+        """What of its configuration its parts need."""
+
+    @property
+    def storage(self) -> StorageRequests:
+        """What was asked of the storage of its checkpoints."""
+
+    @property
+    def completed(self) -> CompletedCheckpoints:
+        """The checkpoints from which it may be restored."""
+
+    @property
     def coordinator(self) -> CheckpointCoordinator:
-        """The checkpoints of the job."""
+        """The checkpoints that are under way."""
 
     def fail(self, region: Region, error: BaseException, slot: SlotId | None = None) -> None:
         """The attempt of a region fails; `slot`: the one that failed."""

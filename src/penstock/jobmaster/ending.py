@@ -17,14 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.checkpoint.pending import CheckpointRequest, Outcome
+from penstock.checkpoint.requests import CheckpointRequest, Outcome
 from penstock.common.errors import CheckpointError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.checkpoint_vertices import has_committers
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import Deliver, JobEffect, Reply
 from penstock.jobmaster.events import SavepointRequested
-from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.task.opaque import Opaque
 
 
@@ -62,12 +61,12 @@ class JobEnding:
             why = "is about to end" if status is JobStatus.RUNNING else f"is {status.name}, not RUNNING"
             error = JobError(f"the job {why}: no savepoint can be taken now")
             self._emit(Reply(request.request, error=error))
-        elif request.drain:
+        elif request.options.drain:
             self._draining = request
             for region in self._job.regions:
                 region.attempt.drain()
         else:
-            self._request(request, lambda: self._close() if request.stop else None)
+            self._request(request, lambda: self._close() if request.options.stop else None)
 
     def data_ended(self) -> None:
         """A task has processed and sent all its records. When all of all regions have, the job ends."""
@@ -88,7 +87,7 @@ class JobEnding:
 
     @property
     def _takes_a_last_checkpoint(self) -> bool:
-        settings = self._job.coordinator.settings
+        settings = self._job.settings.checkpoints
         return settings.interval_ms is not None or (settings.has_directory and has_committers(self._job.graph))
 
     def _close_without_checkpoint(self) -> None:
@@ -112,7 +111,7 @@ class JobEnding:
             self._draining = None
 
     def _request(self, request: SavepointRequested, then: Callable[[], object]) -> None:
-        options = CheckpointOptions(savepoint=request.directory, stop=request.stop or request.drain)
+        options = request.options
         self._stopping = self._stopping or options.stop
 
         def done(outcome: Outcome) -> None:
@@ -121,10 +120,10 @@ class JobEnding:
             if isinstance(outcome, CheckpointError):
                 self._emit(Reply(request.request, error=CheckpointError(f"the savepoint failed: {outcome}")))
                 # The sources have ended: unlike after another savepoint that fails, nothing would ever happen again.
-                if request.drain:
+                if options.drain:
                     self._job.fail_all(CheckpointError(f"the savepoint after the drain failed: {outcome}"))
             else:
-                self._emit(Reply(request.request, request.directory))
+                self._emit(Reply(request.request, options.savepoint))
                 then()
 
         self._job.coordinator.request(CheckpointRequest(done, options), self._job.now_ms)

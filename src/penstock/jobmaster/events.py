@@ -8,6 +8,7 @@ import msgspec
 
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.rpc.messages import FromSlot
+from penstock.runtime.checkpoint_options import CheckpointOptions
 
 
 class JobEvent(msgspec.Struct, frozen=True):
@@ -80,21 +81,16 @@ class CancelRequested(JobEvent, frozen=True):
 
 
 class SavepointRequested(JobEvent, frozen=True):
-    """The user requests a savepoint in `directory`, which is new. `stop`: the job stops with it.
-
-    `drain`: sources end first, so that all windows and timers fire. `request` names the caller in the Reply.
-    """
+    """The user requests a savepoint, in a directory that is new. `request` names the caller in the Reply."""
 
     request: int
-    directory: str
-    stop: bool = False
-    drain: bool = False
+    options: CheckpointOptions
 
 
 class CheckpointRequested(JobEvent, frozen=True):
     """Start a checkpoint now, besides the periodic ones, if the job takes checkpoints. Not answered."""
 
-    full: bool = False
+    options: CheckpointOptions = CheckpointOptions()
 
 
 class HostFailed(JobEvent, frozen=True):

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.checkpoint.failure import output_twice
-from penstock.common import options
 from penstock.common.errors import DamagedCheckpointError, FencedError, JobError
 from penstock.common.failover_strategy import FailoverStrategy
 from penstock.common.job_status import JobStatus
@@ -27,21 +26,8 @@ from penstock.jobmaster.notices import EndFailed, FellBack, RestartJoined, Resta
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.restarts import RestartDecision
-from penstock.jobmaster.settings import JobSettings
+from penstock.jobmaster.results.collected import CollectedOnce, collected_twice
 from penstock.plan.job_graph import JobGraph
-
-
-def collected_twice(error: BaseException | None) -> JobError:
-    """`error`, after which the job is not restarted, because results that the program has would come again."""
-    kind = type(error) if isinstance(error, JobError) else JobError
-    failure = kind(
-        f"{error}\n  The job is not restarted: what execute_and_collect has given to the program would come again. "
-        f"With {options.CHECKPOINT_INTERVAL.key} results come when their checkpoint is complete, and come once. "
-        f"With {options.ALLOW_DUPLICATES.key} the job is restarted"
-    )
-    failure.__cause__ = error
-    return failure
-
 
 JobEnd = tuple[JobStatus, BaseException | None]
 """How a job ends."""
@@ -55,21 +41,19 @@ class Failover:
         job: ControlledJob,
         ending: JobEnding,
         recovery: Recovery,
+        collected: CollectedOnce,
         restarts: RestartDecision,
-        settings: JobSettings,
         emit: Callable[[JobEffect], None],
     ) -> None:
         self.restarts = 0
         """How often regions were restarted; of several that restart together as one."""
         self.restart_at_ms: int | None = None
         """When the regions that have ended are restarted."""
-        self.delivered_with: set[int] = set()
-        """Checkpoints with which results that were held back have been delivered."""
         self._job = job
         self._ending = ending
         self._recovery = recovery
+        self._collected = collected
         self._restarts = restarts
-        self._settings = settings
         self._emit = emit
         self._failures: list[Region] = []
         """Regions that have failed by themselves since the last decision, in this order."""
@@ -93,9 +77,9 @@ class Failover:
         # With a damaged checkpoint all have to go back behind it, or the next one would be of two different pasts.
         falls_back = any(self._restarts.falls_back(region.attempt) for region in self._failures)
         return (
-            self._settings.failover_strategy is FailoverStrategy.FULL
+            self._job.settings.failover_strategy is FailoverStrategy.FULL
             or self._ending.has_begun
-            or (falls_back and self._job.coordinator.retention.can_fall_back)
+            or (falls_back and self._job.completed.possible_fall_back is not None)
         )
 
     def _close_all(self, error: BaseException | None) -> None:
@@ -117,9 +101,10 @@ class Failover:
         # A region that has finished waits for the others: if one of them fails all are restarted.
         is_due = len(down) == len(regions) or any(region.has_failed for region in ended)
         are_gone = all(region.is_gone for region in down)
-        if ended and is_due and are_gone and self._job.coordinator.store.is_settled:
+        if ended and is_due and are_gone and self._job.storage.is_settled:
             end = self._end(ended, is_cancelled)
-        if self.restart_at_ms is not None and (is_cancelled or self._job.coordinator.store.fenced):
+        if self.restart_at_ms is not None and (is_cancelled or self._job.storage.is_fenced):
+            # Without this the job would wait for the delay of a restart that will not come.
             self.restart_at_ms = None
             if regions.all_ended:
                 fenced = FencedError("another run has taken the job over")
@@ -158,16 +143,15 @@ class Failover:
 
     def _fall_back(self, error: BaseException | None) -> DamagedCheckpointError | None:
         """The newest checkpoint is damaged: the one before takes its place, unless output would then come twice."""
-        coordinator = self._job.coordinator
-        latest, before = coordinator.retention.latest, coordinator.retention.completed[-2:-1]
-        if latest is None or not coordinator.retention.can_fall_back:
+        fall_back = self._job.completed.possible_fall_back
+        if fall_back is None:
             return None
-        repeated = coordinator.retention.committed_with_latest
-        if latest.checkpoint_id in self.delivered_with:
+        repeated = list(fall_back.committed)
+        if self._collected.come_again_behind(fall_back.latest):
             repeated.append("collected results")
-        if repeated and not self._settings.allow_duplicates:
-            return output_twice(str(error), f"chk-{before[0].checkpoint_id}", repeated)
-        coordinator.fall_back()
+        if repeated and not self._job.settings.allow_duplicates:
+            return output_twice(str(error), f"chk-{fall_back.before}", repeated)
+        self._job.completed.fall_back()
         self._restarts.fell_back()
         self._emit(FellBack(error))
         return None
@@ -179,9 +163,9 @@ class Failover:
         """Whether the program would be given results a second time by a restart, and its user does not accept that."""
         newest = self._recovery.manifest
         number = newest.checkpoint_id if newest is not None else 0
-        ended = [region for region in self._job.regions if region.is_ended]
-        again = any(region.attempt.would_collect_again(number) for region in ended)
-        return again and not self._settings.allow_duplicates
+        attempts = [region.attempt for region in self._job.regions if region.is_ended]
+        again = any(attempt.results.would_come_again(attempt.restored_id, number) for attempt in attempts)
+        return again and not self._job.settings.allow_duplicates
 
     def _restart_later(self, failures: list[Region]) -> JobEnd | None:
         assert failures, "regions have ended that are to be restarted, and none has failed by itself"
@@ -203,6 +187,7 @@ class Failover:
         self.restart_at_ms = None
         if self._job.regions.all_ended:
             return JobStatus.FAILED, error
+        # The others still run: the job ends with this error when they are gone, whatever they fail by meanwhile.
         self._final_error = error
         self._close_all(error)
         for region in self._job.regions:
@@ -213,7 +198,7 @@ class Failover:
     def may_restart(self) -> bool:
         """Whether the regions that wait may be deployed as soon as their time has come."""
         is_settled = all(region.is_ended for region in self._job.regions.down)
-        return self.restart_at_ms is not None and is_settled and self._job.coordinator.store.is_settled
+        return self.restart_at_ms is not None and is_settled and self._job.storage.is_settled
 
     def restart_if_due(self, graph: JobGraph) -> list[Region]:
         """Restart the regions that wait, if their time has come; returns them. `graph`: that of their next attempts."""

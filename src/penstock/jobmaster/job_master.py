@@ -16,10 +16,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from penstock.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import CheckpointEffect, SendToTask
 from penstock.checkpoint.manifest import Manifest, packed
-from penstock.checkpoint.pending import CheckpointRequest
+from penstock.checkpoint.pending import JobIdentity
+from penstock.checkpoint.recorded_end import RecordedEnd
+from penstock.checkpoint.requests import CheckpointRequest
+from penstock.checkpoint.storage_requests import StorageRequests
 from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import FencedError, JobCancelledError, JobError
@@ -27,13 +31,7 @@ from penstock.common.job_status import JobStatus
 from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.attempt_id import AttemptId
-from penstock.jobmaster.effects import (
-    CloseResults,
-    Deliver,
-    Finish,
-    JobEffect,
-    Reply,
-)
+from penstock.jobmaster.effects import CloseResults, Finish, JobEffect, Reply
 from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.events import (
     AttemptStopped,
@@ -52,16 +50,17 @@ from penstock.jobmaster.events import (
     Tick,
 )
 from penstock.jobmaster.failover import Failover, JobEnd
+from penstock.jobmaster.phases import JOB, JobPhase, JobStep, RegionPhase, after
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.regions import Regions
 from penstock.jobmaster.reports import SlotReports
 from penstock.jobmaster.restarts import RestartDecision, RestartStrategy
+from penstock.jobmaster.results.collected import CollectedOnce
 from penstock.jobmaster.settings import JobSettings
 from penstock.jobmaster.watermark_groups import WatermarkGroups
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import Heartbeat
-from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import ControlEvent, Result
 from penstock.runtime.task.journal import Journal
@@ -87,8 +86,8 @@ _BEFORE_THE_END = {
 class JobMaster:
     """Controls one job through all its attempts.
 
-    `origin`: the checkpoint or savepoint that the job starts from. `held_back`: sinks whose results wait for a
-    checkpoint. `epoch`: which run of the job this is, from 1. `older`: checkpoints of the job before `origin`.
+    `origin`: the checkpoint or savepoint that the job starts from. `collected`: sinks whose results the program is
+    given. `epoch`: which run of the job this is, from 1. `older`: checkpoints of the job before `origin`.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class JobMaster:
         restarts: RestartStrategy,
         now_ms: int,
         origin: Manifest | None = None,
-        held_back: frozenset[int] = frozenset(),
+        collected: frozenset[int] = frozenset(),
         epoch: int = 1,
         older: Sequence[Manifest] = (),
     ) -> None:
@@ -110,20 +109,28 @@ class JobMaster:
         """The plan of the next attempts."""
         self._restarts = RestartDecision(restarts, settings)
         self._effects: list[JobEffect] = []
-        self.coordinator = CheckpointCoordinator(job_id, graph.name, settings.checkpoints, self._of_coordinator, epoch)
+        self.storage = StorageRequests(self._emit)
+        self.completed = CompletedCheckpoints(self.storage, settings.checkpoints.retained)
+        self._recorded_end = RecordedEnd(self.storage, self.completed, epoch)
+        self.coordinator = CheckpointCoordinator(
+            JobIdentity(job_id, graph.name, epoch=epoch),
+            settings.checkpoints,
+            self.storage,
+            self.completed,
+            self._recorded_end,
+            self._of_coordinator,
+        )
         if origin is not None:
             self.coordinator.start_from(origin, older)
-        self._recovery = Recovery(self.coordinator, origin, settings.allow_non_restored_state)
+        self._recovery = Recovery(self.coordinator, self.completed, origin, settings.allow_non_restored_state)
         self._ending = JobEnding(self, self._emit)
         self._watermarks = WatermarkGroups(graph, self._send_to_task)
-        self._reports = SlotReports(
-            self, self._emit, held_back, self._region_runs, self._ending.data_ended, self._watermarks
-        )
-        self._failover = Failover(self, self._ending, self._recovery, self._restarts, settings, self._emit)
+        self._collected = CollectedOnce(collected, settings.checkpoints.interval_ms is not None, self._emit)
+        self._reports = SlotReports(self, self._collected, self._region_runs, self._ending.data_ended, self._watermarks)
+        self._failover = Failover(self, self._ending, self._recovery, self._collected, self._restarts, self._emit)
         self._is_cancelled = False
         self._end: JobEnd | None = None
-        self._results_closed = False
-        self.finished = False
+        self._phase = JobPhase.EXECUTING
         self.regions = Regions(graph, settings, self._emit, now_ms)
 
     # What hosts call.
@@ -146,7 +153,7 @@ class JobMaster:
         self.now_ms = max(self.now_ms, now_ms)
         for region in self.regions:
             region.attempt.enumerators.now_ms = self.now_ms
-        if not self.finished:
+        if self._phase is not JobPhase.OVER:
             if _is_noted(event):
                 self.journal.note(self.now_ms, event)
             _HANDLERS[type(event)](self, event)
@@ -158,7 +165,7 @@ class JobMaster:
 
     def wake_at_ms(self, checkpoints: bool = True) -> int | None:
         """When a Tick has something to do though nothing else happens. `checkpoints`: periodic ones included."""
-        if self.finished:
+        if self._phase is JobPhase.OVER:
             return None
         times = [region.wake_at_ms() for region in self.regions]
         # Until all that are down have ended no time helps: that they are gone, or the storage's answer, is an event.
@@ -186,7 +193,7 @@ class JobMaster:
             return JobStatus.RESTARTING
         status = self._end[0] if self._end is not None else self.regions.status
         # Not terminal before its results are closed: the last commit may still fail the job.
-        return status if self.finished else _BEFORE_THE_END.get(status, status)
+        return status if self._phase is JobPhase.OVER else _BEFORE_THE_END.get(status, status)
 
     @property
     def error(self) -> BaseException | None:
@@ -246,14 +253,9 @@ class JobMaster:
             self.fail_all(FencedError(event.error))
         # Compared by number: the next checkpoint, begun in this call, may have failed a region; results count
         # nevertheless.
-        if self.coordinator.committed_id != before:
-            self._checkpoint_completed()
-
-    def _checkpoint_completed(self) -> None:
-        for region in self.regions:
-            for result in region.attempt.results.release(self.coordinator.committed_id):
-                self._failover.delivered_with.add(self.coordinator.committed_id)
-                self._emit(Deliver(region.attempt.id, result.sink, result.subtask, result.values))
+        committed_id = self.coordinator.committed_id
+        if committed_id != before:
+            self._collected.completed(committed_id, [region.attempt.results for region in self.regions])
 
     def _commit_ended(self, event: CommitEnded) -> None:
         if event.error is None:
@@ -280,44 +282,43 @@ class JobMaster:
 
     def _checkpoint_requested(self, event: CheckpointRequested) -> None:
         if self._ending.takes_checkpoints and not self.coordinator.request_waits:
-            request = CheckpointRequest(options=CheckpointOptions(full=event.full))
+            request = CheckpointRequest(options=event.options)
             self.guarded(lambda: self.coordinator.trigger(self.now_ms, request))
 
     def _query_failed(self, event: QueryFailed) -> None:
         region = self._region_of(event.attempt)
         # A query that ends after StopAttempt ends because of it.
-        if region is not None and not region.is_stopped:
+        if region is not None and region.phase is RegionPhase.DEPLOYED:
             self.fail(region, region.attempt.explained(event.error))
             region.attempt.abandon()
 
     def _attempt_stopped(self, event: AttemptStopped) -> None:
         region = self._region_of(event.attempt)
         if region is not None:
-            region.is_gone = True
+            region.query_ended()
 
     def _host_failed(self, event: HostFailed) -> None:
         # The lease shows it before anything is published.
-        store = self.coordinator.store
-        store.fenced = store.fenced or isinstance(event.error, FencedError)
+        if isinstance(event.error, FencedError):
+            self.storage.fence()
         self.fail_all(event.error)
-        if self.regions.all_ended and self._end is None and self._failover.restart_at_ms is None:
+        if self.regions.all_ended and self._phase is JobPhase.EXECUTING and self._failover.restart_at_ms is None:
             # Failed while terminating: no other event ends the job.
             self._end_with(JobStatus.FAILED, event.error)
 
     def _results_were_closed(self, event: ResultsClosed) -> None:
-        self._results_closed = True
+        self._phase = after(JOB, self._phase, JobStep.RESULTS_CLOSED)
         assert self._end is not None
         if event.error is not None and self._end[0] is JobStatus.FINISHED:
             self._end = (JobStatus.FAILED, event.error)
         retained = self._end[0] in _RETAINED[self.settings.checkpoint_retention]
         if not retained:
             self._note_deletion(self._end[1])
-            self.coordinator.ending.over(self._end[0].name)
+            self._recorded_end.over(self._end[0].name)
 
     def _note_deletion(self, error: BaseException | None) -> None:
-        coordinator = self.coordinator
-        is_there = self.settings.has_checkpoint_directory and coordinator.retention.newest is not None
-        if error is not None and is_there and not coordinator.store.fenced:
+        is_there = self.settings.has_checkpoint_directory and self.completed.newest is not None
+        if error is not None and is_there and not self.storage.is_fenced:
             error.add_note(_DELETED)
 
     # After each event: what follows from where the job is now.
@@ -334,8 +335,8 @@ class JobMaster:
         if restarted:
             self._watermarks.restarted([task for region in restarted for task in region.attempt.tasks], self.now_ms)
             self._go_on()
-        if self._results_closed and self.coordinator.store.is_idle and not self.finished:
-            self.finished = True
+        if self._phase is JobPhase.SETTLING and self.storage.is_idle:
+            self._phase = after(JOB, self._phase, JobStep.STORAGE_IDLE)
             assert self._end is not None
             self._emit(Finish(*self._end))
 
@@ -349,7 +350,7 @@ class JobMaster:
         if self.regions.all_running:
             self.guarded(lambda: self.coordinator.tick(self.now_ms, not self._ending.is_closing))
         # The coordinator notes it only: it was in the middle of an abort, and attempts end by this path alone.
-        error, self.coordinator.error = self.coordinator.error, None
+        error = self.coordinator.take_error()
         if error is not None:
             self.fail_all(error)
         for region in self.regions:
@@ -366,6 +367,7 @@ class JobMaster:
             error = JobCancelledError(f"the job '{self.graph.name}' was cancelled{reason}")
         elif status is JobStatus.FAILED:
             error = error or JobError("the job failed")
+        self._phase = after(JOB, self._phase, JobStep.REGIONS_OVER)
         self._end = (status, error)
         self._emit(CloseResults(error))
 

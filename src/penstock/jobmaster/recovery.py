@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.restore import Restored, assign, enumerator_states
@@ -19,17 +20,19 @@ class Recovery:
     def __init__(
         self,
         coordinator: CheckpointCoordinator,
+        completed: CompletedCheckpoints,
         origin: Manifest | None,
         allow_non_restored: bool,
     ) -> None:
         self._coordinator = coordinator
+        self._completed = completed
         self._origin = origin
         self._allow_non_restored = allow_non_restored
 
     @property
     def manifest(self) -> Manifest | None:
         """What the next attempt starts from; None: from the beginning."""
-        return self._coordinator.retention.newest or self._origin
+        return self._completed.newest or self._origin
 
     def enumerator_states(self, sources: dict[int, str]) -> dict[int, Any]:
         """What split enumerators need to go on, by vertex. `sources`: the state id of each vertex that is a source."""
@@ -50,7 +53,7 @@ class Recovery:
         # A commit that was under way when a worker or the driver died may not have been made.
         self._coordinator.commit_again(manifest, vertices)
         # Another job, or the user, may remove other files at any time: no checkpoint of this job may build on them.
-        own = manifest is not self._origin and manifest is self._coordinator.retention.latest
+        own = manifest is not self._origin and not manifest.savepoint
         # Of all vertices: state of another region is not lost.
         restored = assign(manifest, checkpoint_vertices(graph), own=own, allow_non_restored=self._allow_non_restored)
         ids = {vertex.id for vertex in vertices}

@@ -1,10 +1,6 @@
 """One pipelined region of a job, through all its attempts: the unit that fails and is restarted.
 
-    up        its attempt is starting or running (attempt.py)
-    closing   the attempt has failed, or was cancelled: its tasks close
-    over      all its tasks are closed or abandoned: StopAttempt was emitted
-    gone      its query has ended, and with it its tasks
-    ended     the coordinator knows: what its sinks had prepared is discarded. The region is restarted, or the job ends
+Its phases are in phases.py, those of its attempt in attempt.py.
 
 Regions have no edge between them, so one can go back to the latest checkpoint while the others run on. Source: Flink
 docs, "Task Failure Recovery", Restart Pipelined Region Failover Strategy.
@@ -18,6 +14,7 @@ from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import JobEffect, StopAttempt
+from penstock.jobmaster.phases import REGION, RegionPhase, RegionStep, after
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.settings import JobSettings
 from penstock.jobmaster.supervision import Fault, Supervision
@@ -38,12 +35,8 @@ class Region:
         """The present attempt."""
         self.abandoned: list[SlotId] = []
         """Slots of the present attempt whose tasks did not close in time: their workers are killed with the query."""
-        self.is_stopped = False
-        """Whether StopAttempt was emitted for the present attempt."""
-        self.is_gone = False
-        """Whether the tasks of the present attempt are gone."""
-        self.is_ended = False
-        """Whether the coordinator knows that they are."""
+        self.phase = RegionPhase.DEPLOYED
+        """Of the present attempt."""
         self._emit = emit
         self._supervision = Supervision(settings)
 
@@ -78,16 +71,16 @@ class Region:
 
     def next_attempt(self, graph: JobGraph, now_ms: int) -> None:
         """The tasks of the present attempt are gone: the next one takes its place. It has not begun yet."""
-        assert self.is_ended
+        self.phase = after(REGION, self.phase, RegionStep.NEXT_ATTEMPT)
         self._supervision.attempt_begins()
         self.abandoned = []
-        self.is_stopped = self.is_gone = self.is_ended = False
         self.attempt = Attempt(AttemptId(self.index, self.attempt.number + 1), graph, self._emit, now_ms)
 
     # Its end.
 
     def fail(self, error: BaseException, slot: SlotId | None, now_ms: int) -> None:
         """The attempt fails; `slot`: the one that failed. Its tasks have a grace period to close in."""
+        # Before the attempt: it may be over at once, and then no deadline is needed; one that was set does no harm.
         self._supervision.failed(now_ms)
         self.attempt.failed(error, slot)
 
@@ -98,13 +91,27 @@ class Region:
 
     def stop_if_over(self) -> None:
         """Stop the query, once, when all tasks are closed or abandoned."""
-        if self.attempt.is_over and not self.is_stopped:
-            self.is_stopped = True
+        if self.attempt.is_over and self.phase is RegionPhase.DEPLOYED:
+            self.phase = after(REGION, self.phase, RegionStep.TASKS_CLOSED)
             self._emit(StopAttempt(self.attempt.id))
+
+    def query_ended(self) -> None:
+        """Its query has ended, after StopAttempt: no task of the present attempt is left."""
+        self.phase = after(REGION, self.phase, RegionStep.QUERY_ENDED)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the tasks of the present attempt are gone."""
+        return self.phase in (RegionPhase.GONE, RegionPhase.ENDED)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the coordinator knows that they are."""
+        return self.phase is RegionPhase.ENDED
 
     def end(self) -> None:
         """The tasks are gone, and the coordinator is about to know it."""
-        self.is_ended = True
+        self.phase = after(REGION, self.phase, RegionStep.TASKS_ENDED)
         self.attempt.enumerators.close()
 
     # Time.

@@ -8,9 +8,8 @@ from typing import Any
 from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
-from penstock.jobmaster.effects import Deliver, JobEffect
 from penstock.jobmaster.region import Region
-from penstock.jobmaster.results.held_back import HeldBack
+from penstock.jobmaster.results.collected import CollectedOnce
 from penstock.jobmaster.watermark_groups import WatermarkGroups
 from penstock.rpc.failures import revive
 from penstock.rpc.messages import FromSlot, Heartbeat, Register, SlotFailed
@@ -32,23 +31,18 @@ _AFTER_A_LOSS = (Register, SlotFailed, Finished)
 
 
 class SlotReports:
-    """`held_back`: sinks whose results wait for a checkpoint.
-
-    The callbacks: all tasks of a region run, the data of a task has ended.
-    """
+    """The callbacks: all tasks of a region run, the data of a task has ended."""
 
     def __init__(
         self,
         job: ControlledJob,
-        emit: Callable[[JobEffect], None],
-        held_back: frozenset[int],
+        collected: CollectedOnce,
         region_runs: Callable[[], None],
         data_ended: Callable[[], None],
         watermarks: WatermarkGroups,
     ) -> None:
         self._job = job
-        self._emit = emit
-        self._held_back = held_back
+        self._collected = collected
         self._region_runs = region_runs
         self._of_data_ended = data_ended
         self._watermarks = watermarks
@@ -99,14 +93,7 @@ class SlotReports:
         region.attempt.loops.quiet(report, self._job.now_ms)
 
     def _result(self, region: Region, slot: SlotId, report: Result) -> None:
-        attempt = region.attempt
-        if report.sink_id in self._held_back:
-            if self._job.coordinator.settings.interval_ms is not None:
-                attempt.results.add(HeldBack(report.sink_id, report.subtask, report.values, report.after_checkpoint))
-                return
-            # Without periodic checkpoints nothing would release them before the end.
-            attempt.collected(report.after_checkpoint)
-        self._emit(Deliver(attempt.id, report.sink_id, report.subtask, report.values))
+        self._collected.take(region.attempt.results, report)
 
     def _data_ended(self, region: Region, slot: SlotId, report: DataEnded) -> None:
         self._watermarks.ended(_task(report), self._job.now_ms)

@@ -9,6 +9,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.source import Boundedness
 from penstock.common.errors import ProgramError
 from penstock.plan.transformations import (
+    CacheTransformation,
     FeedbackTransformation,
     OperatorTransformation,
     PartitionTransformation,
@@ -71,7 +72,11 @@ class StreamGraph:
         self.settings = settings
         self.nodes: dict[int, StreamNode] = {}
         self.edges: list[StreamEdge] = []
+        self.unfilled: list[CacheTransformation] = []
+        """Cached streams that no job has computed yet."""
         for transformation in _in_order(sinks):
+            if isinstance(transformation, CacheTransformation) and not transformation.is_filled:
+                self.unfilled.append(transformation)
             if isinstance(transformation, (SourceTransformation, OperatorTransformation)):
                 self._add(transformation)
         for head in self._heads():
@@ -156,7 +161,7 @@ class StreamGraph:
         """
         if isinstance(source, PartitionTransformation):
             self._connect(source.inputs[0], target, input_index, partitioner or source.partitioner, tag, default)
-        elif isinstance(source, UnionTransformation):
+        elif isinstance(source, (UnionTransformation, CacheTransformation)):
             for input in source.inputs:
                 self._connect(input, target, input_index, partitioner, tag, default)
         elif isinstance(source, SideOutputTransformation):

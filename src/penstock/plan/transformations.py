@@ -119,6 +119,29 @@ class UnionTransformation(Transformation):
         super().__init__(id, "union", inputs, inputs[0].output_type)
 
 
+class CacheTransformation(Transformation):
+    """A stream whose records a job keeps for the jobs after it: what it is computed from, or their source."""
+
+    edge_kind = "a cached stream"
+
+    def __init__(self, id: int, input: Transformation) -> None:
+        super().__init__(id, "cache", [input], input.output_type)
+        self._computed_from = input
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether a job has computed it."""
+        return self.inputs[0] is not self._computed_from
+
+    def fill(self, source: SourceTransformation) -> None:
+        """Read from `source` from now on."""
+        self.inputs = [source]
+
+    def invalidate(self) -> None:
+        """Compute it again when it is needed."""
+        self.inputs = [self._computed_from]
+
+
 class SideOutputTransformation(Transformation):
     """A side output of an operator."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 import traceback
 from collections.abc import Iterable
 
@@ -11,6 +13,9 @@ from penstock.common.unicode_text import writable
 
 Failure = tuple[str, str, frozenset[str]]
 """(name of the error's class, its text, `class_names` of what a user's function raised)."""
+
+
+_FRAME = re.compile(r' *File "(?P<file>.+)", line (?P<line>\d+), in ')
 
 
 def describe(error: BaseException) -> Failure:
@@ -23,7 +28,22 @@ def describe(error: BaseException) -> Failure:
 
 def revive(kind: str, message: str, raised: Iterable[str] = ()) -> PenstockError:
     """The error that `describe` described."""
+    message = _with_lines(message)
     known = getattr(errors, kind, None)
     if not isinstance(known, type) or not issubclass(known, PenstockError):
         return JobError(message)
     return known(message, raised) if issubclass(known, UserFunctionError) else known(message)
+
+
+def _with_lines(text: str) -> str:
+    """Frames of a traceback with the lines of code that only this process has: the cells of a notebook are no files."""
+    lines = text.split("\n")
+    shown = []
+    for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
+        shown.append(line)
+        if frame := _FRAME.match(line):
+            indent = line[: len(line) - len(line.lstrip())] + "  "
+            code = linecache.getline(frame["file"], int(frame["line"])).strip()
+            if code and not next_line.startswith(indent):
+                shown.append(indent + code)
+    return "\n".join(shown)

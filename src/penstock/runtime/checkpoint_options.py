@@ -1,4 +1,7 @@
-"""How a checkpoint is to be taken: travels with the trigger and, in band, with the barrier."""
+"""How a checkpoint is to be taken: travels with the request, the trigger, in band with the barrier, to the storage.
+
+Source: Flink's CheckpointOptions and SavepointType.
+"""
 
 from __future__ import annotations
 
@@ -17,3 +20,8 @@ class CheckpointOptions(msgspec.Struct, frozen=True, gc=False):
     """The directory of a savepoint; empty for a checkpoint."""
     stop: bool = False
     """The job stops with this savepoint: after the barrier no source emits and no timer fires."""
+    drain: bool = False
+    """Sources end before a stop, so that all windows and timers fire."""
+
+    def __post_init__(self) -> None:
+        assert self.stop or not self.drain, "a drain ends with a stop"

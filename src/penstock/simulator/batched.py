@@ -21,7 +21,7 @@ from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Result
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.checkers import ChannelChecks, TaskChecks
-from penstock.simulator.circumstances import Circumstances, shrink_buffers
+from penstock.simulator.circumstances import Circumstances, shorten_chains
 from penstock.simulator.clock import Clock
 from penstock.simulator.event_loop import SteppedEventLoops
 from penstock.simulator.key_order import PARAMETER
@@ -136,9 +136,10 @@ class BatchedSimulation:
             budget=budget,
             open_spill=MemorySpill,
             open_event_loop=calls.open,
+            buffers=self.circumstances.buffers,
         )
         slot = Slot(spec, index, environment)
-        shrink_buffers(slot, self.circumstances)
+        shorten_chains(slot, self.circumstances)
         checks = TaskChecks()
         arrived = self.random.sample(input, len(input))
         yield from run_to_end(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.api.source import Boundedness, Source
 from penstock.client.plan_executor import PlanExecutor
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.time import Time
 from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.connectors.hybrid.source import HybridSource
 from penstock.datastream.async_data_stream import AsyncDataStream
 from penstock.datastream.functions import AsyncRetryStrategy
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -18,7 +20,7 @@ from penstock.plan.job_graph import JobGraph
 from penstock.simulator import functions
 from penstock.simulator.functions import key_of
 from penstock.simulator.loops import TURNS, build_loop
-from penstock.simulator.programs import Node, Program
+from penstock.simulator.programs import Node, Program, SplitScript
 from penstock.simulator.sinks import RecordingSink
 from penstock.simulator.sources import ScriptedSource
 
@@ -109,14 +111,23 @@ def _same_timestamp(value: Any, timestamp: int) -> int:
 
 def _source(environment: StreamExecutionEnvironment, node: Node, _: list[Any]) -> Any:
     settings = node.settings
-    source = ScriptedSource(
-        settings["splits"],
+    scripts, cut = settings["splits"], settings.get("cut")
+    source: Source[Any] = _scripted(scripts[:cut], settings)
+    if cut is not None:
+        rest = _scripted(scripts[cut:], settings)
+        made = HybridSource.builder(source).add_source(lambda context: rest, Boundedness.BOUNDED)
+        source = (made if settings["made_at_switch"] else HybridSource.builder(source).add_source(rest)).build()
+    return environment.from_source(source, strategy_of(settings), f"n{node.id}")
+
+
+def _scripted(scripts: Sequence[SplitScript], settings: dict[str, Any]) -> ScriptedSource:
+    return ScriptedSource(
+        scripts,
         shared=settings.get("shared", False),
         interleaved=settings.get("interleaved", False),
         chunk_records_max=settings.get("chunk", 4),
         timed=settings.get("timed", True),
     )
-    return environment.from_source(source, strategy_of(settings), f"n{node.id}")
 
 
 def _partition(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:

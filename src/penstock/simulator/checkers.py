@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.network.buffer import NO_KEY_GROUP, OUTCOME_EDGE, Header, decode_header, decode_segments
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
@@ -165,8 +166,8 @@ class ChannelChecks:
         """A task takes its snapshot: records sent by now, including `rows` in its outbox, are before the barrier."""
         ours = {edge.info.id: edge for edge in task.edges}
         for edge in ours.values():
-            held = sum(len(accumulator.values) for accumulator in edge._accumulators)
-            assert not held, f"{task.info} acknowledged {checkpoint_id} with {held} records not sent"
+            left = edge.records_gathered
+            assert not left, f"{task.info} acknowledged {checkpoint_id} with {left} records not sent"
         waiting: Counter[SentChannel] = Counter()
         for _, row in rows:
             header = decode_header(row)
@@ -174,8 +175,8 @@ class ChannelChecks:
                 records = [len(s[0]) for s in decode_segments(row) if isinstance(s, tuple)]
                 waiting[header.edge, header.sender, header.target] += sum(records)
         for edge in ours.values():
-            for accumulator in edge._channels:
-                channel = (edge.info.id, task.info.subtask, accumulator.target)
+            for target in edge.targets:
+                channel = (edge.info.id, task.info.subtask, target)
                 state = self._channels[channel]
                 state.cuts[checkpoint_id] = state.records + waiting[channel]
 
@@ -203,10 +204,10 @@ class CutChecks:
         """Check each snapshot of a task when it is frozen."""
         freeze = task.snapshots.freeze
 
-        def frozen(checkpoint_id: int, timestamp_ms: int, full: bool, savepoint: str) -> TaskSnapshot:
-            self._compare(task, checkpoint_id, aligned=self._exactly_once or bool(savepoint))
+        def frozen(checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions) -> TaskSnapshot:
+            self._compare(task, checkpoint_id, aligned=self._exactly_once or bool(options.savepoint))
             self._channels.cut(checkpoint_id, task, [*slot.outbox.rows, *slot.feedback.rows])
-            return freeze(checkpoint_id, timestamp_ms, full, savepoint)
+            return freeze(checkpoint_id, timestamp_ms, options)
 
         task.snapshots.freeze = frozen  # type: ignore[method-assign]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from random import Random
-from typing import Any
 
+from penstock.runtime.network.output import BufferSize
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.slot import Slot
 from penstock.simulator.clock import Clock
 
 NEVER_MS = 1_000_000_000
@@ -100,6 +101,11 @@ class Circumstances:
     def checkpointing(self) -> bool:
         """Whether the job takes checkpoints."""
         return bool(self.checkpoint_at_steps or self.crash_at_steps or self.driver_crash_at_steps)
+
+    @property
+    def buffers(self) -> BufferSize:
+        """How large buffers become."""
+        return BufferSize(self.buffer_bytes, self.buffer_records)
 
     @property
     def has_interval(self) -> bool:
@@ -221,11 +227,8 @@ class TightBudget(Budget):
         self._chunk_records = max(1, min(records, self._chunk_records_max))
 
 
-def shrink_buffers(slot: Any, circumstances: Circumstances) -> None:
-    """Set the sizes of a slot's buffers and file chains to those of the run."""
+def shorten_chains(slot: Slot, circumstances: Circumstances) -> None:
+    """Let full snapshots come as often as the run wants them."""
     for task in slot.tasks.values():
         for chain in task.snapshots.files:
             chain.growth_max = circumstances.growth_max
-        for edge in task.edges:
-            edge._records_max = circumstances.buffer_records
-            edge._buffer_bytes = circumstances.buffer_bytes

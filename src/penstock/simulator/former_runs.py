@@ -43,7 +43,7 @@ class FormerRuns:
     def end(self) -> None:
         """The job has ended, or another one begins. Those that know of their successors by now must end, too."""
         for former in list(self._drivers):
-            while former in self._drivers and former.master.coordinator.store.fenced:
+            while former in self._drivers and former.master.storage.is_fenced:
                 self._goes_on(former)
         self._drivers.clear()
 

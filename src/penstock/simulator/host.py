@@ -29,7 +29,7 @@ from penstock.runtime.task.events import (
 )
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.slot_lifecycle import SlotLifecycle
-from penstock.simulator.circumstances import Circumstances, shrink_buffers
+from penstock.simulator.circumstances import Circumstances, shorten_chains
 from penstock.simulator.clock import Clock
 from penstock.simulator.event_loop import SteppedEventLoops
 from penstock.simulator.storage import MemoryRun
@@ -127,9 +127,10 @@ class SlotHost:
             open_spill=MemorySpill,
             open_event_loop=self._event_loops.open,
             notify=lambda vertex: self._answers.append((vertex, DataAvailable())),
+            buffers=self._circumstances.buffers,
         )
         slot = Slot(level, self.id.index, environment)
-        shrink_buffers(slot, self._circumstances)
+        shorten_chains(slot, self._circumstances)
         self._world.opening(slot)
         return slot
 

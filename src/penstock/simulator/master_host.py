@@ -124,7 +124,7 @@ class MasterHost:
             _restarts(circumstances, around.random, healed),
             around.clock.now_ms(),
             origin,
-            held_back=_collecting(graph),
+            collected=_collecting(graph),
             epoch=run.epoch,
             older=run.older,
         )
@@ -145,18 +145,17 @@ class MasterHost:
 
     def request(self, request: SavepointRequested) -> None:
         """The user asks for a savepoint."""
-        what = "drains the job into" if request.drain else "stops the job with" if request.stop else "asks for"
-        self._around.trace.add("user", f"{what} {request.directory}")
+        options = request.options
+        what = "drains the job into" if options.drain else "stops the job with" if options.stop else "asks for"
+        self._around.trace.add("user", f"{what} {options.savepoint}")
         self._requests[request.request] = request
         self.handle(request)
 
     def heal(self) -> None:
-        """Nothing fails any more, and everything has the time that it needs."""
+        """Nothing fails any more, and checkpoints have the time that they need."""
         for sink in self._sinks.values():
             sink.failure_rate = 0
-        settings = settings_of(self._around.circumstances, healed=True)
-        self.master.settings = settings
-        self.master.coordinator.settings = self.master.coordinator.schedule.settings = settings.checkpoints
+        self.master.coordinator.timeout_ms = _HEALED_TIMEOUT_MS
 
     def collect(self, newest: Manifest) -> None:
         """Results that count with a checkpoint whose manifest is stored, though the job master does not know it yet."""
@@ -167,7 +166,7 @@ class MasterHost:
             # The checkpoint from which an attempt was restored, or an earlier one, contains no result of it.
             if newest.checkpoint_id > attempt.restored_id:
                 for result in attempt.results.release(newest.checkpoint_id):
-                    self._around.outside.collect(result.sink, result.subtask, result.values.value)
+                    self._around.outside.collect(result.sink_id, result.subtask, result.values.value)
 
     # What other threads do on Spark.
 
@@ -240,7 +239,7 @@ class MasterHost:
 
     def is_draining(self, savepoint: str) -> bool:
         """Whether the savepoint is that of a drain which the user waits for."""
-        return any(request.directory == savepoint and request.drain for request in self._requests.values())
+        return any(one.options.savepoint == savepoint and one.options.drain for one in self._requests.values())
 
     # Effects.
 
@@ -277,16 +276,15 @@ class MasterHost:
             self._around.outside.collect(effect.sink, effect.subtask, values)
 
     def _reply(self, reply: Reply) -> None:
-        request = self._requests.pop(reply.request)
+        options = self._requests.pop(reply.request).options
         if self.is_former:
             return
-        self._around.trace.add("user", f"{request.directory}: {reply.error or 'complete'}")
-        stops = request.stop or request.drain
-        if reply.error is None and (stops or not self._around.circumstances.has_interval):
-            self._around.outside.complete(self._around.storage.savepoints[request.directory])
-        if reply.error is None and stops:
-            self.stopped_with = request.directory
-            self.drained = request.drain
+        self._around.trace.add("user", f"{options.savepoint}: {reply.error or 'complete'}")
+        if reply.error is None and (options.stop or not self._around.circumstances.has_interval):
+            self._around.outside.complete(self._around.storage.savepoints[options.savepoint])
+        if reply.error is None and options.stop:
+            self.stopped_with = options.savepoint
+            self.drained = options.drain
 
 
 _ON_RESULTS: dict[type, Callable[[ResultLanes, Any], None]] = {
@@ -329,7 +327,8 @@ def _restarts(circumstances: Circumstances, random: Random, healed: bool) -> Res
     strategies: list[Callable[[], RestartStrategy]] = [
         partial(FixedDelay, 3, 100),
         partial(FailureRate, 2, 10_000_000, 10),
-        partial(ExponentialDelay, 50, 10_000, 2.0, 60_000, 4, 0.1, random.random),
+        # Attempts that take longer than its threshold would make it start from the beginning each time.
+        partial(ExponentialDelay, 50, 10_000, 2.0, 10_000_000, 4, 0.1, random.random),
     ]
     return strategies[circumstances.restart_strategy]() if not healed else FixedDelay(2, 10)
 

@@ -378,6 +378,12 @@ class Simulation:
         """Hand an event to the present job master."""
         self._watched(lambda: self.driver.handle(event))
 
+    def receive(self, message: FromSlot) -> None:
+        """A report of a slot reaches the present job master at once, by the codec as all others."""
+        received = decode_to_job_master(encode(message))
+        assert isinstance(received, FromSlot)
+        self.handle(Reported(received, self._control.connection(SlotId(message.level, message.index))))
+
     def _watched(self, do: Callable[[], None]) -> None:
         """A checkpoint that completes, or a job that stops, is a good moment for a crash."""
         before, stopped = self.coordinator.committed_id, self.driver.stopped_with
@@ -434,6 +440,6 @@ class Simulation:
         self.trace.add("clock", why)
         if now_ms - self._heartbeat_ms >= _HEARTBEAT_MS:
             self._heartbeat_ms = now_ms
-            for slot, heartbeat in heartbeats(self._workers.running, self._control):
-                self.handle(Reported(heartbeat, self._control.connection(slot)))
+            for _, heartbeat in heartbeats(self._workers.running, self._control):
+                self.receive(heartbeat)
         self.handle(Tick())

@@ -58,7 +58,7 @@ class MemoryStore:
     def view(self) -> MemoryStore:
         """Return a copy of the current contents."""
         copy = MemoryStore()
-        copy._entries = dict(self._entries)
+        copy.write(self._entries.items())
         return copy
 
     def items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:

@@ -6,9 +6,12 @@ import itertools
 from random import Random
 from typing import Any, Protocol
 
-from penstock.checkpoint.failure import CheckpointFailureReason
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.events import CancelRequested, CheckpointRequested, SavepointRequested, Tick
+from penstock.jobmaster.events import CancelRequested, CheckpointRequested, SavepointRequested
+from penstock.rpc.messages import FromSlot
+from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.decline_reason import DeclineReason
+from penstock.runtime.task.events import Decline
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.master_host import MasterHost
@@ -27,6 +30,9 @@ class UsedJob(Protocol):
 
     def handle(self, event: Any) -> None:
         """Hand an event to the present job master."""
+
+    def receive(self, message: FromSlot) -> None:
+        """A report of a slot reaches the present job master at once."""
 
 
 class User:
@@ -50,7 +56,7 @@ class User:
         """Begin a checkpoint, if the job is running. Returns its number."""
         coordinator = self._job.driver.master.coordinator
         before = coordinator.under_way
-        self._job.handle(CheckpointRequested(full=self._random.random() < 0.1))
+        self._job.handle(CheckpointRequested(CheckpointOptions(full=self._random.random() < 0.1)))
         begun = [n for n in coordinator.under_way if n not in before]
         if begun:
             self._trace.add("job master", f"trigger checkpoint {begun[0]}")
@@ -62,15 +68,16 @@ class User:
             stop = self._random.random() < self._circumstances.stop_rate
             drain = stop and self._random.random() < self._circumstances.drain_rate
             directory = f"{SAVEPOINTS}{self._trace.steps}"
-            self._job.driver.request(SavepointRequested(next(self._requests), directory, stop, drain))
+            options = CheckpointOptions(savepoint=directory, stop=stop, drain=drain)
+            self._job.driver.request(SavepointRequested(next(self._requests), options))
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """Abort a checkpoint."""
-        self._trace.add("job master", f"abort checkpoint {checkpoint_id}")
-        coordinator, now_ms = self._job.driver.master.coordinator, self._job.clock.now_ms()
-        coordinator.abort(checkpoint_id, CheckpointFailureReason.CANCELLED, "it took too long", now_ms)
-        # The job master hands out what its coordinator has emitted with the next event.
-        self._job.handle(Tick())
+        """Have a checkpoint aborted: a task can't write its state, as when the user fills its disk."""
+        self._trace.add("user", f"makes a task decline checkpoint {checkpoint_id}")
+        regions = self._job.driver.master.regions
+        attempt = regions.of_level(0).attempt
+        decline = Decline(attempt.vertices[0].id, 0, checkpoint_id, DeclineReason.STATE, "its disk was full")
+        self._job.receive(FromSlot(attempt.number, 0, 0, decline))
 
     def abort_newest(self) -> None:
         """Abort the newest checkpoint under way."""

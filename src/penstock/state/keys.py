@@ -3,7 +3,8 @@
 Two keys that compare equal in Python have equal bytes: `1`, `1.0` and `True` are one key here as they are one key of a
 dict. What may be a key: None, bool, int, float (not NaN), str, bytes, date, datetime, time, timedelta, UUID, enum
 members, and tuples, Rows and frozen dataclasses made of these, and classes with a method `__penstock_key__` that
-returns such a key. Anything else is refused, since equal values might not have equal bytes.
+returns such a key. Lists and dicts are converted where keys are selected (container_keys.py). Anything else is refused,
+since equal values might not have equal bytes.
 
     tag  what            bytes after it
     N    None            -
@@ -18,6 +19,8 @@ returns such a key. Anything else is refused, since equal values might not have 
     (    tuple           count, then each field            R  Row: what it is compared by, as a tuple
     K    frozen dataclass  class name, count, each field
     O    __penstock_key__  class name, the key that it returned
+    L    list             count, then each item (as a `ListKey`, container_keys.py)
+    M    dict             count, then each key and value, in the order of these bytes (as a `DictKey`)
 """
 
 from __future__ import annotations
@@ -53,10 +56,10 @@ def encode_key(key: Any) -> bytes:
 def check_key(key: Any) -> None:
     """Raise KeyTypeError if `key` cannot be a key. A plain value, or a tuple or dataclass of such, is not encoded."""
     kind: Any = type(key)
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return
     parts = key if kind is tuple else [getattr(key, name) for name in _compared_fields(kind)]
-    if not parts or not _PLAIN.issuperset(map(type, parts)):
+    if not parts or not PLAIN.issuperset(map(type, parts)):
         encode_key(key)
 
 
@@ -171,8 +174,26 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     tuple: lambda key: _encode_fields(b"(", key),
     Row: lambda key: b"R" + encode_key(row_identity(key)),
 }
-_PLAIN = frozenset(_ENCODERS.keys() - {float, tuple, Row})
+PLAIN = frozenset(_ENCODERS.keys() - {float, tuple, Row})
 """Types of which every value can be a key."""
+
+
+def encoded_by(kind: type, encode: Callable[[Any], bytes]) -> None:
+    """Have instances of exactly this class encoded so."""
+    _ENCODERS[kind] = encode
+
+
+def encoded_list(key: list[Any]) -> bytes:
+    """The canonical bytes of a list: those of its items. Raises KeyTypeError if one has none."""
+    return _encode_fields(b"L", key)
+
+
+def encoded_dict(key: dict[Any, Any]) -> bytes:
+    """The canonical bytes of a dict: those of its entries, in their order. Raises KeyTypeError if one has none."""
+    entries = sorted(encode_key(name) + encode_key(value) for name, value in key.items())
+    return b"M" + _LENGTH.pack(len(entries)) + b"".join(entries)
+
+
 _IMMUTABLE: dict[Any, str] = {
     list: "; return tuple(key) instead",
     dict: "; return tuple(sorted(key.items())) instead",

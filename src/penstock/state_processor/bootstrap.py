@@ -13,6 +13,7 @@ from penstock.common.errors import ProgramError
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.keyed_stream import KeyedStream
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.process import KeyedProcessOperator, ProcessOperator
@@ -36,7 +37,7 @@ def _write_state(operator: Operator, directory: str, prefix: str) -> bool:
     context = operator.context
     for function in context.functions:
         function.snapshot_state(context, _FIRST, context.now_ms())
-    snapshot = OperatorSnapshot(context.uid, operator, KeyedChain(), full=True, savepoint=True)
+    snapshot = OperatorSnapshot(context.uid, operator, KeyedChain(), CheckpointOptions(savepoint=directory))
     info = context.info
     written = finished(
         snapshot.write_savepoint(

@@ -25,6 +25,7 @@ from penstock.runtime.windows.sliced_window_operator import (
     WAITING_TABLE,
 )
 from penstock.runtime.windows.window_operator import CONTENTS_TABLE
+from penstock.state.container_keys import as_key
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import key_group_of, key_group_range
 from penstock.state.layers import LayeredTable
@@ -112,7 +113,7 @@ class KeyedTable:
 
     def rows_of_key(self, key: Any) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of one key, reading its key group only."""
-        group = key_group_of(key, self._part.max_parallelism)
+        group = key_group_of(as_key(key), self._part.max_parallelism)
         for chain, groups in self.chains():
             if group in groups:
                 for entry_keys, values in self.pieces(chain, range(group, group + 1)):

@@ -11,6 +11,7 @@ from penstock.common.errors import PenstockError, ProgramError, UserFunctionErro
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.user_traceback import user_traceback
 from penstock.runtime.task.context import shortened
+from penstock.state.container_keys import as_key
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import KeyGroups, key_group_of, subtask_of
 from penstock.state.schema import TableSchema, schema_of
@@ -46,6 +47,7 @@ class NewTable(NamedTuple):
                     f"an entry of the state '{self.name}' must be ({', '.join(columns)}), got {row!r:.200}"
                 )
             *parts, value = (*row, True) if self.name in TIMERS else row
+            parts[0] = as_key(parts[0])
             self._check(parts, value)
             entry_key = tuple(parts) if keyed_by_first else parts[0]
             group = key_group_of(parts[0], max_parallelism)

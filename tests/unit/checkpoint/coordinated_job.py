@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
+from penstock.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.checkpoint.effects import Commit, SendToTask, StorageEffect
-from penstock.checkpoint.failure import CheckpointFailureReason
 from penstock.checkpoint.manifest import packed
-from penstock.checkpoint.pending import CheckpointRequest
+from penstock.checkpoint.pending import JobIdentity
+from penstock.checkpoint.recorded_end import RecordedEnd
+from penstock.checkpoint.requests import CheckpointRequest
 from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.storage_operations import carry_out
+from penstock.checkpoint.storage_requests import StorageRequests
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import FencedError
 from penstock.runtime.checkpoint_options import CheckpointOptions
@@ -46,11 +49,12 @@ class Job:
         """Storage operations that are not carried out, in order."""
         self.commits_at_once = self.stores_at_once = True
         self.effects: list = []
+        of_job = CheckpointSettings(**{"failures_tolerated": 100, **settings})
+        self.requests = StorageRequests(self.effects.append)
+        self.completed = CompletedCheckpoints(self.requests, of_job.retained)
+        self.end = RecordedEnd(self.requests, self.completed, epoch=1)
         self.coordinator = CheckpointCoordinator(
-            "job",
-            "a job",
-            CheckpointSettings(**{"failures_tolerated": 100, **settings}),
-            self.effects.append,
+            JobIdentity("job", "a job"), of_job, self.requests, self.completed, self.end, self.effects.append
         )
         self.coordinator.tasks_began(0, VERTICES, lambda: {"s": packed(["split"])}, self.now_ms)
 
@@ -103,11 +107,12 @@ class Job:
         return self.does()
 
     def declines(self, task: tuple[int, int], checkpoint_id: int, reason: str) -> Job:
-        self.coordinator.declined(task, checkpoint_id, DeclineReason.STATE, reason, self.now_ms)
+        self.coordinator.declined(SubtaskId(*task), checkpoint_id, DeclineReason.STATE, reason, self.now_ms)
         return self.does()
 
     def aborts(self, checkpoint_id: int) -> Job:
-        self.coordinator.abort(checkpoint_id, CheckpointFailureReason.CANCELLED, "no reason", self.now_ms)
+        """It is aborted for a reason that does not count."""
+        self.coordinator.declined(SubtaskId(COUNT, 0), checkpoint_id, DeclineReason.ALIGNMENT_LIMIT, "", self.now_ms)
         return self.does()
 
     def ends_attempt(self) -> Job:

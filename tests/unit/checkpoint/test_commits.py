@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.commits import CommitLedger, Committables, Numbered
+from penstock.checkpoint.effects import AbortCommittables, Commit
+from penstock.checkpoint.manifest import packed
+
+
+def ledger_of() -> tuple[CommitLedger, list[Commit | AbortCommittables]]:
+    """A ledger whose commits are numbered from 1, and what it asks of the host."""
+    effects: list[Commit | AbortCommittables] = []
+    return CommitLedger(effects.append, itertools.count(1).__next__), effects
 
 
 def prepared(number: int, *values: object) -> Numbered:
@@ -27,7 +39,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_the_ledger_loses_nothing_and_doubles_nothing(steps: list[tuple[str, int]]) -> None:
     """Rows would be missing in the output, or be there twice."""
-    ledger = CommitLedger()
+    ledger, effects = ledger_of()
     carried: list[Numbered] = []
     open_: dict[int, Committables] = {}
     waiting: list[int] = []
@@ -44,16 +56,19 @@ def test_the_ledger_loses_nothing_and_doubles_nothing(steps: list[tuple[str, int
             assert ledger.drop_carried({7}) == carried
             carried = []
         elif kind == "hand out":
-            ledger.hand_out(step, open_.setdefault(step, Committables(7, 0, [step])))
+            ledger.hand_out(Committables(7, 0, [step]))
+            commit = effects[-1]
+            assert isinstance(commit, Commit) and commit.committables == [step] and not commit.again
+            open_[commit.operation] = Committables(7, 0, [step])
         elif kind == "done":
-            operation = list(open_)[number % len(open_)] if open_ else step
+            operation = list(open_)[number % len(open_)] if open_ else 1_000
             open_.pop(operation, None)
             ledger.done(operation)
             if not open_:
                 expected += waiting
                 waiting = []
         elif kind == "restore":
-            ledger.forget_open({7})
+            ledger.restored(manifest_of(1), {"w": 7})
             ledger.tasks_ended()
             open_.clear()
             waiting.clear()
@@ -68,7 +83,7 @@ def test_the_ledger_loses_nothing_and_doubles_nothing(steps: list[tuple[str, int
 
 def test_what_was_prepared_behind_a_barrier_stays_with_its_number() -> None:
     """It would be committed with a checkpoint that does not have the state from before it, and come again."""
-    ledger = CommitLedger()
+    ledger, _ = ledger_of()
     ledger.carry([prepared(2, "b"), prepared(1, "a"), prepared(4, "d")])
     assert ledger.take_carried(2) == [prepared(2, "b"), prepared(1, "a")]
     assert ledger.take_carried(3) == []
@@ -79,29 +94,29 @@ def test_what_was_prepared_behind_a_barrier_stays_with_its_number() -> None:
 @pytest.mark.parametrize("commits", [0, 1, 3])
 def test_the_end_comes_with_the_last_commit(commits: int) -> None:
     """Tasks would be closed while a commit can still fail, and no one could make it again."""
-    ledger = CommitLedger()
+    ledger, _ = ledger_of()
     ended: list[str] = []
     for operation in range(commits):
-        ledger.hand_out(operation, Committables(7, operation, ["a"]))
+        ledger.hand_out(Committables(7, operation, ["a"]))
     ledger.when_all_done(lambda: ended.append("end"))
     for operation in range(commits):
         assert ended == []
-        ledger.done(operation)
+        ledger.done(operation + 1)
     assert ended == ["end"]
-    ledger.done(0)
+    ledger.done(1)
     assert ended == ["end"], "a commit that is reported twice ends nothing twice"
 
 
 def test_a_call_that_waits_may_hand_out_more() -> None:
     """The end of a job that begins with a further commit would wait for itself."""
-    ledger = CommitLedger()
+    ledger, _ = ledger_of()
     ended: list[str] = []
 
     def first() -> None:
-        ledger.hand_out(2, Committables(7, 0, ["last"]))
+        ledger.hand_out(Committables(7, 0, ["last"]))
         ledger.when_all_done(lambda: ended.append("after the last"))
 
-    ledger.hand_out(1, Committables(7, 0, ["a"]))
+    ledger.hand_out(Committables(7, 0, ["a"]))
     ledger.when_all_done(first)
     ledger.done(1)
     assert ended == []
@@ -111,10 +126,10 @@ def test_a_call_that_waits_may_hand_out_more() -> None:
 
 def test_commits_from_before_a_restore_do_not_count() -> None:
     """A commit that fails late would fail the attempt that has made it again with success."""
-    ledger = CommitLedger()
-    ledger.hand_out(1, Committables(7, 0, ["a"]))
-    ledger.forget_open({7})
-    ledger.hand_out(2, Committables(7, 0, ["a"]))
+    ledger, effects = ledger_of()
+    ledger.hand_out(Committables(7, 0, ["a"]))
+    ledger.restored(msgspec.structs.replace(manifest_of(1), commits={"w": [packed((0, ["a"]))], "x": ["?"]}), {"w": 7})
+    assert effects[-1] == Commit(2, 7, 0, ["a"], again=True), "what other sinks had prepared is not theirs"
     assert (ledger.sink_of_open(1), ledger.sink_of_open(2)) == (None, 7)
     ledger.done(1)
     assert ledger.open == [Committables(7, 0, ["a"])]

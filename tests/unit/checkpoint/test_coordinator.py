@@ -6,9 +6,10 @@ import pytest
 from tests.unit.checkpoint.coordinated_job import COUNT, SINK, SOURCE, VERTICES, Job
 
 from penstock.checkpoint.manifest import unpacked
-from penstock.checkpoint.pending import CheckpointRequest
+from penstock.checkpoint.requests import CheckpointRequest
 from penstock.common.errors import CheckpointError
 from penstock.runtime.decline_reason import DeclineReason
+from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete
 from penstock.state.handles import SnapshotFigures, SubtaskState
 
@@ -131,7 +132,7 @@ def test_a_task_that_is_only_slow_does_not_fail_the_job(reason: DeclineReason) -
     """A job under back pressure would be restarted again and again, and never catch up."""
     job = Job(failures_tolerated=0)
     for _ in range(5):
-        job.coordinator.declined((COUNT, 0), job.triggers(), reason, "300 bytes were set aside", job.now_ms)
+        job.coordinator.declined(SubtaskId(COUNT, 0), job.triggers(), reason, "300 bytes were set aside", job.now_ms)
     assert job.coordinator.error is None
     assert ["count (1) declined: 300 bytes" in report.failure for report in job.coordinator.history] == [True] * 5
 
@@ -347,10 +348,10 @@ def test_a_run_that_was_taken_over_commits_nothing_more() -> None:
     job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
     run = job.storage.take_over("a job")
     job.acknowledge(job.triggers(), commits=[(SINK, ["b"])])
-    assert job.coordinator.store.fenced and len(job.committed) == 2, "that of the first one only"
+    assert job.requests.is_fenced and len(job.committed) == 2, "that of the first one only"
     job.ends_attempt()
     assert not job.aborted, "what it knows of the other run is nothing: it may have been restored from there"
-    job.coordinator.ending.over("FINISHED")
+    job.end.over("FINISHED")
     job.does()
     assert job.storage.latest() is not None and run.epoch == 2
 
@@ -364,7 +365,7 @@ def test_a_savepoint_with_which_a_run_stops_that_was_taken_over() -> None:
     outcomes: list[object] = []
     job.asks(outcomes.append, savepoint="/sp", stop=True)
     job.acknowledge(*job.triggered(), commits=[(SINK, ["a"])])
-    assert job.coordinator.store.fenced and not job.committed and not job.coordinator.stopped
+    assert job.requests.is_fenced and not job.committed and not job.coordinator.stopped
     assert "another run" in str(outcomes[0])
 
 
@@ -373,7 +374,7 @@ def test_what_is_finished_is_on_record_before_it_is_deleted() -> None:
     job = Job(interval_ms=100)
     job.acknowledge(job.triggers())
     job.stores_at_once = False
-    job.coordinator.ending.over("FINISHED")
+    job.end.over("FINISHED")
     job.does().stores()
     assert job.storage.recorded().end.how == "FINISHED" and job.complete
     job.stores()
@@ -381,7 +382,7 @@ def test_what_is_finished_is_on_record_before_it_is_deleted() -> None:
     failing = Job(interval_ms=100)
     failing.acknowledge(failing.triggers())
     failing.storage.fail()
-    failing.coordinator.ending.over("FINISHED")
+    failing.end.over("FINISHED")
     failing.does()
     assert failing.complete == [1] and not failing.operations, "what is not on record must stay"
 
@@ -391,11 +392,11 @@ def test_falling_back_is_on_record() -> None:
     job = Job(interval_ms=100, retained=2)
     for _ in range(2):
         job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
-    assert job.coordinator.retention.committed_with_latest == ["w"] and job.storage.latest().checkpoint_id == 2
-    assert job.coordinator.fall_back()
+    assert job.completed.possible_fall_back.committed == ["w"] and job.storage.latest().checkpoint_id == 2
+    job.completed.fall_back()
     job.does().ends_attempt()
     assert job.storage.latest().checkpoint_id == 1 and job.complete == [1]
-    assert not job.coordinator.fall_back()
+    assert job.completed.possible_fall_back is None
 
 
 def test_the_end_waits_until_all_is_committed() -> None:

@@ -10,7 +10,7 @@ from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.effects import RetainOnly, StoreManifest
 from penstock.checkpoint.manifest import Manifest, packed
-from penstock.checkpoint.pending import CheckpointRequest
+from penstock.checkpoint.requests import CheckpointRequest
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
 from penstock.runtime.checkpoint_options import CheckpointOptions
@@ -32,7 +32,7 @@ def test_numbers_go_on_from_what_the_job_starts_from(job_id: str, savepoint: boo
     """A new checkpoint would be written over the one that the job was restored from."""
     job = Job()
     job.coordinator.start_from(manifest_of(7, job_id=job_id, savepoint=savepoint))
-    assert [one.checkpoint_id for one in job.coordinator.retention.completed] == retained
+    assert [one.checkpoint_id for one in job.completed.retained] == retained
     assert job.triggers() == 8
     job.coordinator.start_from(manifest_of(3, job_id="another"))
     assert job.triggers() == 9, "an older one does not turn the numbers back"
@@ -194,7 +194,7 @@ def test_a_commit_from_before_a_restore_does_not_count() -> None:
     job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
     old = job.commits[0].operation
     job.ends_attempt()
-    latest = job.coordinator.retention.latest
+    latest = job.completed.newest
     assert latest is not None
     job.coordinator.commit_again(latest, VERTICES)
     new = next(effect.operation for effect in job.effects if not isinstance(effect, RetainOnly | StoreManifest))
@@ -344,7 +344,7 @@ def test_only_commits_of_the_restored_sinks_are_forgotten() -> None:
     beside_acknowledges(job, number, "b")
     of_sink = {commit.sink: commit.operation for commit in job.commits}
     job.ends_tasks(VERTICES)
-    latest = job.coordinator.retention.latest
+    latest = job.completed.newest
     assert latest is not None
     job.commits.clear()
     job.coordinator.commit_again(latest, VERTICES)

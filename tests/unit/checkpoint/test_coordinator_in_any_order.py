@@ -193,12 +193,12 @@ def test_the_files_of_each_stored_checkpoint_are_there(steps: list[tuple[str, in
     wild = Wild(retained)
     for kind, choice in steps:
         wild.step(kind, choice)
-        storage, completed = wild.job.storage, wild.job.coordinator.retention.completed
+        storage, completed = wild.job.storage, wild.job.completed.retained
         for manifest in completed:
             assert manifest.files() <= storage.files.keys()
             assert manifest.checkpoint_id in storage.manifests
     wild.end_attempt()
-    kept = wild.job.coordinator.retention.completed
+    kept = wild.job.completed.retained
     assert len(kept) <= retained
     assert wild.job.storage.files.keys() == {path for manifest in kept for path in manifest.files()}
     assert sorted(wild.job.storage.manifests) == [manifest.checkpoint_id for manifest in kept]

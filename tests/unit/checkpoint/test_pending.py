@@ -12,8 +12,9 @@ from tests.unit.checkpoint.manifests import manifest_of, state_of
 from penstock.checkpoint.commits import Committables
 from penstock.checkpoint.failure import CheckpointFailureReason, FailureTolerance
 from penstock.checkpoint.manifest import SubtaskReport, unpacked
-from penstock.checkpoint.pending import CheckpointRequest, JobIdentity, PendingCheckpoint
+from penstock.checkpoint.pending import JobIdentity, PendingCheckpoint
 from penstock.checkpoint.report import CheckpointReport
+from penstock.checkpoint.requests import CheckpointRequest
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
 from penstock.runtime.checkpoint_options import CheckpointOptions
@@ -150,7 +151,6 @@ def test_each_reason_reads_as_a_sentence(reason: CheckpointFailureReason) -> Non
         (CheckpointFailureReason.MANIFEST_NOT_STORED, True),
         (CheckpointFailureReason.SUBSUMED, False),
         (CheckpointFailureReason.ATTEMPT_ENDED, False),
-        (CheckpointFailureReason.CANCELLED, False),
     ],
 )
 def test_which_failures_count(reason: CheckpointFailureReason, counts: bool) -> None:
@@ -162,8 +162,8 @@ def test_which_failures_count(reason: CheckpointFailureReason, counts: bool) -> 
 
 
 def test_each_reason_is_one_of_its_own() -> None:
-    """Of two reasons that read alike one would be the other: a task that is slow would count as a user's abort."""
-    assert len(CheckpointFailureReason) == len(CheckpointFailureReason.__members__) == 9, "is it in the table above?"
+    """Of two reasons that read alike one would be the other: a job that is only slow would fail."""
+    assert len(CheckpointFailureReason) == len(CheckpointFailureReason.__members__) == 8, "is it in the table above?"
 
 
 @given(st.integers(0, 4), st.lists(st.sampled_from(["counts", "does not", "completed"]), max_size=30))
@@ -174,7 +174,7 @@ def test_failures_in_a_row_are_counted(tolerated: int, events: list[str]) -> Non
         if event == "completed":
             tolerance.reset()
             continue
-        reason = CheckpointFailureReason.EXPIRED if event == "counts" else CheckpointFailureReason.CANCELLED
+        reason = CheckpointFailureReason.EXPIRED if event == "counts" else CheckpointFailureReason.SUBSUMED
         error = tolerance.failed(index, reason, "10 ms")
         since = itertools.takewhile(lambda one: one != "completed", reversed(events[: index + 1]))
         in_a_row = sum(one == "counts" for one in since)

@@ -27,6 +27,7 @@ from penstock.checkpoint.storage import (
 )
 from penstock.checkpoint.storage_operations import carry_out
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
+from penstock.runtime.checkpoint_options import CheckpointOptions
 
 
 def write(storage: DirectoryStorage | SavepointStorage, name: str, shared: bool = False, data: bytes = b"x") -> str:
@@ -154,7 +155,8 @@ def saved(tmp_path: Path) -> tuple[DirectoryStorage, Path]:
     storage = DirectoryStorage(str(tmp_path / "job"), JobRecord(record_in(f"{tmp_path}/job"), "a job"))
     storage.publish(manifest_of(1))
     path = tmp_path / "savepoints" / "one"
-    effect = StoreManifest(1, msgspec.structs.replace(manifest_of(2, ["x"]), savepoint=True), str(path), commits=True)
+    manifest = msgspec.structs.replace(manifest_of(2, ["x"]), savepoint=True)
+    effect = StoreManifest(1, manifest, CheckpointOptions(savepoint=str(path)), commits=True)
     carry_out(effect, storage)
     return storage, path
 
@@ -171,14 +173,15 @@ def test_the_latest_is_the_savepoint_that_was_committed(tmp_path: Path) -> None:
     assert latest_of(str(tmp_path), "a job").manifest.checkpoint_id == 3
 
 
-@pytest.mark.parametrize("how", ["stops", "commits"])
-def test_a_savepoint_of_a_run_that_was_taken_over_is_removed(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_savepoint_of_a_run_that_was_taken_over_is_removed(tmp_path: Path, stops: bool) -> None:
     """A user would start from it, and what it names would be committed beside what the other run has written."""
     storage, _ = saved(tmp_path)
     JobRecord.claim(record_in(f"{tmp_path}/job"), "a job", latest_of(str(tmp_path), "a job").seen)
     other = tmp_path / "savepoints" / "other"
     with pytest.raises(FencedError):
-        carry_out(StoreManifest(1, manifest_of(3), str(other), **{how: True}), storage)
+        options = CheckpointOptions(savepoint=str(other), stop=stops)
+        carry_out(StoreManifest(1, manifest_of(3), options, commits=not stops), storage)
     assert not other.exists()
 
 

@@ -19,6 +19,7 @@ from penstock.checkpoint.effects import (
 )
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.storage_operations import carry_out
+from penstock.runtime.checkpoint_options import CheckpointOptions
 
 Calls = list[tuple[str, str, object]]
 
@@ -61,7 +62,7 @@ class Recording:
     ("effect", "call"),
     [
         (StoreManifest(1, manifest_of(3)), ("own", "publish", 3)),
-        (StoreManifest(1, manifest_of(3), "/sp"), ("savepoint /sp", "publish", 3)),
+        (StoreManifest(1, manifest_of(3), CheckpointOptions(savepoint="/sp")), ("savepoint /sp", "publish", 3)),
         (DiscardCheckpoint(1, manifest_of(3)), ("own", "discard", 3)),
         (DeleteFiles(1, ["a", "b"]), ("own", "remove", ["a", "b"])),
         (RetainOnly(1, [manifest_of(3), manifest_of(4)]), ("own", "sweep", [3, 4])),
@@ -82,14 +83,14 @@ def test_an_operation_is_one_call(effect: StorageEffect, call: tuple[str, str, o
 def test_a_savepoint_that_stops_the_job_ends_its_record() -> None:
     """The job would be restored from a checkpoint before the commits of its savepoint."""
     calls: Calls = []
-    carry_out(StoreManifest(1, manifest_of(3), "/sp", stops=True), Recording(calls))
+    carry_out(StoreManifest(1, manifest_of(3), CheckpointOptions(savepoint="/sp", stop=True)), Recording(calls))
     assert calls == [("savepoint /sp", "publish", 3), ("own", "end", ("FINISHED", "/sp"))]
 
 
 def test_a_savepoint_that_commits_is_on_record() -> None:
     """The job would be restored from a checkpoint before the commits of its savepoint."""
     calls: Calls = []
-    carry_out(StoreManifest(1, manifest_of(3), "/sp", commits=True), Recording(calls))
+    carry_out(StoreManifest(1, manifest_of(3), CheckpointOptions(savepoint="/sp"), commits=True), Recording(calls))
     assert calls == [("savepoint /sp", "publish", 3), ("own", "saved", ("/sp", 3))]
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.copies import own_copy
-from penstock.common.retention import keeps_nothing
+from penstock.common.escape_analysis import keeps_nothing
 from penstock.common.types import Row
 
 

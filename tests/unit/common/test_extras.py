@@ -13,6 +13,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text
 def test_messages_name_the_packages_of_the_extras() -> None:
     """A user would install a version that does not work with this one."""
     optional = PROJECT["optional-dependencies"]
+    assert optional["avro"] == [extras.AVRO]
     assert optional["rocksdb"] == [extras.ROCKSDB]
     assert optional["kafka"] == [extras.KAFKA]
     assert optional["s3"] == [extras.S3]
@@ -21,4 +22,4 @@ def test_messages_name_the_packages_of_the_extras() -> None:
 
 def test_the_development_extra_brings_the_others() -> None:
     """`pip install '.[dev]'` would install another project of that name."""
-    assert f"{PROJECT['name']}[kafka,rocksdb,s3]" in PROJECT["optional-dependencies"]["dev"]
+    assert f"{PROJECT['name']}[avro,kafka,rocksdb,s3]" in PROJECT["optional-dependencies"]["dev"]

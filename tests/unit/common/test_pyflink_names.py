@@ -59,7 +59,6 @@ def test_methods_of_older_pyflink_say_what_to_do() -> None:
         (env, "set_stream_time_characteristic", "event time is always on"),
         (env, "set_restart_strategy", "restart-strategy.type"),
         (env, "set_state_backend", "state.backend.type"),
-        (env, "create_input", "Source"),
         (env.from_collection([1]).key_by(str), "time_window", "TumblingEventTimeWindows"),
         (CheckpointConfig(env._configuration), "enable_externalized_checkpoints", "set_externalized_checkpoint"),
     ]:

@@ -35,6 +35,7 @@ from penstock.jobmaster.events import (
     QueryFailed,
     Reported,
     ResultsClosed,
+    SavepointRequested,
     StorageEnded,
     Tick,
 )
@@ -43,6 +44,7 @@ from penstock.jobmaster.restarts import FixedDelay
 from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import FromSlot, Register
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.task.events import (
     Acknowledge,
 )
@@ -67,6 +69,11 @@ def plan(parallelism: int = 1, regions: int = 1, sink: Sink[Any] | None = None) 
     return plans.graphs[0]
 
 
+def savepoint_requested(request: int, directory: str, stop: bool = False, drain: bool = False) -> SavepointRequested:
+    """The user requests a savepoint, and perhaps that the job stops with it."""
+    return SavepointRequested(request, CheckpointOptions(savepoint=directory, stop=stop, drain=drain))
+
+
 class Job:
     """`stores`: whether the storage answers at once; else its operations wait in `operations`."""
 
@@ -78,9 +85,9 @@ class Job:
         self.sinks = list(vertex_of_sinks(self.graph))
         """One for each region, in their order."""
         self.sink = self.sinks[0]
-        held_back = frozenset(self.sinks)
+        collected = frozenset(self.sinks)
         self.master = JobMaster(
-            "id", self.graph, settings, FixedDelay(attempts, 100), self.now_ms, held_back=held_back, **more
+            "id", self.graph, settings, FixedDelay(attempts, 100), self.now_ms, collected=collected, **more
         )
         self.stores = self.commits = True
         self.operations: list[StorageEffect] = []
@@ -183,7 +190,7 @@ class Job:
 
     @property
     def completed(self) -> list[int]:
-        return [manifest.checkpoint_id for manifest in self.master.coordinator.retention.completed]
+        return [manifest.checkpoint_id for manifest in self.master.completed.retained]
 
     @property
     def finish(self) -> Finish | None:

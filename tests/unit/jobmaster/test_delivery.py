@@ -18,7 +18,7 @@ from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.jobmaster.effects import CloseResults, Deliver, RestartResults
 from penstock.jobmaster.events import CommitEnded, JobEvent, ResultsClosed
-from penstock.jobmaster.results.held_back import HeldBack, HeldBackResults
+from penstock.jobmaster.results.collected import AttemptResults
 from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink
 from penstock.jobmaster.results.spilling_queue import SpillingQueue
@@ -218,14 +218,14 @@ COMPLETIONS = st.tuples(st.sampled_from(["barrier", "complete"]), st.integers(0,
 @given(st.lists(RESULTS | COMPLETIONS, min_size=15, max_size=60))
 def test_held_back_results_come_once_in_order_and_not_too_early(steps: list[tuple[str, int]]) -> None:
     """A record that a job has collected would come again after a restart, or would be missing."""
-    held = HeldBackResults()
+    held = AttemptResults(AttemptId(0, 0))
     taken_of: dict[int, int] = defaultdict(int)
     sent: dict[int, list[tuple[int, int]]] = defaultdict(list)
     released: dict[int, list[int]] = defaultdict(list)
     complete = 0
     for number, (step, subtask) in enumerate(steps):
         if step == "result":
-            held.add(HeldBack(1, subtask, Opaque([number]), taken_of[subtask]))
+            held.hold_back(Result(0, subtask, 1, Opaque([number]), taken_of[subtask]))
             sent[subtask].append((number, taken_of[subtask]))
         elif step == "barrier":
             taken_of[subtask] += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, plan, sent
+from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, plan, savepoint_requested, sent
 
 from penstock.checkpoint.effects import Commit, DeleteJob, DeleteSavepoint, StoreManifest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
@@ -37,8 +37,8 @@ from penstock.runtime.task.events import (
 from penstock.runtime.task.opaque import Opaque
 from penstock.simulator.sinks import RecordingSink
 
-STOP = SavepointRequested(5, "/sp", stop=True)
-DRAIN = SavepointRequested(5, "/sp", stop=True, drain=True)
+STOP = savepoint_requested(5, "/sp", stop=True)
+DRAIN = savepoint_requested(5, "/sp", stop=True, drain=True)
 
 
 def replies(effects: list[JobEffect]) -> list[Reply]:
@@ -59,20 +59,20 @@ def declines(job: Job, number: int, detail: str) -> list[JobEffect]:
 def test_a_job_goes_on_after_a_savepoint_that_failed(stop: bool) -> None:
     """A job would stand still because the disk for a savepoint was full."""
     job = Job().runs()
-    job.handle(SavepointRequested(5, "/sp", stop=stop))
+    job.handle(savepoint_requested(5, "/sp", stop=stop))
     (answer,) = replies(declines(job, 1, "the disk is full"))
     assert isinstance(answer.error, CheckpointError) and "the disk is full" in str(answer.error) and not answer.path
     assert job.master.status is JobStatus.RUNNING and Close not in sent(job.effects)
     job.takes_checkpoint()
     assert job.completed == [2]
-    job.handle(SavepointRequested(6, "/other", stop=True))
+    job.handle(savepoint_requested(6, "/other", stop=True))
     assert Reply(6, "/other") in job.acknowledges(3), "it may be requested once more"
 
 
 def test_a_savepoint_that_failed_leaves_no_directory() -> None:
     """A user would take half a savepoint for a whole one."""
     job = Job().runs()
-    job.handle(SavepointRequested(5, "/sp"))
+    job.handle(savepoint_requested(5, "/sp"))
     effects = declines(job, 1, "no state")
     assert [effect.directory for effect in effects if isinstance(effect, DeleteSavepoint)] == ["/sp"]
     assert AbortCheckpoint in sent(effects)
@@ -81,7 +81,7 @@ def test_a_savepoint_that_failed_leaves_no_directory() -> None:
 def test_a_savepoint_does_not_end_the_job_by_itself() -> None:
     """A user who saves a job every night would find it stopped in the morning."""
     job = Job().runs()
-    job.handle(SavepointRequested(5, "/sp"))
+    job.handle(savepoint_requested(5, "/sp"))
     effects = job.acknowledges(1)
     assert replies(effects) == [Reply(5, "/sp")] and Close not in sent(effects)
     assert triggered(job.handle(CheckpointRequested())), "it goes on taking checkpoints"
@@ -99,8 +99,8 @@ def test_a_job_that_stops_takes_no_other_checkpoint() -> None:
 def test_savepoints_are_taken_one_after_the_other() -> None:
     """The second user would receive no answer, or a savepoint whose barriers have overtaken those of the first."""
     job = Job().runs()
-    job.handle(SavepointRequested(1, "/a"))
-    assert not triggered(job.handle(SavepointRequested(2, "/b")))
+    job.handle(savepoint_requested(1, "/a"))
+    assert not triggered(job.handle(savepoint_requested(2, "/b")))
     assert not triggered(job.handle(CheckpointRequested())), "a checkpoint would overtake both"
     effects = job.acknowledges(1)
     assert replies(effects) == [Reply(1, "/a")] and triggered(effects)
@@ -108,13 +108,13 @@ def test_savepoints_are_taken_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("stores", [True, False])
-@pytest.mark.parametrize("first", [(), (SavepointRequested(4, "/first"),)])
+@pytest.mark.parametrize("first", [(), (savepoint_requested(4, "/first"),)])
 @pytest.mark.parametrize(
     "second",
     [
-        SavepointRequested(6, "/b"),
-        SavepointRequested(6, "/b", stop=True),
-        SavepointRequested(6, "/b", True, drain=True),
+        savepoint_requested(6, "/b"),
+        savepoint_requested(6, "/b", stop=True),
+        savepoint_requested(6, "/b", stop=True, drain=True),
     ],
 )
 def test_nothing_is_requested_of_a_job_that_stops(
@@ -144,7 +144,7 @@ def test_a_job_may_be_drained_when_its_stop_has_failed() -> None:
     assert sent(job.handle(DRAIN)) == {Drain}
 
 
-@pytest.mark.parametrize("request_", [SavepointRequested(5, "/sp"), STOP, DRAIN])
+@pytest.mark.parametrize("request_", [savepoint_requested(5, "/sp"), STOP, DRAIN])
 def test_a_savepoint_request_is_answered_when_the_job_fails(request_: SavepointRequested) -> None:
     """The command line would wait for ever."""
     job = Job().runs()
@@ -157,7 +157,7 @@ def test_a_savepoint_request_is_answered_when_the_job_fails(request_: SavepointR
     assert job.completed, "the request is not carried over to the next attempt"
 
 
-@pytest.mark.parametrize("request_", [SavepointRequested(5, "/sp"), STOP, DRAIN])
+@pytest.mark.parametrize("request_", [savepoint_requested(5, "/sp"), STOP, DRAIN])
 def test_a_savepoint_request_is_answered_when_the_job_is_cancelled(request_: SavepointRequested) -> None:
     """A user who loses patience and cancels would leave another one waiting for ever."""
     job = Job().runs()
@@ -172,7 +172,7 @@ def test_a_drain_ends_sources_and_nothing_else() -> None:
     """A second request while the sources end would end the job without its savepoint."""
     job = Job().runs()
     assert sent(job.handle(DRAIN)) == {Drain}
-    (refused,) = replies(job.handle(SavepointRequested(6, "/other")))
+    (refused,) = replies(job.handle(savepoint_requested(6, "/other")))
     assert isinstance(refused.error, JobError) and "about to end" in str(refused.error)
     assert triggered(job.of_tasks(lambda v: DataEnded(v, 0)))
     assert replies(job.acknowledges(1)) == [Reply(5, "/sp")]
@@ -184,14 +184,14 @@ def test_after_the_end_of_the_data_there_is_nothing_to_save() -> None:
     """A savepoint would be promised of a job whose tasks are job."""
     job = Job().runs()
     job.of_tasks(lambda v: DataEnded(v, 0))
-    (refused,) = replies(job.handle(SavepointRequested(6, "/sp")))
+    (refused,) = replies(job.handle(savepoint_requested(6, "/sp")))
     assert isinstance(refused.error, JobError)
 
 
 def test_a_job_without_an_interval_does_not_end_over_a_savepoint() -> None:
     """Its tasks would be closed before it is stored, and what sinks had prepared for it would be discarded."""
     job = Job(JobSettings()).runs()
-    job.handle(SavepointRequested(5, "/sp"))
+    job.handle(savepoint_requested(5, "/sp"))
     job.of_tasks(lambda v: DataEnded(v, 0))
     assert Close not in sent(job.effects)
     effects = job.acknowledges(1, "prepared")
@@ -202,7 +202,7 @@ def test_a_job_without_an_interval_does_not_end_over_a_savepoint() -> None:
 def test_what_was_prepared_for_a_savepoint_that_failed_is_a_result_of_the_job() -> None:
     """Without an interval no later checkpoint commits it: it would be missing."""
     job = Job(JobSettings()).runs()
-    job.handle(SavepointRequested(5, "/sp"))
+    job.handle(savepoint_requested(5, "/sp"))
     sink_vertex = vertex_of_sinks(job.graph)[job.sink]
     level = job.graph.vertices[sink_vertex].level
     job.report(level, Acknowledge(sink_vertex, 0, 1, commits=Opaque([(job.sink, ["prepared"])])))
@@ -363,7 +363,7 @@ def test_what_comes_after_the_end_changes_nothing() -> None:
     assert job.finish is not None
     for event in (CancelRequested(), CheckpointRequested(), StorageEnded(99, ""), Tick()):
         assert job.handle(event) == []
-    (answer,) = replies(job.handle(SavepointRequested(9, "/sp")))
+    (answer,) = replies(job.handle(savepoint_requested(9, "/sp")))
     assert answer.request == 9 and "has ended" in str(answer.error)
     assert job.master.wake_at_ms() is None
     assert not any(isinstance(effect, StoreManifest) for effect in job.effects)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.jobmaster.played_job import Job, delivered, sent
+from tests.unit.jobmaster.played_job import Job, delivered, savepoint_requested, sent
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SourceReader, SplitEnumerator
 from penstock.client.plan_executor import PlanExecutor
@@ -20,7 +20,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import CallAsync, Deploy, Finish, JobEffect, Reply
-from penstock.jobmaster.events import CancelRequested, SavepointRequested
+from penstock.jobmaster.events import CancelRequested
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.task.events import AssignSplits, RequestSplit, Result
 from penstock.runtime.task.opaque import Opaque
@@ -184,7 +184,7 @@ def test_a_savepoint_is_answered_though_an_enumerator_fails(monkeypatch: pytest.
     job.handle(make_call(call_of(job.effects)))
     job.runs()
     failing_snapshot(monkeypatch)
-    effects = job.handle(SavepointRequested(1, "/sp"))
+    effects = job.handle(savepoint_requested(1, "/sp"))
     assert [type(effect.error) for effect in effects if isinstance(effect, Reply)] == [CheckpointError]
     assert "source .listing.: no snapshot" in str(job.attempt.error).replace("'", ".")
 
@@ -198,7 +198,7 @@ def test_results_of_a_checkpoint_are_delivered_though_the_next_one_can_not_begin
     job.runs()
     job.report(0, Result(0, 0, job.sink, Opaque(["collected"]), 0))
     checkpoint = job.begins_checkpoint()
-    job.handle(SavepointRequested(1, "/sp"))
+    job.handle(savepoint_requested(1, "/sp"))
     failing_snapshot(monkeypatch)
     assert delivered(job.acknowledges(checkpoint)) == ["collected"]
     assert "source .listing.: no snapshot" in str(job.attempt.error).replace("'", ".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, deployed, plan, sent
+from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, deployed, plan, savepoint_requested, sent
 
 from penstock.checkpoint.effects import AbortCommittables, Commit, DeleteFiles, RetainOnly
 from penstock.common.configuration import Configuration
@@ -28,7 +28,6 @@ from penstock.jobmaster.events import (
     DeliveryFailed,
     HostFailed,
     QueryFailed,
-    SavepointRequested,
     StorageEnded,
 )
 from penstock.jobmaster.settings import JobSettings
@@ -124,7 +123,7 @@ def test_no_checkpoint_begins_while_a_region_is_down() -> None:
 def test_a_checkpoint_that_one_region_can_not_take_part_in_is_aborted_at_the_others() -> None:
     """Their channels would stay set aside, and a source that has stopped for a savepoint would never go on."""
     played = job().runs()
-    played.handle(SavepointRequested(5, "/sp", stop=True))
+    played.handle(savepoint_requested(5, "/sp", stop=True))
     effects = played.fails(LOST, region=1)
     assert reached(effects, AbortCheckpoint) == {0}
     (answer,) = [effect for effect in effects if isinstance(effect, Reply)]
@@ -233,7 +232,7 @@ def test_a_region_does_not_wait_for_files_that_are_being_deleted() -> None:
     """A job would stand still for minutes, for files of which none is its next attempt's."""
     played = job().runs()
     played.stores = False
-    store = played.master.coordinator.store
+    store = played.master.storage
     store.ask(DeleteFiles(store.number(), ["shared/1-0-0-0-keyed"]))
     played.fails(LOST, region=1)
     assert [type(operation) for operation in played.operations] == [DeleteFiles] and not store.is_idle
@@ -326,7 +325,7 @@ def test_failures_that_concern_all_regions(case: str) -> None:
     played = job(settings).runs()
     played.takes_checkpoint()
     if case == "draining":
-        assert reached(played.handle(SavepointRequested(5, "/sp", stop=True, drain=True)), Drain) == {0, 1}
+        assert reached(played.handle(savepoint_requested(5, "/sp", stop=True, drain=True)), Drain) == {0, 1}
     elif case in ("data ended", "closing"):
         played.of_tasks(lambda v: DataEnded(v, 0))
     if case == "closing":
@@ -383,7 +382,7 @@ def test_without_an_older_checkpoint_a_damaged_one_concerns_its_region_only() ->
 def test_a_region_that_fails_while_the_job_stops_with_a_savepoint() -> None:
     """It would be restored from before the savepoint, and write everything since a second time."""
     played = job().runs()
-    played.handle(SavepointRequested(5, "/sp", stop=True))
+    played.handle(savepoint_requested(5, "/sp", stop=True))
     played.stores = False
     played.acknowledges(1, "a", "b")
     played.fails(LOST, region=1)

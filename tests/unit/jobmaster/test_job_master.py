@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.unit.jobmaster.played_job import SETTINGS, Job, plan, sent
+from tests.unit.jobmaster.played_job import SETTINGS, Job, plan, savepoint_requested, sent
 
 from penstock.checkpoint.effects import (
     Commit,
@@ -34,7 +34,6 @@ from penstock.jobmaster.effects import (
 from penstock.jobmaster.events import (
     CancelRequested,
     CommitEnded,
-    SavepointRequested,
     Tick,
 )
 from penstock.jobmaster.settings import JobSettings
@@ -262,7 +261,7 @@ def test_heartbeats_and_results_do_not_displace_what_led_to_an_error() -> None:
 def test_a_savepoint_is_answered_with_its_path() -> None:
     """Its user would wait for ever."""
     job = Job().runs()
-    job.handle(SavepointRequested(5, "/sp"))
+    job.handle(savepoint_requested(5, "/sp"))
     effects = job.acknowledges(1)
     assert Reply(5, "/sp") in effects and job.master.status is JobStatus.RUNNING
 
@@ -271,7 +270,7 @@ def test_a_job_stops_with_a_savepoint() -> None:
     """What was written last would never be seen, or the job would emit more after it."""
     job = Job().runs()
     job.takes_checkpoint()
-    job.handle(SavepointRequested(5, "/sp", stop=True))
+    job.handle(savepoint_requested(5, "/sp", stop=True))
     effects = job.acknowledges(2, "file")
     order = [type(effect) for effect in effects if isinstance(effect, (StoreManifest, RetainOnly, Commit, Reply))]
     assert order == [StoreManifest, RetainOnly, Commit, Reply]
@@ -284,7 +283,7 @@ def test_a_job_that_fails_while_it_stops_has_stopped() -> None:
     """It would be restarted from before its savepoint, and write everything since a second time."""
     job = Job().runs()
     job.takes_checkpoint()
-    job.handle(SavepointRequested(5, "/sp", stop=True))
+    job.handle(savepoint_requested(5, "/sp", stop=True))
     job.acknowledges(2, "file")
     job.fails(TaskLostError("a worker"))
     assert job.finish == Finish(JobStatus.FINISHED, None)
@@ -293,7 +292,7 @@ def test_a_job_that_fails_while_it_stops_has_stopped() -> None:
 def test_a_drain_ends_the_sources_first() -> None:
     """Windows would not fire before a job that is not to go on."""
     job = Job().runs()
-    assert sent(job.handle(SavepointRequested(5, "/sp", stop=True, drain=True))) == {Drain}
+    assert sent(job.handle(savepoint_requested(5, "/sp", stop=True, drain=True))) == {Drain}
     job.of_tasks(lambda v: DataEnded(v, 0))
     effects = job.acknowledges(1)
     assert Reply(5, "/sp") in effects and Close in sent(effects)
@@ -302,7 +301,7 @@ def test_a_drain_ends_the_sources_first() -> None:
 def test_a_drain_whose_savepoint_fails_restarts_the_job() -> None:
     """What has fired can't be taken back: without a restart the job would stand still for ever."""
     job = Job().runs()
-    job.handle(SavepointRequested(5, "/sp", stop=True, drain=True))
+    job.handle(savepoint_requested(5, "/sp", stop=True, drain=True))
     job.of_tasks(lambda v: DataEnded(v, 0))
     job.stores = False
     job.acknowledges(1)
@@ -314,8 +313,8 @@ def test_a_drain_whose_savepoint_fails_restarts_the_job() -> None:
 def test_a_savepoint_completes_while_a_drain_waits_for_the_end_of_the_data() -> None:
     """The drain would be forgotten: a job that stands still with its sources ended, and a user who waits for ever."""
     job = Job().runs()
-    job.handle(SavepointRequested(4, "/earlier"))
-    job.handle(SavepointRequested(5, "/sp", stop=True, drain=True))
+    job.handle(savepoint_requested(4, "/earlier"))
+    job.handle(savepoint_requested(5, "/sp", stop=True, drain=True))
     assert Reply(4, "/earlier") in job.acknowledges(1)
     job.of_tasks(lambda v: DataEnded(v, 0))
     effects = job.acknowledges(2)
@@ -325,14 +324,14 @@ def test_a_savepoint_completes_while_a_drain_waits_for_the_end_of_the_data() -> 
 def test_savepoints_of_jobs_that_do_not_run_are_refused() -> None:
     """Their users would wait for ever."""
     job = Job()
-    assert isinstance(_error(job.handle(SavepointRequested(1, "/sp"))), JobError)
-    job.runs().handle(SavepointRequested(2, "/sp", stop=True, drain=True))
-    assert isinstance(_error(job.handle(SavepointRequested(3, "/other"))), JobError)
+    assert isinstance(_error(job.handle(savepoint_requested(1, "/sp"))), JobError)
+    job.runs().handle(savepoint_requested(2, "/sp", stop=True, drain=True))
+    assert isinstance(_error(job.handle(savepoint_requested(3, "/other"))), JobError)
     effects = job.fails(TaskLostError("a worker"))
     assert "before the savepoint" in str(_error(effects))
     job.handle(CancelRequested())
     assert job.finish
-    assert isinstance(_error(job.handle(SavepointRequested(4, "/sp"))), JobError)
+    assert isinstance(_error(job.handle(savepoint_requested(4, "/sp"))), JobError)
 
 
 def _error(effects: list[JobEffect]) -> BaseException | None:

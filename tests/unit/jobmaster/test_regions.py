@@ -5,12 +5,17 @@ from __future__ import annotations
 import pytest
 from tests.unit.jobmaster.played_job import SETTINGS, plan
 
+from penstock.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.checkpoint.coordinator import CheckpointCoordinator
+from penstock.checkpoint.pending import JobIdentity
+from penstock.checkpoint.recorded_end import RecordedEnd
+from penstock.checkpoint.storage_requests import StorageRequests
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids, vertex_of_sinks
 from penstock.jobmaster.effects import Deploy, JobEffect, StopAttempt
+from penstock.jobmaster.phases import RegionPhase
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.regions import Regions
@@ -22,8 +27,13 @@ class Played:
     def __init__(self) -> None:
         self.effects: list[JobEffect] = []
         self.regions = Regions(GRAPH, SETTINGS, self.effects.append, 1_000)
-        coordinator = CheckpointCoordinator("id", "job", SETTINGS.checkpoints, self.effects.append)
-        recovery = Recovery(coordinator, None, False)
+        storage = StorageRequests(self.effects.append)
+        completed = CompletedCheckpoints(storage, SETTINGS.checkpoints.retained)
+        end = RecordedEnd(storage, completed, 1)
+        coordinator = CheckpointCoordinator(
+            JobIdentity("id", "job"), SETTINGS.checkpoints, storage, completed, end, self.effects.append
+        )
+        recovery = Recovery(coordinator, completed, None, False)
         for region in self.regions:
             region.begin(recovery, GRAPH, 1_000)
 
@@ -123,11 +133,11 @@ def test_the_next_attempt_begins_with_a_clean_slate() -> None:
     region.abandon_if_late(1_000 + SETTINGS.failure_grace_ms)
     assert region.abandoned == sorted(region.attempt.slots)
     region.stop_if_over()
-    region.is_gone = True
+    region.query_ended()
     region.end()
     region.next_attempt(GRAPH, 9_000)
     played.regions.attempts_changed()
     assert region.attempt.id == AttemptId(1, 1) and not region.lets_in(0) and region.lets_in(1)
-    assert not (region.abandoned or region.is_stopped or region.is_gone or region.is_ended)
+    assert not region.abandoned and region.phase is RegionPhase.DEPLOYED
     region.abandon_if_late(1_000_000)
     assert region.is_up and not region.abandoned

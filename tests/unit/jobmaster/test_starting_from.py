@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.jobmaster.played_job import SETTINGS, Job, plan
+from tests.unit.jobmaster.played_job import SETTINGS, Job, plan, savepoint_requested
 from tests.unit.jobmaster.test_enumerators import Listing, plan_of
 
 from penstock.api.source import EnumeratorContext, SplitEnumerator
@@ -19,7 +19,6 @@ from penstock.common.errors import CheckpointError, DamagedCheckpointError, Task
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids, vertex_of_sinks
 from penstock.jobmaster.effects import Deploy
-from penstock.jobmaster.events import SavepointRequested
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.task.events import Acknowledge
 from penstock.runtime.task.opaque import Opaque
@@ -99,7 +98,7 @@ WITHOUT_INTERVAL = dataclasses.replace(SETTINGS, checkpoints=CheckpointSettings(
 def takes(job: Job, file: str, committed: str, savepoint: str = "") -> None:
     """A checkpoint or savepoint in which the counting operator has one file."""
     if savepoint:
-        job.handle(SavepointRequested(1, savepoint))
+        job.handle(savepoint_requested(1, savepoint))
         number = job.master.coordinator.under_way[-1]
     else:
         number = job.begins_checkpoint()

@@ -23,6 +23,7 @@ from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.stores import MemorySpill
+from penstock.state_processor.new_tables import finished
 
 IN, OUT = 0, 1
 
@@ -133,19 +134,7 @@ class Host:
 
     def asks(self) -> list:
         """Effects since the last call. Snapshots are written at once."""
-        effects: list = []
-        for effect in self.slot.take_effects():
-            if not isinstance(effect, WriteSnapshot):
-                effects.append(effect)
-                continue
-            writing = effect.snapshot.write(self.storage)
-            try:
-                while True:
-                    next(writing)
-            except StopIteration as end:
-                self.handle(SnapshotWritten(effect.snapshot.checkpoint_id, end.value))
-            effects += self.asks()
-        return effects
+        return asked_of(self.slot, self.storage, self.handle)
 
 
 def mapping(function=lambda value: value, name: str = "map"):
@@ -192,6 +181,9 @@ class Script:
     def add_splits(self, splits):
         self.calls.append(("splits", [split.split_id for split in splits]))
 
+    def interleaves(self, split):
+        return self.interleaved
+
     def no_more_splits(self):
         self.calls.append("no more")
 
@@ -215,3 +207,15 @@ class Split:
 def sourced(script, **settings) -> Host:
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(0))
     return Host(SourceOperator("source", script, strategy, 200), source=True, **settings)
+
+
+def asked_of(slot, storage, handle) -> list:
+    """What a slot asks since the last call. Snapshots are written at once: `handle` gets the answer."""
+    effects: list = []
+    for effect in slot.take_effects():
+        if not isinstance(effect, WriteSnapshot):
+            effects.append(effect)
+            continue
+        handle(SnapshotWritten(effect.snapshot.checkpoint_id, finished(effect.snapshot.write(storage))))
+        effects += asked_of(slot, storage, handle)
+    return effects

@@ -57,6 +57,9 @@ class Splits:
     def add_splits(self, splits):
         self.calls.append([split.split_id for split in splits])
 
+    def interleaves(self, split):
+        return self.interleaved
+
     def no_more_splits(self):
         self.calls.append("no more")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.unit.runtime.hosted_task import asked_of
 
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SlotId, SubtaskId
@@ -24,8 +25,6 @@ from penstock.runtime.task.events import (
     LoopQuiet,
     Peers,
     ProbeLoop,
-    SnapshotWritten,
-    WriteSnapshot,
 )
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
@@ -112,19 +111,7 @@ class Head:
 
     def asks(self) -> list:
         """Effects since the last call. Snapshots are written at once."""
-        effects: list = []
-        for effect in self.slot.take_effects():
-            if not isinstance(effect, WriteSnapshot):
-                effects.append(effect)
-                continue
-            writing = effect.snapshot.write(self.storage)
-            try:
-                while True:
-                    next(writing)
-            except StopIteration as end:
-                self.slot.handle(1, SnapshotWritten(effect.snapshot.checkpoint_id, end.value))
-            effects += self.asks()
-        return effects
+        return asked_of(self.slot, self.storage, lambda event: self.slot.handle(1, event))
 
     def logged(self) -> RestoredOperator:
         """What the snapshot that was acknowledged last has of the head."""

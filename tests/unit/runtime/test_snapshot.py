@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.runtime.task.context import SubtaskInfo
@@ -53,7 +54,7 @@ class Chain:
 
     def freeze(self, savepoint: str = "") -> tuple[OperatorSnapshot, TaskSnapshot]:
         self.number += 1
-        frozen = OperatorSnapshot("uid", self.operator, self.chain, False, bool(savepoint))
+        frozen = OperatorSnapshot("uid", self.operator, self.chain, CheckpointOptions(savepoint=savepoint))
         return frozen, TaskSnapshot(self.number, f"{self.number}-0-0-0", [frozen], GROUPS, savepoint)
 
     def take(self, savepoint: str = "") -> bool:
@@ -154,12 +155,12 @@ def test_what_was_prepared_goes_with_the_next_that_is_written() -> None:
     snapshots = Snapshots(chain, info, GROUPS)
     for number in (1, 2, 3):
         snapshots.prepare(number, False)
-        snapshots.freeze(number, 0, False, "")
+        snapshots.freeze(number, 0, CheckpointOptions())
     snapshots.failed(1)
     _, commits = snapshots.written(2, SubtaskState(), 0)
     assert commits == [(9, ["of 1"]), (9, ["of 2"])]
     snapshots.failed(3)
     snapshots.prepare(4, False)
-    snapshots.freeze(4, 0, False, "")
+    snapshots.freeze(4, 0, CheckpointOptions())
     _, commits = snapshots.written(4, SubtaskState(), 0)
     assert commits == [(9, ["of 3"]), (9, ["of 4"])]

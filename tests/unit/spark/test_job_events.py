@@ -12,6 +12,7 @@ from penstock.checkpoint.report import CheckpointReport
 from penstock.common.errors import NotEnoughSlotsError, TaskLostError, UserFunctionError
 from penstock.jobmaster.events import CancelRequested, SavepointRequested
 from penstock.jobmaster.notices import EndFailed, EnumeratorNotClosed, FellBack, RestartJoined, RestartScheduled
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.spark.driver.job_events import JobEvents
 
 
@@ -101,10 +102,11 @@ def test_an_enumerator_that_is_not_closed_is_logged_with_its_traceback(log, capl
 def test_requests_of_the_user_are_logged(log, caplog) -> None:
     """The log would not explain why a job ended."""
     one = events(log)
-    for event in (CancelRequested(), SavepointRequested(1, "/sp"), SavepointRequested(2, "/sp", stop=True)):
-        one.happened(event)
+    for options in (CheckpointOptions(savepoint="/sp"), CheckpointOptions(savepoint="/sp", stop=True)):
+        one.happened(SavepointRequested(1, options))
+    one.happened(CancelRequested())
     assert caplog.messages == [
-        "cancellation requested",
         "savepoint requested",
         "savepoint requested, with which the job stops",
+        "cancellation requested",
     ]

@@ -11,8 +11,17 @@ from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.connectors.files.formats.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory
 from penstock.connectors.files.sink.parquet_compactor import ParquetFileCompactor
+from penstock.formats.avro_columns import columns_of
+from penstock.formats.avro_schema import AvroSchema
 
-__all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFileCompactor", "ParquetFormat"]
+__all__ = [
+    "AvroParquetReaders",
+    "AvroParquetWriters",
+    "ParquetBulkWriters",
+    "ParquetColumnarRowInputFormat",
+    "ParquetFileCompactor",
+    "ParquetFormat",
+]
 
 
 class ParquetColumnarRowInputFormat(ParquetFormat):
@@ -36,6 +45,24 @@ class ParquetColumnarRowInputFormat(ParquetFormat):
     def get_produced_type(self) -> RowTypeInfo:
         """The row type."""
         return self._row_type
+
+
+class AvroParquetReaders:
+    """Formats that read records of Avro schemas from Parquet files."""
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> ParquetFormat:
+        """Read the columns of the schema's fields as dicts. Raises ValueError for a schema that columns can't have."""
+        return ParquetFormat(columns_of(schema).names)
+
+
+class AvroParquetWriters:
+    """Writer factories of Parquet files with the records of Avro schemas."""
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> ParquetWriterFactory:
+        """Write a column for each field: dicts or Rows. Raises ValueError for a schema that columns can't have."""
+        return ParquetWriterFactory(columns_of(schema))
 
 
 class ParquetBulkWriters:

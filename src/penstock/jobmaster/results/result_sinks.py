@@ -1,7 +1,7 @@
 """Where results of a job arrive on the driver: printed, collected, or committed.
 
 The path of a result: an operator's sink (runtime/operators/sink.py) emits it, the task reports it (Result, or in an
-Acknowledge), the job master holds it back until its checkpoint completes (held_back.py, checkpoint/commits.py), and a
+Acknowledge), the job master holds it back until its checkpoint completes (collected.py, checkpoint/commits.py), and a
 lane (lanes.py) delivers it to its ResultSink here.
 """
 

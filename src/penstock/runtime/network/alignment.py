@@ -100,6 +100,7 @@ class ExactlyOnceAlignment:
             self._end_alignment(checkpoint_id)
             self._drain()
         elif checkpoint_id > self.last:
+            # Its barriers are still on their way: none of them may begin an alignment that the others never complete.
             self._aborted.add(checkpoint_id)
 
     @property
@@ -156,9 +157,11 @@ class ExactlyOnceAlignment:
 
     def _end_alignment(self, checkpoint_id: int) -> None:
         self.last = checkpoint_id
+        # Barriers of older ones are ignored by their number: what was aborted before need not be known any longer.
         self._aborted = {n for n in self._aborted if n > checkpoint_id}
         self.current = None
         self._arrived.clear()
+        # In front of what has come since, and in the order in which it came: no record of a channel overtakes another.
         self._replaying.extendleft(reversed(self._aside.take()))
 
 

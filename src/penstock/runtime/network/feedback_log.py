@@ -18,6 +18,7 @@ from penstock.runtime.network.partitioners import (
     HashPartitioner,
     Partitioner,
 )
+from penstock.state.container_keys import as_key
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.key_groups import KeyGroups, subtask_of
 
@@ -100,7 +101,7 @@ def _receiver(partitioner: Partitioner, parallelism: int, key_groups: KeyGroups)
     """Which subtask a record belongs to; None if any will do."""
     if isinstance(partitioner, HashPartitioner):
         select = partitioner.key_selector
-        return lambda value: subtask_of(key_groups[select(value)], key_groups.max_parallelism, parallelism)
+        return lambda value: subtask_of(key_groups[as_key(select(value))], key_groups.max_parallelism, parallelism)
     if isinstance(partitioner, CustomPartitioner):
         partition, select_key = partitioner.partition, partitioner.key_selector
         return lambda value: partition(select_key(value), parallelism)

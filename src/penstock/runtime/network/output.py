@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.user_calls import RAISED
 from penstock.runtime.network.accumulator import Accumulator
@@ -23,12 +23,19 @@ from penstock.state.key_groups import KeyGroups, subtask_of
 if TYPE_CHECKING:
     from penstock.runtime.task.context import OperatorContext
 
-BUFFER_BYTES = 1 << 17
 BUFFER_RECORDS_MAX = 4096
-# Few, until the first buffer has shown how large records are.
-_BUFFER_RECORDS_FIRST = 16
 _OVERSIZE = 8
 _BUFFERS_HELD_MAX = 512
+
+
+class BufferSize(NamedTuple):
+    """How large buffers become. `records_first`: few, until the first buffer has shown how large records are."""
+
+    bytes: int = 1 << 17
+    records_first: int = 16
+
+
+USUAL_BUFFERS = BufferSize()
 
 
 class Outbox:
@@ -69,7 +76,7 @@ class OutputEdge:
         attempt: int,
         batched: bool,
         key_groups: KeyGroups,
-        buffer_bytes: int = BUFFER_BYTES,
+        size: BufferSize = USUAL_BUFFERS,
     ) -> None:
         self.info = info
         # A copy, since it keeps state per edge, and one partitioning of the program may lead to several targets.
@@ -80,8 +87,8 @@ class OutputEdge:
         self._counters = counters
         self._attempt = attempt
         self._batched = batched
-        self._buffer_bytes = buffer_bytes
-        self._records_max = _BUFFER_RECORDS_FIRST
+        self._buffer_bytes = size.bytes
+        self._records_max = size.records_first
         self._timed: bool | None = None
         self.pending = False
         self._held = 0
@@ -151,6 +158,16 @@ class OutputEdge:
         self._close_segment(channel)
         channel.segments.append(element)
         self.pending = True
+
+    @property
+    def targets(self) -> list[int]:
+        """The subtasks that it may send to."""
+        return [channel.target for channel in self._channels]
+
+    @property
+    def records_gathered(self) -> int:
+        """How many records wait for their buffers to be full, or to time out. Not those before an element."""
+        return sum(len(accumulator.values) for accumulator in self._accumulators)
 
     @property
     def buffers_sent(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.common.user_calls import results_of
 from penstock.runtime.network.accumulator import Accumulator
+from penstock.state.container_keys import as_key, converting, is_convertible
 from penstock.state.key_groups import KeyGroups
 from penstock.state.keys import encode_key
 
@@ -139,16 +140,29 @@ class HashPartitioner(Partitioner):
         return (self.key_selector,)
 
     def probe(self, value: Any) -> None:
-        encode_key(self.key_selector(value))
+        encode_key(as_key(self.key_selector(value)))
 
     def setup_groups(self, of_group: Callable[[int], Accumulator], key_groups: KeyGroups) -> None:
         """Where the records of a key group are gathered; `key_groups` finds the group of a key."""
         self._appends = _Routes(lambda key: of_group(key_groups[key]).append_value, self._cached_keys_max)
         self._pair_appends = _Routes(lambda key: of_group(key_groups[key]).append_pair, self._cached_keys_max)
+        self._select = self.key_selector
 
     def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
+        rest: Any = iter(values)
+        try:
+            self._distribute(rest, timestamps)
+        except TypeError:
+            failed = len(values) - rest.__length_hint__() - 1
+            if self._select is not self.key_selector or not is_convertible(self.key_selector(values[failed])):
+                raise
+            # The first key that is a list or dict. From now on all keys are converted.
+            self._select = converting(self.key_selector)
+            self._distribute(iter(values[failed:]), timestamps and timestamps[failed:])
+
+    def _distribute(self, values: Iterator[Any], timestamps: list[int] | None) -> None:
         # One dict lookup from key to the bound append of its channel: nothing else is paid per record.
-        select = self.key_selector
+        select = self._select
         if timestamps is None:
             appends = self._appends
             for value in values:

@@ -17,6 +17,7 @@ from penstock.runtime.time.timers import HeapTimerQueue, TimerQueue, Timers
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.container_keys import as_keys
 from penstock.state.key_groups import key_group_range
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class KeyedOperator(Operator):
         """
         rest = iter(values)
         try:
-            return results_of(key_selector or self.key_selector, len(values), rest)
+            return as_keys(results_of(key_selector or self.key_selector, len(values), rest))
         except RAISED as error:
             raise self.context.user_error(error, "key selector", values[positions_taken(values, rest)]) from error
 

@@ -16,6 +16,7 @@ from penstock.runtime.operators.function import UserFunction, functions_behind
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.rolling import FieldReduce, SumReduce
+from penstock.state.container_keys import as_key, converting, is_convertible
 from penstock.state.keys import encode_key
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class CombineOperator(Operator):
         super().setup(context, output)
         self._table: dict[Any, Any] = {}
         self._totals: dict[Any, Any] = {}
+        self._select = self.key_selector
 
     def open(self) -> None:
         self._functions = [*functions_behind((self.key_selector,)), self.function]
@@ -169,20 +171,25 @@ class CombineOperator(Operator):
         rest = iter(values)
         try:
             if isinstance(summing, SumReduce) and isinstance(summing.field, int) and set(map(type, values)) == {tuple}:
-                _sum_chunk(rest, self.key_selector, summing.field, table, self._totals)
+                _sum_chunk(rest, self._select, summing.field, table, self._totals)
             else:
                 self._settle_totals()
-                _combine_chunk(rest, self.key_selector, self.function.call, table)
+                _combine_chunk(rest, self._select, self.function.call, table)
         except RAISED as error:
-            value = values[positions_taken(values, rest)]
+            failed = positions_taken(values, rest)
+            value = values[failed]
             self._check_key(value)
+            if self._select is self.key_selector and is_convertible(self.key_selector(value)):
+                # The first key that is a list or dict: nothing has been done with it yet.
+                self._select = converting(self.key_selector)
+                return self.process(values[failed:], None)
             raise self.context.user_error(error, self.function.method, value) from error
         return self.finish() if len(table) >= self._keys_max else True
 
     def _check_key(self, value: Any) -> None:
         """Say what can be a key if that is why it failed, as the exchange would: "unhashable" says nothing."""
         try:
-            encode_key(self.key_selector(value))
+            encode_key(as_key(self.key_selector(value)))
         except RAISED as error:
             raise self.context.user_error(error, "key selector", value) from error
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.sink import Sink, SinkWriter
@@ -162,6 +163,14 @@ class CollectOperator(Operator):
     def watermark(self, timestamp: int) -> bool:
         self.context.counters.watermark = timestamp
         return True
+
+
+class CacheOperator(CollectOperator):
+    """Sends its records with their timestamps (ms, or None) to the driver: behind `cache`."""
+
+    def process(self, values: Values, timestamps: Timestamps) -> bool:
+        times: Iterable[int | None] = repeat(None, len(values)) if timestamps is None else timestamps
+        return super().process(list(zip(values, times, strict=True)), None)
 
 
 class WriterOfSubtask:

@@ -49,6 +49,7 @@ class SourceOperator(EventTimeOrigin):
         self._combined = CombinedWatermark([_NO_SPLIT])
         self._split: str | None = None
         self._split_finished = False
+        self._awaits_split = False
         self._next_ms = context.now_ms() + self._interval_ms
         self.poll_at_ms: int | None = context.now_ms()
         self.ended = False
@@ -105,11 +106,11 @@ class SourceOperator(EventTimeOrigin):
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         """The enumerator assigned splits."""
-        if self.reader.interleaved:
-            for split in splits:
-                self._time_of(split.split_id)
         with self._errors_named("reader.add_splits"):
             self.reader.add_splits(splits)
+            interleaved = [split.split_id for split in splits if self.reader.interleaves(split)]
+        for split_id in interleaved:
+            self._time_of(split_id)
         self.poll_at_ms = self.context.now_ms()
 
     def no_more_splits(self) -> None:
@@ -140,6 +141,7 @@ class SourceOperator(EventTimeOrigin):
             return False
         with self._errors_named("reader.poll"):
             result = self.reader.poll(self._poll_max(records_max))
+        self._awaits_split = isinstance(result, Nothing) and result.retry_at_ms is None and _NO_SPLIT in self._times
         if isinstance(result, Nothing):
             self.poll_at_ms = result.retry_at_ms
             return False
@@ -206,8 +208,10 @@ class SourceOperator(EventTimeOrigin):
 
     def processing_time(self, now_ms: int) -> bool:
         if self._gate is not None and now_ms >= self._gate.report_at_ms:
-            # One that has ended does not limit the group.
-            self._gate.tick(self._combined.current, self._combined.active and not self.ended)
+            # One that has ended does not limit the group. Nor does one that has nothing to read: it may get its next
+            # split only when the others have read theirs.
+            limits = self._combined.active and not self.ended and not self._awaits_split
+            self._gate.tick(self._combined.current, limits)
         if now_ms < self._next_ms:
             return True
         self._next_ms = now_ms + self._interval_ms

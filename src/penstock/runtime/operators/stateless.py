@@ -15,7 +15,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.copies import ATOMS
-from penstock.common.retention import keeps_nothing
+from penstock.common.escape_analysis import keeps_nothing
 from penstock.common.user_calls import RAISED, results_of
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged

@@ -229,7 +229,7 @@ class TaskCheckpoints:
         # Not if it was aborted in the meantime: the task would wait for a stop that never comes.
         if options.stop and barrier.checkpoint_id > self._last_aborted:
             self.stopped_by = barrier.checkpoint_id
-        snapshot = self.snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, options.full, options.savepoint)
+        snapshot = self.snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, options)
         took_ms = (self._clock() - started_ns) / 1e6
         snapshot.figures = msgspec.structs.replace(figures, sync_ms=took_ms)
         if self.feedback is not None:

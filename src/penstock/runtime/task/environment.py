@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.runtime.network.output import Outbox
+from penstock.runtime.network.output import USUAL_BUFFERS, BufferSize, Outbox
 from penstock.runtime.network.set_aside import SpillFile
 from penstock.runtime.task.async_calls import OpenEventLoop
 from penstock.runtime.task.budget import Budget
@@ -17,21 +17,16 @@ class Environment:
     `now_ms` is processing time (ms since 1970), `clock` counts nanoseconds that only go forward. `run` is unique for
     each start of the slot, among attempts as well. Without `stores`, keyed state is kept on the heap; without
     `open_spill`, all that alignment sets aside is kept in memory; without `open_event_loop`, asynchronous functions
-    can't be called. `notify`, which any thread may call, gives the task of a vertex the event DataAvailable.
+    can't be called. `buffers`: how large what leaves becomes. `notify`, which any thread may call, gives the task of a
+    vertex the event DataAvailable.
     """
 
+    # fmt: off
     __slots__ = (
-        "budget",
-        "clock",
-        "feedback",
-        "notify",
-        "now_ms",
-        "open_event_loop",
-        "open_spill",
-        "outbox",
-        "run",
+        "budget", "buffers", "clock", "feedback", "notify", "now_ms", "open_event_loop", "open_spill", "outbox", "run",
         "stores",
     )
+    # fmt: on
 
     def __init__(
         self,
@@ -44,6 +39,7 @@ class Environment:
         open_spill: Callable[[], SpillFile] | None = None,
         open_event_loop: OpenEventLoop | None = None,
         notify: Callable[[int], None] = lambda vertex: None,
+        buffers: BufferSize = USUAL_BUFFERS,
     ) -> None:
         self.now_ms = now_ms
         self.clock = clock
@@ -56,3 +52,4 @@ class Environment:
         self.open_spill = open_spill
         self.open_event_loop = open_event_loop
         self.notify = notify
+        self.buffers = buffers

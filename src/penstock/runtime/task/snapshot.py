@@ -35,6 +35,7 @@ from penstock.state.snapshot.storage import SnapshotStorage
 from penstock.state.tables import FrozenTable
 
 if TYPE_CHECKING:
+    from penstock.runtime.checkpoint_options import CheckpointOptions
     from penstock.runtime.task.chain import Chain
     from penstock.runtime.task.context import SubtaskInfo
 
@@ -72,11 +73,13 @@ class KeyedChain:
 class OperatorSnapshot:
     """What one operator froze."""
 
-    def __init__(self, state_id: str, operator: Operator, chain: KeyedChain, full: bool, savepoint: bool) -> None:
+    def __init__(self, state_id: str, operator: Operator, chain: KeyedChain, options: CheckpointOptions) -> None:
         self.state_id = state_id
         self.chain = chain
         backend = _with_store(operator)
-        self.full = full or savepoint or chain.next_is_full or (backend is not None and backend.needs_full_snapshot())
+        savepoint = bool(options.savepoint)
+        wanted = options.full or savepoint
+        self.full = wanted or chain.next_is_full or (backend is not None and backend.needs_full_snapshot())
         # A full snapshot of a checkpoint ends a gap. One of a savepoint takes the changes out of the tables, but is not
         # part of the chain: the next checkpoint must be full, too.
         if self.full:
@@ -288,7 +291,7 @@ class Snapshots:
                 assert isinstance(operator, SinkOperator)
                 self._prepared.append((operator.sink_id, committables))
 
-    def freeze(self, checkpoint_id: int, timestamp_ms: int, full: bool, savepoint: str) -> TaskSnapshot:
+    def freeze(self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions) -> TaskSnapshot:
         """Freeze all operators, now."""
         # All of them first: what they write into operator state is frozen below.
         for operator in self._chain.operators:
@@ -296,12 +299,12 @@ class Snapshots:
                 function.snapshot_state(operator.context, checkpoint_id, timestamp_ms)
         # All operators between the same two work items: their states belong to the same prefix of the input.
         frozen = [
-            OperatorSnapshot(node.state_id, node.operator, files, full, bool(savepoint))
+            OperatorSnapshot(node.state_id, node.operator, files, options)
             for node, files in zip(self._chain.nodes, self.files, strict=True)
         ]
         info = self._info
         name = f"{checkpoint_id}-{info.vertex_id}-{info.subtask}-{info.attempt}"
-        snapshot = TaskSnapshot(checkpoint_id, name, frozen, self._key_groups, savepoint)
+        snapshot = TaskSnapshot(checkpoint_id, name, frozen, self._key_groups, options.savepoint)
         self._under_way[checkpoint_id] = snapshot, self._prepared
         self._prepared = []
         return snapshot

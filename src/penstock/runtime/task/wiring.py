@@ -39,6 +39,7 @@ def output_edges(
             info.attempt,
             info.batched,
             key_groups,
+            environment.buffers,
         )
         for edge, partitioner in vertex.outputs
     ]

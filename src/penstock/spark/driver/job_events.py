@@ -138,5 +138,7 @@ _EVENTS: dict[type[JobEvent], Callable[[logging.Logger, Any], None]] = {
     QueryFailed: lambda log, event: log.warning("%s has failed\n%s", _attempt(event.attempt), event.error),
     HostFailed: lambda log, event: log.error("a fault of the job itself\n%s", event.error),
     CancelRequested: lambda log, event: log.info("cancellation requested"),
-    SavepointRequested: lambda log, event: log.info("savepoint requested%s", ", with which the job stops" * event.stop),
+    SavepointRequested: lambda log, event: log.info(
+        "savepoint requested%s", ", with which the job stops" * event.options.stop
+    ),
 }

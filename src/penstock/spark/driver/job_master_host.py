@@ -43,6 +43,7 @@ from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.rpc.messages import Command, FromSlot, Heartbeat, ToJobMaster, ToTask
 from penstock.rpc.server import ControlServer
+from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SlotId
 from penstock.spark.driver.commands import answer_command
 from penstock.spark.driver.job_events import JobEvents
@@ -148,9 +149,10 @@ class JobMasterHost:
                 # Also what a file system's own library raises: the user waits for an answer.
                 _answer(answer, error=as_exception(error))
                 return
+            options = CheckpointOptions(savepoint=path, stop=stop, drain=drain)
             number = next(self._request_numbers)
             self._requests[number] = answer
-            if not self.post(SavepointRequested(number, path, stop, drain)):
+            if not self.post(SavepointRequested(number, options)):
                 self._answer(Reply(number, error=JobError("the job has ended")))
 
         # A place that nothing opens is reported before any task writes; to look may take as long as the store does.

@@ -26,11 +26,11 @@ from penstock.spark.failures import to_stage_failure
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of, to_batch
 from penstock.spark.worker.children import end_children
+from penstock.spark.worker.crash_reports import remove_note, write_note
 from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
-from penstock.spark.worker.last_words import leave_note, take_note_away
 from penstock.spark.worker.notices import ReaderNotices
 from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.result_sender import ConnectedResultSender, ResultSender
@@ -64,7 +64,7 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
             # Without the chain of exceptions: Spark would add a long text of it, and the failure is complete without.
             raise to_stage_failure(error) from None
         finally:
-            take_note_away()
+            remove_note()
             log.close()
 
     return stage
@@ -86,7 +86,7 @@ def run_slot(
     `watch` is given a function to call when Spark has ended the task. Must be called in the main thread. Raises what
     user functions raise, as UserFunctionError; the tasks are closed then.
     """
-    leave_note(level, index)
+    write_note(level, index)
     name, calls = f"{run}-{os.getpid()}", _Calls()
     environment = Environment(
         _now_ms,

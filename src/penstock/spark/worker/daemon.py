@@ -14,7 +14,7 @@ import sys
 
 from penstock.spark.internals.daemon import serve
 from penstock.spark.job_files import WORKING_DIRECTORY
-from penstock.spark.worker.last_words import LastWords
+from penstock.spark.worker.crash_reports import CrashReports
 
 IMPORTED_BEFORE_FORK = (
     "pandas",
@@ -42,7 +42,7 @@ def main() -> None:
     # worker, which would write to their headers and so copy memory that workers share.
     gc.collect()
     gc.freeze()
-    serve(LastWords().of)
+    serve(CrashReports().of)
 
 
 def _go_to_the_programs_directory() -> None:

@@ -42,13 +42,13 @@ from penstock.spark.internals.worker_streams import WorkerStreams
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of
 from penstock.spark.worker.children import end_children
+from penstock.spark.worker.crash_reports import end_of_former, remove_note, write_note
 from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.feedback import Feedback
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.iterators import IteratorTransport
-from penstock.spark.worker.last_words import end_of_former, leave_note, take_note_away
 from penstock.spark.worker.notices import ReaderNotices
 from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
@@ -97,7 +97,7 @@ class SlotHost:
         self._log.open()
         self._level = unpack(payload)
         self._index = index
-        leave_note(self._level, index)
+        write_note(self._level, index)
         self._transport = transport
         timeouts_ms = [vertex.buffer_timeout_ms for vertex in self._level.vertices]
         self._pushes = Pushes(at_once=min(timeouts_ms, default=0) * 1_000_000 > PUSH_NS)
@@ -151,7 +151,7 @@ class SlotHost:
         self._log.close()
         sys.stdout.flush()
         sys.stderr.flush()
-        take_note_away()
+        remove_note()
         os._exit(0)
 
     def _create(self) -> Slot:

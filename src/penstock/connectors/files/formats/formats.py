@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from penstock.connectors.files.formats.avro_format import AvroFormat
 from penstock.connectors.files.formats.csv_format import CsvFormat
 from penstock.connectors.files.formats.format import BatchFormat, OnError, RecordFormat
 from penstock.connectors.files.formats.json_format import JsonLinesFormat
+from penstock.connectors.files.formats.orc_format import OrcFormat
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.connectors.files.formats.text_format import TextLineFormat
+from penstock.formats.avro_schema import AvroSchema
 
 
 class BulkFormat(BatchFormat):
@@ -21,6 +24,16 @@ class BulkFormat(BatchFormat):
     ) -> BatchFormat:
         """Return the Parquet format; see `ParquetFormat`."""
         return ParquetFormat(columns, as_row=as_row, batch_records=batch_records)
+
+    @staticmethod
+    def orc_format(columns: Sequence[str] | None = None, *, as_row: bool = False) -> BatchFormat:
+        """Return the ORC format; see `OrcFormat`."""
+        return OrcFormat(columns, as_row=as_row)
+
+    @staticmethod
+    def avro_format(schema: AvroSchema | None = None, *, as_row: bool = False) -> BatchFormat:
+        """Return the format of Avro's container files; see `AvroFormat`."""
+        return AvroFormat(schema, as_row=as_row)
 
 
 class StreamFormat(RecordFormat):
@@ -50,4 +63,5 @@ class StreamFormat(RecordFormat):
 # formats of these kinds nevertheless.
 for _format in (TextLineFormat, JsonLinesFormat, CsvFormat):
     StreamFormat.register(_format)
-BulkFormat.register(ParquetFormat)
+for _bulk_format in (ParquetFormat, OrcFormat, AvroFormat):
+    BulkFormat.register(_bulk_format)

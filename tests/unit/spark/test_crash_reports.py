@@ -11,26 +11,26 @@ from pathlib import Path
 import pytest
 from pyspark import daemon
 
-from penstock.spark.worker.last_words import how_it_ended
+from penstock.spark.worker.crash_reports import how_it_ended
 
 PROGRAM = """
 import os, signal, socket, sys, time
 from types import SimpleNamespace as N
 from penstock.spark.internals.daemon import Workers
-from penstock.spark.worker.last_words import LastWords, end_of_former, leave_note, take_note_away
+from penstock.spark.worker.crash_reports import CrashReports, end_of_former, write_note, remove_note
 
 ends = {
     "exits": lambda: os._exit(3),
     "exits well": lambda: os._exit(0),
     "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "crashes": lambda: os.kill(os.getpid(), signal.SIGSEGV),
-    "as it should": take_note_away,
+    "as it should": remove_note,
 }
-last_words = LastWords()
+crash_reports = CrashReports()
 
 def told(pid, status):
     time.sleep(0.05)  # Spark must not be quicker.
-    last_words.of(pid, status)
+    crash_reports.of(pid, status)
 
 workers = Workers(told)
 workers.set_handler(signal.SIGCHLD, signal.SIG_IGN)
@@ -44,7 +44,7 @@ def forked(end):
         vertices = [N(parallelism=2, nodes=nodes), N(parallelism=1, nodes=[N(operator=N(name="no"))])]
         level = N(job_id="job", epoch=1, attempt=0, level=1, batched=batched, vertices=vertices)
         print(end_of_former(level, 1), file=sys.stderr, flush=True)
-        leave_note(level, 1)
+        write_note(level, 1)
         sock.sendall(b"ready")
         time.sleep(0.05 if end != "killed" else 0)
         ends[end]()

@@ -22,7 +22,7 @@ _DIRECTORY = "PYTHON_FAULTHANDLER_DIR"
 """Environment variable of Spark's: where each worker's crash is written, in a file that is named by its pid."""
 
 
-def leave_note(level: LevelSpec, index: int) -> None:
+def write_note(level: LevelSpec, index: int) -> None:
     """In a worker: it hosts the slot `index` of a level from now on."""
     former = "" if level.batched else _of_slot(level, index)
     names = [node.operator.name for vertex in level.vertices if index < vertex.parallelism for node in vertex.nodes]
@@ -49,7 +49,7 @@ def _of_slot(level: LevelSpec, index: int) -> str:
     return f"{level.job_id}-{level.epoch}-{level.attempt}-{level.level}-{index}.penstock-ended"
 
 
-def take_note_away() -> None:
+def remove_note() -> None:
     """In a worker: it ends as it should, whatever that is."""
     if (directory := os.environ.get(_DIRECTORY)) is not None:
         with contextlib.suppress(OSError):
@@ -60,7 +60,7 @@ def _note(directory: str, pid: int) -> Path:
     return Path(directory) / f"{pid}.penstock"
 
 
-class LastWords:
+class CrashReports:
     """In the daemon. It counts the processes that the kernel has killed when it was out of memory, on this machine."""
 
     def __init__(self) -> None:

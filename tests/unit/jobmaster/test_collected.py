@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from penstock.jobmaster.results.held_back import HeldBack, HeldBackResults
+from penstock.jobmaster.attempt_id import AttemptId
+from penstock.jobmaster.results.collected import AttemptResults
+from penstock.runtime.task.events import Result
 from penstock.runtime.task.opaque import Opaque
 
 
-def result(value: str, after_checkpoint: int, subtask: int = 0) -> HeldBack:
-    return HeldBack(7, subtask, Opaque([value]), after_checkpoint)
+def result(value: str, after_checkpoint: int, subtask: int = 0) -> Result:
+    return Result(3, subtask, 7, Opaque([value]), after_checkpoint)
 
 
 def test_what_came_before_a_barrier_is_released_with_its_checkpoint() -> None:
     """A collected record would come a second time after a failure, or not at all."""
-    results = HeldBackResults()
+    results = AttemptResults(AttemptId(0, 0))
     first = [result("a", 0), result("x", 0, subtask=1)]
     second = [result("b", 1), result("c", 1)]
     for one in (*first, *second):
-        results.add(one)
+        results.hold_back(one)
     assert results.release(1) == first
-    results.add(last := result("d", 2))
+    results.hold_back(last := result("d", 2))
     assert results.release(2) == second
     assert results.release(3) == [last]
 
 
 def test_an_aborted_checkpoint_releases_nothing_by_itself() -> None:
     """Results of a checkpoint that was aborted would be lost, or come twice."""
-    results = HeldBackResults()
+    results = AttemptResults(AttemptId(0, 0))
     both = [result("a", 0), result("b", 1)]
     for one in both:
-        results.add(one)
+        results.hold_back(one)
     assert results.release(2) == both
     assert results.release(2) == []

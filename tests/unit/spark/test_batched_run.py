@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from tests.unit.jobmaster.played_job import plan
 
-from penstock.client.batched_run import BatchedRun
 from penstock.common.configuration import Configuration
 from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.spark.driver.batched_run import BatchedRun
 from penstock.spark.payload import Payload
 
 NO_REPORTS = msgspec.msgpack.encode([])

@@ -1,0 +1,116 @@
+"""Avro's container files, by fastavro: read, and written a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any
+
+from penstock.common.errors import SourceError
+from penstock.common.serialization import BulkWriter, BulkWriterFactory
+from penstock.connectors.base.split_reader import Chunk
+from penstock.connectors.files.formats.format import BatchFormat
+from penstock.connectors.files.formats.streams import reading_raw
+from penstock.connectors.files.split import FileSplit, FoundFile
+from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro, row_reader, to_avro
+
+_CODECS = ("null", "deflate", "bzip2", "xz")
+
+
+class AvroFormat(BatchFormat):
+    """Reads each record of Avro's container files as a dict, or as a Row with field names.
+
+    Records are those of `schema`, if one is given, to which those of the file are resolved as Avro prescribes; else of
+    the schema in the file. A file is one split. Logical types are Python's: date, time, datetime, Decimal, UUID.
+    """
+
+    def __init__(self, schema: AvroSchema | None = None, *, as_row: bool = False) -> None:
+        if schema is not None and not isinstance(schema, AvroSchema):
+            raise TypeError(f"expected an AvroSchema, got {schema!r}")
+        self._schema = schema
+        self._as_row = as_row
+
+    def is_splittable(self, path: str) -> bool:
+        """False."""
+        return False
+
+    def check(self, file: FoundFile) -> None:
+        """Read the header."""
+        with reading_raw(file.path) as stream:
+            self._blocks(file.path, stream)
+
+    def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
+        """See `FileFormat.read`. A position is a number of records to skip; blocks before it are not decoded."""
+        done = 0
+        with reading_raw(split.path) as stream:
+            blocks = self._blocks(split.path, stream)
+            to_row = row_reader((self._schema and self._schema.parsed()) or blocks.writer_schema)
+            try:
+                for block in blocks:
+                    first = max(0, split.skip - done)
+                    done += block.num_records
+                    if first >= block.num_records:
+                        continue
+                    values = list(block)[first:]
+                    if self._as_row and to_row is not None:
+                        values = list(map(to_row, values))
+                    yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
+            except (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+                raise SourceError(f"{split.path}: damaged after {done} records: {error!r}") from error
+
+    def get_produced_type(self) -> Any:
+        """The type of the given schema's records, if they are dicts."""
+        return None if self._schema is None or self._as_row else GenericRecordAvroTypeInfo(self._schema)
+
+    def _blocks(self, path: str, stream: Any) -> Any:
+        package = fastavro()
+        try:
+            return package.block_reader(stream, self._schema and self._schema.parsed())
+        except (EOFError, ValueError, KeyError, TypeError) as error:
+            raise SourceError(f"{path}: this is not an Avro file: {error!r}") from error
+
+
+class AvroWriterFactory(BulkWriterFactory):
+    """Creates writers of Avro's container files. Records are dicts or Rows.
+
+    `codec`: `null`, `deflate`, `bzip2` or `xz`. Raises TypeError or ValueError for invalid arguments.
+    """
+
+    def __init__(self, schema: AvroSchema, *, codec: str = "null") -> None:
+        if not isinstance(schema, AvroSchema):
+            raise TypeError(f"expected an AvroSchema, such as AvroSchema.parse_string(text), got {schema!r}")
+        if codec not in _CODECS:
+            raise ValueError(f"codec must be one of {', '.join(_CODECS)}, got {codec!r}")
+        self.schema = schema
+        self.codec = codec
+
+    def create(self, stream: IO[bytes]) -> AvroWriter:
+        """Create a writer to an empty file."""
+        return AvroWriter(stream, self)
+
+
+class AvroWriter(BulkWriter):
+    """Buffers one block, 16 kB, in memory."""
+
+    def __init__(self, stream: IO[bytes], settings: AvroWriterFactory) -> None:
+        from fastavro.write import Writer
+
+        fastavro()
+        self._schema = settings.schema
+        self._writer: Any = Writer(stream, settings.schema.parsed(), codec=settings.codec)
+
+    def add_element(self, element: Any) -> None:
+        try:
+            self._writer.write(to_avro(element))
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+            raise TypeError(f"{element!r:.200} is no record of {self._schema}: {error!r}") from error
+
+    def add_elements(self, elements: Sequence[Any]) -> None:
+        for element in elements:
+            self.add_element(element)
+
+    def flush(self) -> None:
+        """Write the buffered records as a block."""
+        self._writer.flush()
+
+    def finish(self) -> None:
+        self._writer.flush()

@@ -1,0 +1,143 @@
+"""ORC files, by pyarrow: read a stripe at a time, and written."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any
+
+import pyarrow
+from pyarrow import orc
+
+from penstock.common.errors import SourceError
+from penstock.common.serialization import BulkWriter, BulkWriterFactory
+from penstock.common.typeinfo import RowTypeInfo
+from penstock.common.user_calls import results_of
+from penstock.connectors.base.split_reader import Chunk
+from penstock.connectors.files.formats.format import BatchFormat
+from penstock.connectors.files.formats.parquet_format import column_values
+from penstock.connectors.files.formats.streams import reading_raw
+from penstock.connectors.files.split import FileSplit, FoundFile
+from penstock.formats.columns import ColumnBuffer, Columns
+from penstock.formats.row_values import row_maker
+
+_BATCH_RECORDS = 4096
+_BUFFER_RECORDS = 64 * 1024
+_BUFFER_BYTES = 64 * 1024 * 1024
+_CODECS = ("uncompressed", "snappy", "zlib", "lz4", "zstd")
+
+
+class OrcFormat(BatchFormat):
+    """Reads each row as a dict from column name to value, or as a Row with field names.
+
+    `columns`: only these are read from disk, in this order. A file is one split. Values are those of `ParquetFormat`.
+    """
+
+    def __init__(self, columns: Sequence[str] | None = None, *, as_row: bool = False) -> None:
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of names, got the text {columns!r}")
+        if columns is not None and not columns:
+            raise ValueError("columns is empty; None means all columns")
+        self._columns = None if columns is None else list(columns)
+        self._as_row = as_row
+
+    def is_splittable(self, path: str) -> bool:
+        """False: pyarrow does not tell where stripes begin."""
+        return False
+
+    def check(self, file: FoundFile) -> None:
+        """Read the footer and check that it has the selected columns."""
+        with reading_raw(file.path) as stream:
+            self._wanted(file.path, _opened(file.path, stream))
+
+    def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
+        """See `FileFormat.read`. A position is a number of records to skip."""
+        done = 0
+        with reading_raw(split.path) as stream:
+            file = _opened(split.path, stream)
+            columns = self._wanted(split.path, file)
+            make = row_maker(columns, self._as_row)
+            for stripe in range(file.nstripes):
+                try:
+                    batch = file.read_stripe(stripe, columns)
+                except (pyarrow.ArrowException, OSError) as error:
+                    raise SourceError(f"{split.path}: stripe {stripe} can't be read: {error}") from error
+                for start in range(0, batch.num_rows, _BATCH_RECORDS):
+                    piece = batch.slice(start, _BATCH_RECORDS)
+                    first = max(0, split.skip - done)
+                    done += piece.num_rows
+                    if first >= piece.num_rows:
+                        continue
+                    piece = piece.slice(first)
+                    rows = zip(*(column_values(piece.column(name)) for name in columns), strict=True)
+                    values = results_of(make, piece.num_rows, rows)
+                    yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
+
+    def _wanted(self, path: str, file: orc.ORCFile) -> list[str]:
+        there = list(file.schema.names)
+        if self._columns is None:
+            return there
+        missing = [name for name in self._columns if name not in there]
+        if missing:
+            raise SourceError(f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(there)}")
+        return self._columns
+
+
+def _opened(path: str, stream: Any) -> orc.ORCFile:
+    try:
+        return orc.ORCFile(stream)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise SourceError(f"{path}: this is not an ORC file: {error}") from error
+
+
+class OrcWriterFactory(BulkWriterFactory):
+    """Creates writers of ORC files. Records are dicts, Rows, tuples, or objects with attributes.
+
+    `record_type`: `Types.ROW_NAMED`, a dataclass or NamedTuple with type hints, or a pyarrow.Schema. `compression`:
+    `uncompressed`, `snappy`, `zlib`, `lz4` or `zstd`. Raises TypeError or ValueError for invalid arguments.
+    """
+
+    def __init__(self, record_type: RowTypeInfo | pyarrow.Schema | type[Any], *, compression: str = "zlib") -> None:
+        if compression not in _CODECS:
+            raise ValueError(f"compression must be one of {', '.join(_CODECS)}, got {compression!r}")
+        self.columns = Columns(record_type)
+        self.compression = compression
+
+    def create(self, stream: IO[bytes]) -> OrcWriter:
+        """Create a writer to an empty file."""
+        return OrcWriter(stream, self)
+
+
+class OrcWriter(BulkWriter):
+    """Buffers 65,536 records or 64 MiB before it hands them to ORC, which makes stripes of them."""
+
+    def __init__(self, stream: IO[bytes], settings: OrcWriterFactory) -> None:
+        self._buffer = ColumnBuffer(settings.columns, _BUFFER_BYTES)
+        self._schema = settings.columns.schema
+        self._written = False
+        self._writer = orc.ORCWriter(stream, compression=settings.compression)
+
+    def add_element(self, element: Any) -> None:
+        self.add_elements([element])
+
+    def add_elements(self, elements: Sequence[Any]) -> None:
+        self._buffer.add(elements)
+        if self._buffer.records >= _BUFFER_RECORDS or self._buffer.bytes >= _BUFFER_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand the buffered records to ORC."""
+        if self._buffer.records:
+            self._writer.write(self._buffer.take())
+            self._written = True
+
+    def finish(self) -> None:
+        self.flush()
+        if not self._written:
+            self._writer.write(pyarrow.Table.from_batches([], self._schema))
+        self._writer.close()
+
+    def discard(self) -> None:
+        # Else it writes its footer when it is garbage collected, to a stream that is closed by then.
+        with contextlib.suppress(Exception):
+            self._writer.close()

@@ -1,0 +1,44 @@
+"""Avro: container files, and rows as messages. It needs fastavro: `pip install 'penstock-streams[avro]'`."""
+
+from __future__ import annotations
+
+import os
+
+from penstock.common.door import publish
+from penstock.common.file_systems import absolute
+from penstock.connectors.files.formats.avro_format import AvroFormat, AvroWriterFactory
+from penstock.connectors.files.source import FileSource
+from penstock.formats.avro_row import AvroRowDeserializationSchema, AvroRowSerializationSchema
+from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo
+
+__all__ = [
+    "AvroBulkWriters",
+    "AvroFormat",
+    "AvroInputFormat",
+    "AvroRowDeserializationSchema",
+    "AvroRowSerializationSchema",
+    "AvroSchema",
+    "GenericRecordAvroTypeInfo",
+]
+
+
+class AvroInputFormat(FileSource):
+    """Reads the records of Avro files, those of `schema`, as dicts: `env.create_input(AvroInputFormat(path, schema))`.
+
+    Raises TypeError if `schema` is no AvroSchema.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], schema: AvroSchema) -> None:
+        super().__init__(AvroFormat(schema), (absolute(path),))
+
+
+class AvroBulkWriters:
+    """Writer factories of Avro files for `FileSink.for_bulk_format`."""
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> AvroWriterFactory:
+        """Write records of this schema: dicts or Rows. Raises TypeError if it is no AvroSchema."""
+        return AvroWriterFactory(schema)
+
+
+publish(__name__, __all__)

@@ -1,0 +1,32 @@
+"""ORC files."""
+
+from __future__ import annotations
+
+from penstock.common.configuration import Configuration
+from penstock.common.door import publish
+from penstock.common.typeinfo import RowTypeInfo
+from penstock.connectors.files.formats.orc_format import OrcFormat, OrcWriterFactory
+
+__all__ = ["OrcBulkWriters", "OrcFormat"]
+
+
+class OrcBulkWriters:
+    """Writer factories of ORC files for `FileSink.for_bulk_format`.
+
+    Records are dicts, Rows, tuples, or objects with attributes.
+    """
+
+    @staticmethod
+    def for_row_type(
+        row_type: RowTypeInfo, writer_properties: Configuration | None = None, hadoop_config: None = None
+    ) -> OrcWriterFactory:
+        """Write the columns of a `Types.ROW_NAMED`. Hadoop's configuration is ignored.
+
+        Of the properties `orc.compress` counts: NONE, ZLIB (the default), SNAPPY, LZ4 or ZSTD. Raises TypeError for a
+        type without a column type (pickled values), ValueError for another compression.
+        """
+        compress = writer_properties.get_string("orc.compress", "ZLIB") if writer_properties is not None else "ZLIB"
+        return OrcWriterFactory(row_type, compression={"NONE": "uncompressed"}.get(compress, compress.lower()))
+
+
+publish(__name__, __all__)

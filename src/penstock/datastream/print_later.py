@@ -1,0 +1,21 @@
+"""The results of `print`, with the prefix that depends on the parallelism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.jobmaster.results.result_sinks import PrintResults
+
+
+class PrintLater(PrintResults):
+    """Prints results. The prefix depends on the parallelism, which is known only at submission."""
+
+    def __init__(self, parallelism: Callable[[], int], identifier: str | None, text_of: Callable[[Any], str]) -> None:
+        super().__init__(identifier, parallel=True, text_of=text_of)
+        self._parallelism = parallelism
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        """See `ResultSink.take`."""
+        self._parallel = self._parallelism() > 1
+        super().take(subtask, values)

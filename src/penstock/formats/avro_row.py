@@ -1,0 +1,71 @@
+"""Rows as Avro messages. Source: Flink's AvroRowDeserializationSchema and AvroRowSerializationSchema (flink-avro)."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.formats.avro_schema import AvroSchema, Reader, fastavro, row_reader, to_avro
+
+
+def _schema_of(record_class: str | None, avro_schema_string: str | None) -> AvroSchema:
+    if record_class is not None:
+        raise TypeError(f"record_class names a class in Java; pass avro_schema_string instead, got {record_class!r}")
+    if avro_schema_string is None:
+        raise TypeError("avro_schema_string is missing: the JSON of an Avro schema")
+    schema = AvroSchema.parse_string(avro_schema_string)
+    if not isinstance(schema.definition, dict) or schema.definition.get("type") != "record":
+        raise ValueError(f"the Avro schema of rows must be a record, got {schema}")
+    return schema
+
+
+class AvroRowDeserializationSchema(DeserializationSchema):
+    """Makes a Row, nested if the schema is, of each message in Avro's binary encoding.
+
+    The message has no header: it was written by this very schema. Raises TypeError without a schema, ValueError for a
+    schema that is none, or not one of records.
+    """
+
+    def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
+        self._schema = _schema_of(record_class, avro_schema_string)
+        self._read: Reader | None = None
+
+    def deserialize(self, message: bytes | None) -> Any:
+        """Return the Row of `message`, None for None. Raises ValueError for what this schema has not written."""
+        if message is None:
+            return None
+        if self._read is None:
+            self._read = row_reader(self._schema.parsed())
+        stream = io.BytesIO(message)
+        try:
+            record = fastavro().schemaless_reader(stream, self._schema.parsed(), None)
+        except (EOFError, ValueError, IndexError, OverflowError, MemoryError) as error:
+            raise ValueError(f"{message!r:.200} can't be read as Avro of {self._schema}: {error!r}") from None
+        if stream.read(1):
+            raise ValueError(f"{message!r:.200} is longer than a record of Avro of {self._schema}")
+        assert self._read is not None
+        return self._read(record)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_read": None}
+
+
+class AvroRowSerializationSchema(SerializationSchema):
+    """Writes each Row, or dict, in Avro's binary encoding, without a header."""
+
+    def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
+        self._schema = _schema_of(record_class, avro_schema_string)
+        self._names = [field["name"] for field in self._schema.definition["fields"]]
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the message. Raises ValueError for a row that the schema does not describe."""
+        record = to_avro(element)
+        if isinstance(record, list):
+            record = dict(zip(self._names, record, strict=True))
+        stream = io.BytesIO()
+        try:
+            fastavro().schemaless_writer(stream, self._schema.parsed(), record)
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+            raise ValueError(f"{element!r:.200} is no record of {self._schema}: {error!r}") from None
+        return stream.getvalue()

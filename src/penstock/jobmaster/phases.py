@@ -1,0 +1,69 @@
+"""The phases of a region and of a job, as tables: what is not in them can't happen. docs/a-jobs-way.md draws them.
+
+The phases of an attempt are its JobStatus: attempt.py.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import TypeVar
+
+
+class RegionPhase(enum.Enum):
+    """Where a region is, beyond the status of its attempt."""
+
+    DEPLOYED = "its attempt starts, runs, or closes its tasks"
+    STOPPING = "all its tasks are closed or abandoned: StopAttempt was emitted"
+    GONE = "its query has ended, and with it its tasks"
+    ENDED = "the coordinator knows it: what its sinks had prepared is discarded. It is restarted, or the job ends"
+
+
+class RegionStep(enum.Enum):
+    """What moves a region on."""
+
+    TASKS_CLOSED = "all its tasks are closed or abandoned"
+    QUERY_ENDED = "AttemptStopped"
+    TASKS_ENDED = "no region that is down has a task, and the storage is settled"
+    NEXT_ATTEMPT = "the delay of the restart is over, and the storage is settled"
+
+
+REGION = {
+    (RegionPhase.DEPLOYED, RegionStep.TASKS_CLOSED): RegionPhase.STOPPING,
+    (RegionPhase.STOPPING, RegionStep.QUERY_ENDED): RegionPhase.GONE,
+    (RegionPhase.GONE, RegionStep.TASKS_ENDED): RegionPhase.ENDED,
+    (RegionPhase.ENDED, RegionStep.NEXT_ATTEMPT): RegionPhase.DEPLOYED,
+}
+
+
+class JobPhase(enum.Enum):
+    """Where a job is, beyond its regions."""
+
+    EXECUTING = "its regions run, or are restarted"
+    CLOSING_RESULTS = "all regions are over: CloseResults was emitted"
+    SETTLING = "results are closed; checkpoints are dropped or retained, and the storage is not idle yet"
+    OVER = "Finish was emitted"
+
+
+class JobStep(enum.Enum):
+    """What moves a job on."""
+
+    REGIONS_OVER = "all regions have ended, and none is restarted"
+    RESULTS_CLOSED = "ResultsClosed"
+    STORAGE_IDLE = "the storage has answered everything"
+
+
+JOB = {
+    (JobPhase.EXECUTING, JobStep.REGIONS_OVER): JobPhase.CLOSING_RESULTS,
+    (JobPhase.CLOSING_RESULTS, JobStep.RESULTS_CLOSED): JobPhase.SETTLING,
+    (JobPhase.SETTLING, JobStep.STORAGE_IDLE): JobPhase.OVER,
+}
+
+Phase = TypeVar("Phase", bound=enum.Enum)
+Step = TypeVar("Step", bound=enum.Enum)
+
+
+def after(table: Mapping[tuple[Phase, Step], Phase], phase: Phase, step: Step) -> Phase:
+    """The phase after a step. Raises AssertionError if the step can't happen in this phase: a fault of ours."""
+    assert (phase, step) in table, f"{step.name} ({step.value}) can't happen while {phase.name}: {phase.value}"
+    return table[phase, step]

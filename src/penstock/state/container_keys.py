@@ -1,0 +1,112 @@
+"""Lists and dicts as keys: copies that can't be changed, which are found by their canonical bytes.
+
+A key selector may return a list or dict, or a tuple or Row with one in it, as in PyFlink. What is kept as the key is a
+`ListKey` or `DictKey`: equal to the list or dict, and hashable. What a function emits or stores of it is a plain list
+or dict again. Most keys are neither, so one call finds out for all keys of a chunk whether any has to be converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from penstock.common.copies import copied_by, own_copy
+from penstock.common.stored import stored_as
+from penstock.common.types import Row
+from penstock.state.keys import PLAIN, KeyTypeError, encode_key, encoded_by, encoded_dict, encoded_list
+
+_LOOKED_UP = PLAIN | {float}
+"""Types of keys that are what they are looked up by."""
+
+
+def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    raise TypeError("a key can't be changed, because its state would not be found again. Change a copy of it")
+
+
+@stored_as("list-key", fields=lambda key: (list(key),))
+class ListKey(list[Any]):
+    """A list that is a key."""
+
+    __slots__ = ("_hash",)
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        super().__init__(map(as_key, items))
+        self._hash = hash(encoded_list(self))
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return self._hash
+
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+
+
+@stored_as("dict-key", fields=lambda key: (dict(key),))
+class DictKey(dict[Any, Any]):
+    """A dict that is a key."""
+
+    __slots__ = ("_hash",)
+
+    def __init__(self, items: dict[Any, Any]) -> None:
+        super().__init__({as_key(key): as_key(value) for key, value in items.items()})
+        self._hash = hash(encoded_dict(self))
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return self._hash
+
+    clear = pop = popitem = setdefault = update = _refuse
+    __setitem__ = __delitem__ = __ior__ = _refuse
+
+
+encoded_by(ListKey, encoded_list)
+encoded_by(DictKey, encoded_dict)
+copied_by(ListKey, lambda key: [own_copy(item) for item in key])
+copied_by(DictKey, lambda key: {own_copy(name): own_copy(value) for name, value in key.items()})
+
+
+def as_key(key: Any) -> Any:
+    """The key that is kept for `key`: itself, unless it is a list or dict or has one in it.
+
+    Raises KeyTypeError for a list or dict with something in it that has no canonical bytes.
+    """
+    kind: Any = type(key)
+    if kind in _LOOKED_UP:
+        return key
+    if isinstance(key, list) and kind.__eq__ is list.__eq__ and kind is not ListKey:
+        return ListKey(key)
+    if isinstance(key, dict) and kind.__eq__ is dict.__eq__ and kind is not DictKey:
+        return DictKey(key)
+    if kind is tuple:
+        return tuple(map(as_key, key))
+    if kind is Row:
+        row = Row.of_kind(key.get_row_kind(), *map(as_key, key))
+        if key._fields is not None:
+            row.set_field_names(key._fields)
+        return row
+    return key
+
+
+def as_keys(keys: list[Any]) -> list[Any]:
+    """`as_key` of each. Most chunks need none, which one call finds out."""
+    try:
+        hash(tuple(keys))
+    except TypeError:
+        return [as_key(key) for key in keys]
+    return keys
+
+
+def converting(select: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A key selector whose keys are converted."""
+    return lambda value: as_key(select(value))
+
+
+def is_convertible(key: Any) -> bool:
+    """Whether the key could not be looked up as it is, and can be converted."""
+    try:
+        hash(key)
+    except TypeError:
+        try:
+            encode_key(as_key(key))
+        except KeyTypeError:
+            return False
+        return True
+    return False
