@@ -49,6 +49,7 @@ class Topics:
                 "group.id": uuid.uuid4().hex,
                 "enable.partition.eof": True,
                 "isolation.level": isolation,
+                "fetch.wait.max.ms": 5,
             }
         )
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
