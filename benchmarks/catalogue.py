@@ -38,6 +38,7 @@ TITLES = {
     27: "asynchronous calls",
     28: "loops",
     29: "in flight before a slow sink, by its rate",
+    30: "Kafka to keyed count to Kafka, messages of 200 bytes",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
@@ -76,6 +77,7 @@ def _throughput() -> list[Measurement]:
         Measurement(27, "10 ms a call, capacity 200", "async_calls", (), (_rate(18_000),)),
         Measurement(28, "passes", "loops", (), (_rate(300_000),)),
         Measurement(28, "one pass", "loops", ("--stamped", "--records", "200"), _latency(10)),
+        *_kafka(),
         Measurement(28, "10,000,000 records in flight", "loops", ("--records", "10000000"), (_rate(), memory)),
     ]
 
@@ -254,6 +256,20 @@ def _curves() -> list[Measurement]:
             )
             for n in CURVE_SUBTASKS
         ),
+    ]
+
+
+def _kafka() -> list[Measurement]:
+    """Guarantees, and the bare client beside the same broker."""
+    every, few = ("--checkpoint-interval-ms", "1000"), ("--records", "100000")
+
+    def measurement(name: str, options: tuple[str, ...], to_reach: float | None) -> Measurement:
+        return Measurement(30, name, "kafka", options, (_rate(to_reach),), steady=False, quick_options=few)
+
+    return [
+        measurement("consume and produce, without penstock", ("--bare",), None),
+        measurement("at least once", (*every, "--guarantee", "at-least-once"), 180_000),
+        measurement("exactly once, a checkpoint each second", (*every, "--guarantee", "exactly-once"), 150_000),
     ]
 
 

@@ -74,7 +74,7 @@ class Browser:
         """Click the last element whose own text this is."""
         found = self.evaluate(
             "(() => { const all = [...document.querySelectorAll('a, button, [nz-menu-item], .ant-tabs-tab, span')]"
-            f".filter(e => e.innerText && e.innerText.trim() === {json.dumps(text)});"
+            f".filter(e => e.offsetParent && e.innerText && e.innerText.trim() === {json.dumps(text)});"
             " if (!all.length) return false; all[all.length - 1].click(); return true; })()"
         )
         assert found, f"there is no {text!r}: {self.text()!r}"

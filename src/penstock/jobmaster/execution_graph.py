@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from penstock.checkpoint.report import CheckpointReport
+from penstock.common.errors import PenstockError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.plan.job_graph import JobGraph
@@ -39,6 +40,12 @@ class Execution(msgspec.Struct, frozen=True):
 
 
 ENDED = frozenset({ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED})
+
+
+def error_name(error: BaseException) -> str:
+    """The class of an error, as users import it."""
+    name = type(error).__name__
+    return f"penstock.{name}" if isinstance(error, PenstockError) else name
 
 
 class JobFailure(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ from penstock.jobmaster.execution_graph import (
     ExecutionGraph,
     JobFailure,
     RestoredCheckpoint,
+    error_name,
 )
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.jobmaster.job_master import JobMaster, is_noted
@@ -85,7 +86,7 @@ class ExecutionRecorder:
             return
         self._last_error = error
         self._failures_count += 1
-        self._failures.append(JobFailure(type(error).__name__, str(error), now_ms, self._failed_task(error, now_ms)))
+        self._failures.append(JobFailure(error_name(error), str(error), now_ms, self._failed_task(error, now_ms)))
 
     def _failed_task(self, error: BaseException, now_ms: int) -> Execution | None:
         for region in self._master.regions:

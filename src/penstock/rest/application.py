@@ -19,6 +19,7 @@ from penstock.rest import (
     log_paths,
     metric_paths,
     operation_paths,
+    own_page,
     prometheus,
     vertex_paths,
 )
@@ -40,10 +41,10 @@ _ROUTES: Sequence[BaseRoute] = (
 )
 
 
-def application(jobs: ServedJobs, token: str, cookie: str, pages: Sequence[BaseRoute] = ()) -> Starlette:
-    """Of these jobs. `pages`: further routes, for what no path of REST has."""
+def application(jobs: ServedJobs, token: str, cookie: str, pages: Sequence[BaseRoute] | None = None) -> Starlette:
+    """Of these jobs. `pages`: routes for what no path of REST has; None: our own page."""
     app = Starlette(
-        routes=[*_ROUTES, *pages],
+        routes=[*_ROUTES, *(own_page.routes if pages is None else pages)],
         middleware=[Middleware(Guard, token=token, cookie=cookie)],
         exception_handlers={HTTPException: _refused, Exception: _failed},  # type: ignore[dict-item]
     )

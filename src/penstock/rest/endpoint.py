@@ -43,15 +43,15 @@ _LAST_ANSWER_S = 5.0
 class RestEndpoint:
     """Binds one of the ports, writes the token's file, and serves until it is closed. Raises ConfigurationError.
 
-    `pages`: what is served beside the paths of REST. `sample_every_s`: how often counters are noted, from whose growth
-    rates follow.
+    `pages`: what is served beside the paths of REST; None: our own page. `sample_every_s`: how often counters are
+    noted, from whose growth rates follow.
     """
 
     def __init__(
         self,
         ports: str,
         environ: Mapping[str, str] = os.environ,
-        pages: Sequence[BaseRoute] = (),
+        pages: Sequence[BaseRoute] | None = None,
         sample_every_s: float = SAMPLE_EVERY_S,
     ) -> None:
         self.jobs = ServedJobs()

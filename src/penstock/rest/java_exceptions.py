@@ -10,6 +10,8 @@ import base64
 import struct
 from typing import Any
 
+from penstock.jobmaster.execution_graph import error_name
+
 _MAGIC = b"\xac\xed\x00\x05"
 _OBJECT, _CLASS, _NULL, _STRING, _LONG_STRING, _END, _REFERENCE = (
     b"\x73", b"\x72", b"\x70", b"\x74", b"\x7c", b"\x78", b"\x71",
@@ -22,7 +24,7 @@ _THROWABLE_UID = -3042686055658047285
 
 def failure_cause(error: BaseException) -> dict[str, Any]:
     """Flink: SerializedThrowableSerializer."""
-    kind, text = f"penstock.{type(error).__name__}", str(error)
+    kind, text = error_name(error), str(error)
     return {
         "class": kind,
         "stack-trace": text,

@@ -183,7 +183,7 @@ def _failure(graph: ExecutionGraph, failure: JobFailure) -> dict[str, Any]:
     execution = failure.execution
     slot = None if execution is None else slot_name(execution.slot)
     return {
-        "exceptionName": f"penstock.{failure.error}",
+        "exceptionName": failure.error,
         "stacktrace": failure.text,
         "timestamp": failure.at_ms,
         "taskName": None if execution is None else _task_name(graph.graph, execution),

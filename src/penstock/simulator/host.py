@@ -20,6 +20,7 @@ from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
     Cancel,
     ControlEffect,
+    DataAvailable,
     Event,
     Peers,
     Senders,
@@ -131,6 +132,7 @@ class SlotHost:
             stores=self._stores(),
             open_spill=MemorySpill,
             open_event_loop=self._event_loops.open,
+            notify=lambda vertex: self._answers.append((vertex, DataAvailable())),
             buffers=self._circumstances.buffers,
         )
         slot = Slot(level, self.id.index, environment)

@@ -27,6 +27,10 @@ class AssignSplits(Event, frozen=True, gc=False):
     splits: Opaque
 
 
+class DataAvailable(Event, frozen=True, gc=False):
+    """The reader of a source has said, from a thread of its own, that it has something."""
+
+
 class NoMoreSplits(Event, frozen=True, gc=False):
     """The enumerator has nothing left for this subtask."""
 

@@ -48,6 +48,7 @@ from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.iterators import IteratorTransport
+from penstock.spark.worker.notices import ReaderNotices
 from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
@@ -115,6 +116,7 @@ class SlotHost:
         self._keys = payload.control
         self._snapshots = SnapshotThread(self._storage, self._transport.ring, self._fail)
         self._event_loops = EventLoops(self._transport.ring)
+        self._notices = ReaderNotices(self._transport.ring)
         self._client = ControlClient(
             payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms, self._fail
         )
@@ -168,6 +170,7 @@ class SlotHost:
             stores=stores,
             open_spill=TemporarySpill,
             open_event_loop=self._event_loops.open,
+            notify=self._notices.notify,
         )
         return Slot(self._level, self._index, environment)
 
@@ -198,6 +201,7 @@ class SlotHost:
         while self._snapshots.answers:
             yield self._snapshots.answers.popleft()
         yield from self._event_loops.take()
+        yield from self._notices.take()
 
     def _fail(self, error: BaseException) -> None:
         """Another thread's: it can't do its part any more."""
