@@ -1,4 +1,4 @@
-"""Kafka → keyed count → Kafka, beside a loop that consumes and produces with the same client. Item 29.
+"""Kafka → keyed count → Kafka, beside a loop that consumes and produces with the same client. Item 30.
 
 JSON values of 200 bytes from a topic with as many partitions as subtasks, read to its end, against a broker of Kafka on
 the same machine, which takes its share of the processors. There is a checkpoint each second. `--guarantee bare` is the

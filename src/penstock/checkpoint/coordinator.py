@@ -19,7 +19,6 @@ Source: Flink docs, "Checkpointing"; State Management paper, 3.2.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from penstock.checkpoint.commits import CommitLedger, Committables, Numbered, in_order
@@ -30,11 +29,11 @@ from penstock.checkpoint.effects import (
     StoreManifest,
 )
 from penstock.checkpoint.failure import OF_DECLINE, CheckpointFailureReason, FailureTolerance
+from penstock.checkpoint.history import CheckpointHistory
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.pending import JobIdentity, PendingCheckpoint
 from penstock.checkpoint.plan import CheckpointPlan
 from penstock.checkpoint.recorded_end import RecordedEnd
-from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.requests import CheckpointRequest, CheckpointRequests
 from penstock.checkpoint.savepoints import Savepoints
 from penstock.checkpoint.schedule import CheckpointSchedule, CheckpointSettings
@@ -46,8 +45,6 @@ from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, ControlEvent, TriggerCheckpoint
 from penstock.runtime.task.snapshot import Commits
 from penstock.state.handles import SubtaskState, files_of
-
-_HISTORY = 100
 
 EnumeratorStates = Callable[[], dict[str, str] | None]
 """Takes the states of the split enumerators, packed, by state id. None: one has failed, and the attempt with it."""
@@ -65,8 +62,7 @@ class CheckpointCoordinator:
         end: RecordedEnd,
         emit: Callable[[CheckpointEffect], None],
     ) -> None:
-        self.history: deque[CheckpointReport] = deque(maxlen=_HISTORY)
-        """The newest checkpoints that completed or failed, oldest first, also those that are not retained any more."""
+        self.history = CheckpointHistory()
         self.committed_id = 0
         """The newest checkpoint whose output has been handed out to be committed."""
         self.error: CheckpointError | None = None
@@ -154,8 +150,13 @@ class CheckpointCoordinator:
     # What makes checkpoints begin.
 
     @property
+    def pending(self) -> list[PendingCheckpoint]:
+        """Those that are being collected, oldest first."""
+        return list(self._pending.values())
+
+    @property
     def under_way(self) -> list[int]:
-        """The pending checkpoints, oldest first."""
+        """Their numbers."""
         return list(self._pending)
 
     @property
@@ -329,6 +330,7 @@ class CheckpointCoordinator:
 
     def _savepoint_stored(self, pending: PendingCheckpoint, manifest: Manifest, now_ms: int) -> None:
         del self._pending[pending.checkpoint_id]
+        self.history.completed(pending, manifest)
         assert pending.named is not None
         if self._savepoints.stored(pending, manifest):
             self._commit(pending)
@@ -343,7 +345,7 @@ class CheckpointCoordinator:
         del self._pending[pending.checkpoint_id]
         self._tolerance.reset()
         self._completed.add(manifest)
-        self.history.append(CheckpointReport.completed(manifest))
+        self.history.completed(pending, manifest)
         self._schedule.completed(now_ms)
         self._commit(pending)
         # After the commits were handed out: the storage may take its time over many files.
@@ -371,8 +373,7 @@ class CheckpointCoordinator:
         self._send_to_all(AbortCheckpoint(pending.checkpoint_id))
         if pending.savepoint:
             self._savepoints.aborted(pending)
-        else:
-            self.history.append(CheckpointReport.failed(pending, reason, detail, now_ms))
+        self.history.failed(pending, reason, detail, now_ms)
 
     def _send_to_all(self, event: ControlEvent) -> None:
         for vertex, subtask in self._plan.tasks:

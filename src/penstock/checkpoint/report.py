@@ -41,7 +41,9 @@ class CheckpointReport:
     total_bytes: int = 0
     """What a restore would read."""
     subtasks: list[SubtaskReport] = dataclasses.field(default_factory=list)
-    """The same by subtask."""
+    """The same by subtask, vertex by vertex in the order of the graph."""
+    savepoint: str = ""
+    """The directory of a savepoint; empty for a checkpoint."""
 
     @property
     def is_completed(self) -> bool:
@@ -49,7 +51,7 @@ class CheckpointReport:
         return not self.failure
 
     @staticmethod
-    def completed(manifest: Manifest) -> CheckpointReport:
+    def completed(manifest: Manifest, savepoint: str = "") -> CheckpointReport:
         """Of a checkpoint whose manifest is stored."""
         figures = [report.figures for report in manifest.subtasks]
         return CheckpointReport(
@@ -65,6 +67,7 @@ class CheckpointReport:
             written_bytes=sum(one.written for one in figures),
             total_bytes=sum(one.total for one in figures),
             subtasks=manifest.subtasks,
+            savepoint=savepoint,
         )
 
     @staticmethod
@@ -79,4 +82,5 @@ class CheckpointReport:
             pending.acknowledged,
             pending.of_tasks,
             str(reason.error(detail)),
+            savepoint=pending.savepoint,
         )

@@ -68,6 +68,15 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing about 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Write about the job in JSON, an object a line, for other programs.")
 ]
+RestPort = Annotated[
+    str | None,
+    typer.Option(
+        "--rest-port",
+        metavar="PORT",
+        show_default=False,
+        help="Of the REST endpoint, on this machine only: a port or a range; `off`: none. Default: 8081-8099,0.",
+    ),
+]
 FromState = Annotated[
     str | None,
     typer.Option(
@@ -99,10 +108,9 @@ AllowDuplicates = Annotated[
     ),
 ]
 
-
 _OURS = (
     "-p", "--parallelism", "--master", "-D", "-s", "--from-savepoint", "-n", "--allow-non-restored-state",
-    "-q", "--quiet", "--json", "--pyflink", "--keep-session",
+    "-q", "--quiet", "--json", "--pyflink", "--keep-session", "--rest-port",
 )  # fmt: skip
 
 
@@ -131,6 +139,7 @@ def settings_of(
     allow_duplicates: bool = False,
     master: str | None = None,
     keep_session: bool = False,
+    rest_port: str | None = None,
 ) -> dict[str, str]:
     """Return the defaults as one mapping. Specific options take precedence over `-D`, a later `-D` over an earlier one.
 
@@ -148,6 +157,8 @@ def settings_of(
         result["spark.master"] = master
     if keep_session:
         result["penstock.spark.keep-session"] = "true"
+    if rest_port is not None:
+        result["rest.bind-port"] = "" if rest_port == "off" else rest_port
     if from_state is not None:
         result["execution.state-recovery.path"] = from_state
     if allow_non_restored:

@@ -21,6 +21,7 @@ from penstock.cli.options import (
     Parallelism,
     PyFlink,
     Quiet,
+    RestPort,
     Settings,
     misplaced,
     program_context,
@@ -28,6 +29,9 @@ from penstock.cli.options import (
     settings_of,
 )
 from penstock.cli.script import run_script
+
+_REST_PORTS = "8081-8099,0"
+"""Flink's, and others for the jobs beside the first one."""
 
 
 def run(
@@ -44,6 +48,7 @@ def run(
     keep_session: KeepSession = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
+    rest_port: RestPort = None,
 ) -> None:
     """Run JOB as `python JOB` would, with defaults from the command line.
 
@@ -65,12 +70,14 @@ def run(
     from penstock.cli.watched_executor import WatchedExecutor
 
     defaults = settings_in(conf_file) | settings_of(
-        parallelism, settings, from_state, allow_non_restored, allow_duplicates, master, keep_session
+        parallelism, settings, from_state, allow_non_restored, allow_duplicates, master, keep_session, rest_port
     )
     try:
         with (
             Interrupts() as interrupts,
-            WatchedExecutor(job.name, quiet, as_json, is_interrupted=lambda: interrupts.has_come) as executor,
+            WatchedExecutor(
+                job.name, quiet, as_json, is_interrupted=lambda: interrupts.has_come, rest_ports=_REST_PORTS
+            ) as executor,
             program_context(defaults, pyflink, executor),
         ):
             run_script(job, arguments or [])

@@ -8,12 +8,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
 
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
 from penstock.client.job_progress import ProgressMeter, as_duration
 from penstock.client.live_line import LiveLine
+from penstock.cluster.rest_address import RestAddress
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 
@@ -37,7 +39,8 @@ class WatchedExecutor(PipelineExecutor):
 
     A line at the start of a job and one at its end; on a terminal one live line in between. `as_json`: each as an
     object of JSON on a line of its own, progress every five seconds. `quiet`: nothing of this. `program` is shown as
-    long as no job runs. `is_interrupted`: whether a Ctrl-C waits for the end of Spark's start.
+    long as no job runs. `is_interrupted`: whether a Ctrl-C waits for the end of Spark's start. `rest_ports`: as
+    `rest.bind-port`, for jobs that do not set it.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class WatchedExecutor(PipelineExecutor):
         as_json: bool = False,
         executor: PipelineExecutor | None = None,
         is_interrupted: Callable[[], bool] = lambda: False,
+        rest_ports: str | None = None,
     ) -> None:
         self.jobs = 0
         """How many were executed."""
@@ -55,10 +59,12 @@ class WatchedExecutor(PipelineExecutor):
         self._quiet = quiet
         self._as_json = as_json
         self._is_interrupted = is_interrupted
+        self._rest_ports = rest_ports
         self._began_s = time.monotonic()
         self._line = LiveLine()
         self._running: list[_Job] = []
         self._lock = threading.RLock()
+        self._rest: RestAddress | None = None
         self._closed = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="penstock-live-line", daemon=True)
 
@@ -91,7 +97,12 @@ class WatchedExecutor(PipelineExecutor):
         try:
             executor = self._executor or load_executor(submission.configuration, is_watched=True)
             client = executor.execute(
-                replace(submission, on_start=lambda job_id: self._starts(job, submission, job_id))
+                replace(
+                    submission,
+                    on_start=lambda job_id: self._starts(job, submission, job_id),
+                    on_rest=self._serves,
+                    rest_ports=self._rest_ports,
+                )
             )
         except BaseException:
             with self._lock:
@@ -111,6 +122,15 @@ class WatchedExecutor(PipelineExecutor):
             f"job {job_id} '{graph.name}' starts: {mode}, {slots}",
             {"job_id": str(job_id), "name": graph.name, "mode": mode, "slots": graph.slots},
         )
+
+    def _serves(self, rest: RestAddress) -> None:
+        if rest != self._rest:
+            # Once for all jobs of the program.
+            self._rest = rest
+            figures: dict[str, object] = {"url": rest.url, "token_file": rest.token_file}
+            file = Path(rest.token_file)
+            shown = f"~/{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else file
+            self._say("rest", f"REST: {rest.url}, token in {shown}", figures)
 
     def _ended(self, job: _Job) -> None:
         with self._lock:

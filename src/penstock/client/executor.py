@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.cluster.rest_address import RestAddress
 from penstock.common.configuration import Configuration
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
@@ -33,6 +34,10 @@ class Submission:
     """The session that the program brings; None: the executor provides one."""
     on_start: Callable[[JobID], object] = lambda job_id: None
     """Called when the job's id is known, before Spark is started."""
+    on_rest: Callable[[RestAddress], object] = lambda address: None
+    """Called after it if the job has a REST endpoint."""
+    rest_ports: str | None = None
+    """Where the job is served over REST if it has no `rest.bind-port`; None: it is not."""
 
 
 class PipelineExecutor(ABC):

@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,9 @@ from penstock.logs.job_log import JobLog
 from penstock.logs.settings import DIRECTORY, LogSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.static_splits import assign_statically
+from penstock.rest.endpoint import RestEndpoint, endpoint_of
+from penstock.rest.meter import Meter
+from penstock.rest.served_jobs import JobEntry
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.spark.driver.batched_job import BatchedJob
@@ -68,6 +72,9 @@ def submit(submission: Submission) -> JobClient:
     # A run that takes a job over has its id: what the job has finished is finished once.
     job_id = JobID.generate() if start.latest is None else JobID(start.latest.manifest.job_id)
     submission.on_start(job_id)
+    endpoint = None if graph.batched else endpoint_of(configuration, submission.rest_ports)
+    if endpoint is not None:
+        submission.on_rest(endpoint.address)
     settings: dict[str, Any] = {
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
@@ -88,7 +95,7 @@ def submit(submission: Submission) -> JobClient:
             job = BatchedJob(session.now(), graph.widths, f"penstock-{job_id}", graph.name)
             run.start(job, control_host(session.now()), pack(levels, None, 0, files=session.files, logs=log.settings))
         else:
-            run = _pipelined_run(submission, job_id, settings, session, start, log)
+            run = _pipelined_run(submission, job_id, settings, session, start, log, endpoint)
     except BaseException as error:
         HELD.release(str(job_id))
         log.events.error("the job could not be started: %s", error)
@@ -116,6 +123,7 @@ def _pipelined_run(
     session: JobSession,
     start: StartPoint,
     log: JobLog,
+    endpoint: RestEndpoint | None,
 ) -> _PipelinedRun:
     graph, configuration, result_sinks = submission.graph, submission.configuration, submission.result_sinks
     # First: what is wrong with the settings must not cost a job the run that it has.
@@ -161,8 +169,8 @@ def _pipelined_run(
 
         hosts.append(host)
         host.on_end = ended
-        host.after_storage = partial(_release, run, log)
-        registry.add(RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address))
+        host.after_storage = partial(_release, run, log, _served(endpoint, host, job_id, configuration, run, log))
+        registry.add(_running_job(job_id, graph, server, endpoint))
         host.start()
     except BaseException:
         run.release()
@@ -170,9 +178,32 @@ def _pipelined_run(
     return _PipelinedRun(host, log)
 
 
-def _release(run: RunIdentity, log: JobLog) -> None:
+def _running_job(job_id: JobID, graph: JobGraph, server: ControlServer, endpoint: RestEndpoint | None) -> RunningJob:
+    rest = None if endpoint is None else endpoint.address
+    return RunningJob(str(job_id), graph.name, os.getpid(), _now_ms(), server.address, rest)
+
+
+def _served(
+    endpoint: RestEndpoint | None,
+    host: JobMasterHost,
+    job_id: JobID,
+    configuration: Configuration,
+    run: RunIdentity,
+    log: JobLog,
+) -> Callable[[], object]:
+    """Serve a job over REST, if it has an endpoint. Returns what is to be called at its end."""
+    if endpoint is None:
+        return lambda: None
+    folder = None if log.settings is None else Path(log.settings.folder)
+    entry = JobEntry(str(job_id), host, configuration, run.place.directory, folder, Meter(host.metrics))
+    endpoint.jobs.add(entry)
+    return lambda: endpoint.job_ended(entry)
+
+
+def _release(run: RunIdentity, log: JobLog, job_ended: Callable[[], object]) -> None:
     run.release()
     log.close()
+    job_ended()
 
 
 def _query_starter(
@@ -197,7 +228,13 @@ def _query_starter(
 
     def start(effect: Deploy) -> PipelinedQuery:
         of_region = slice(effect.levels.start, effect.levels.stop)
-        levels = effect.graph.levels(job_id, effect.attempt.number, restore=effect.restored, **settings)[of_region]
+        levels = effect.graph.levels(
+            job_id,
+            effect.attempt.number,
+            restore=effect.restored,
+            in_flight_ms=_in_flight_ms(configuration, exchanges=len(effect.levels) - 1),
+            **settings,
+        )[of_region]
         transport = get(options.SPARK_TRANSPORT)
         payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, transport, session.files, logs)
         spark = session.now()
@@ -205,6 +242,13 @@ def _query_starter(
         return deploy(spark, effect.graph.widths[of_region], payloads)
 
     return start
+
+
+def _in_flight_ms(configuration: Configuration, exchanges: int) -> int:
+    """For how long what is in flight in each exchange of a region should last; 0: that is not bounded."""
+    if not exchanges or not configuration.get(options.DEBLOAT_ENABLED):
+        return 0
+    return max(1, configuration.get(options.DEBLOAT_TARGET) // exchanges)
 
 
 def _job_session(submission: Submission, job_id: JobID, dependencies: Dependencies, log: JobLog) -> JobSession:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.cluster.rest_address import RestAddress
 from penstock.common.errors import JobError
 from penstock.rpc.keys import ControlAddress
 from penstock.spark.driver.java import cache_directory
@@ -29,6 +30,8 @@ class RunningJob(msgspec.Struct, frozen=True):
     pid: int
     started_ms: int
     address: ControlAddress
+    rest: RestAddress | None = None
+    """None: it has no REST."""
 
 
 class JobRegistry:

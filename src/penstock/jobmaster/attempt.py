@@ -26,19 +26,29 @@ from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_s
 from penstock.jobmaster.connections import SlotConnections
 from penstock.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
 from penstock.jobmaster.enumerators import SplitEnumerators
+from penstock.jobmaster.execution_state import ExecutionState
 from penstock.jobmaster.loops import Loops
 from penstock.jobmaster.notices import EnumeratorNotClosed
 from penstock.jobmaster.results.collected import AttemptResults
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId, SubtaskId
-from penstock.runtime.task.events import Cancel, Close, ControlEvent, Drain, Peers
+from penstock.runtime.task.events import Cancel, Close, ControlEvent, Drain, Peers, Senders
 
 _ENDS = {
     JobStatus.RUNNING: JobStatus.FINISHED,
     JobStatus.CANCELLING: JobStatus.CANCELED,
     JobStatus.FAILING: JobStatus.FAILED,
 }
+_STATE_OF_ENDED = {
+    JobStatus.RUNNING: ExecutionState.FINISHED,
+    JobStatus.FINISHED: ExecutionState.FINISHED,
+    JobStatus.CANCELLING: ExecutionState.CANCELED,
+    JobStatus.CANCELED: ExecutionState.CANCELED,
+    JobStatus.FAILING: ExecutionState.CANCELED,
+    JobStatus.FAILED: ExecutionState.CANCELED,
+}
+"""Of a task that is closed or abandoned, by the status of its attempt."""
 
 
 class Attempt:
@@ -57,8 +67,12 @@ class Attempt:
         """What its tasks are restored from."""
         self.restored_id = 0
         """The number of the checkpoint that they are restored from; 0: they start from the beginning."""
+        self.restored_savepoint = False
+        """Whether that is a savepoint."""
         self.status = JobStatus.CREATED
         self.error: BaseException | None = None
+        self.failed_slot: SlotId | None = None
+        """The slot that failed with `error`; None: the attempt failed as a whole, or has not."""
         self.deployed_ms: int | None = None
         """When its tasks were deployed; None: they are not."""
         self.has_run = False
@@ -111,6 +125,21 @@ class Attempt:
     def unfinished(self) -> list[SlotId]:
         """Slots of tasks that are not closed."""
         return sorted({self._slot_of[task] for task in self._slot_of.keys() - self._finished})
+
+    def state_of(self, task: SubtaskId) -> ExecutionState:
+        """Where a task is, as far as its slot has reported."""
+        slot = self._slot_of[task]
+        if self.deployed_ms is None and self.status is JobStatus.CREATED:
+            return ExecutionState.SCHEDULED
+        if slot == self.failed_slot:
+            return ExecutionState.FAILED
+        if self.is_over or task in self._finished:
+            return _STATE_OF_ENDED[self.status]
+        if self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
+            return ExecutionState.CANCELING
+        if slot in self._registered:
+            return ExecutionState.RUNNING
+        return ExecutionState.INITIALIZING if slot in self._last_report_ms else ExecutionState.DEPLOYING
 
     def error_of_slot(self, slot: SlotId, error: BaseException) -> BaseException:
         """What a slot has failed by. One that Spark has started again restores what checkpoints have replaced since."""
@@ -170,7 +199,18 @@ class Attempt:
             self._send_to(self.slots[slot], Cancel())
 
     def _introduce(self) -> None:
-        """Tell the tasks that feed something back where it goes to. They begin now."""
+        """Tell slots where those are that send to them, and the tasks that feed something back where it goes to.
+
+        The latter begin now.
+        """
+        reached: dict[int, list[tuple[int, int, str]]] = {}
+        for (level, index), address in sorted(self._registered.items()):
+            if address:
+                reached.setdefault(level, []).append((level, index, address))
+        for slot, tasks in sorted(self.slots.items()):
+            senders = reached.get(slot.level - 1)
+            if senders and tasks:
+                self.send(*min(tasks), Senders(senders))
         ids = {vertex.id for vertex in self.vertices}
         heads: dict[int, set[SlotId]] = {}
         for edge in self.graph.edges:
@@ -249,6 +289,7 @@ class Attempt:
             self._finished.update(self.slots[slot])
         if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
             self.error = error
+            self.failed_slot = slot
             self.status = JobStatus.FAILING
             self._send_to_registered(Cancel())
         self._end_if_all_finished()

@@ -102,6 +102,7 @@ class JobMaster:
         epoch: int = 1,
         older: Sequence[Manifest] = (),
     ) -> None:
+        self.job_id = job_id
         self.journal = Journal()
         self.now_ms = now_ms
         self.settings = settings
@@ -154,7 +155,7 @@ class JobMaster:
         for region in self.regions:
             region.attempt.enumerators.now_ms = self.now_ms
         if self._phase is not JobPhase.OVER:
-            if _is_noted(event):
+            if is_noted(event):
                 self.journal.note(self.now_ms, event)
             _HANDLERS[type(event)](self, event)
             self._go_on()
@@ -421,7 +422,7 @@ class JobMaster:
         return effects
 
 
-def _is_noted(event: JobEvent) -> bool:
+def is_noted(event: JobEvent) -> bool:
     """Whether an event belongs in the journal: heartbeats and results would displace all others."""
     if isinstance(event, Reported):
         return not isinstance(event.message.report, Heartbeat | Result)

@@ -106,10 +106,14 @@ class JobMetrics:
             for report in reports:
                 self._reports[report.vertex, report.subtask] = report
 
+    def reports(self) -> dict[tuple[int, int], TaskReport]:
+        """The newest report by vertex and subtask. It is a copy: the reports themselves never change."""
+        with self._lock:
+            return dict(self._reports)
+
     def vertices(self) -> list[VertexMetrics]:
         """The metrics of each vertex, in the order of the graph."""
-        with self._lock:
-            reports = dict(self._reports)
+        reports = self.reports()
         result = []
         for vertex in self._graph.vertices:
             subtasks = [reports[key] for key in sorted(reports) if key[0] == vertex.id]

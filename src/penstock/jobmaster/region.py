@@ -66,6 +66,7 @@ class Region:
         states = recovery.enumerator_states(attempt.sources)
         attempt.restored = recovery.restore(attempt.vertices, graph)
         attempt.restored_id = manifest.checkpoint_id if manifest is not None else 0
+        attempt.restored_savepoint = manifest is not None and manifest.savepoint
         attempt.enumerators.start(states)
         attempt.deploy_if_started(now_ms)
 

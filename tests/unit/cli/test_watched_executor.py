@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from penstock.cli.watched_executor import WatchedExecutor
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.job_progress import ProgressMeter, as_duration
 from penstock.client.plan_executor import PlanExecutor
+from penstock.cluster.rest_address import RestAddress
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.errors import JobCancelledError
 from penstock.common.job_client import JobClient
@@ -132,6 +134,25 @@ def test_json_is_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
         1,
     )
     assert (ended["event"], ended["status"], ended["job_id"]) == ("ended", "FINISHED", started["job_id"])
+
+
+class Serving(PipelineExecutor):
+    """One that serves jobs over REST if it is told where."""
+
+    def execute(self, submission: Submission) -> JobClient:
+        if submission.rest_ports is not None:
+            token = Path.home() / "rest" / f"{submission.rest_ports}.token"
+            submission.on_rest(RestAddress(f"http://127.0.0.1:{submission.rest_ports}", str(token)))
+        return PlanExecutor().execute(submission)
+
+
+def test_where_a_program_is_served_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody would know the port, nor the token without which nothing is told."""
+    for ports, said in (("8081", ["REST: http://127.0.0.1:8081, token in ~/rest/8081.token"]), (None, [])):
+        with WatchedExecutor("job.py", executor=Serving(), rest_ports=ports) as executor:
+            program(executor).execute("numbers")
+            program(executor).execute("numbers")
+        assert [line for line in capsys.readouterr().err.splitlines() if "REST" in line] == said
 
 
 def test_a_job_that_does_not_start_is_not_told_to_end(capsys: pytest.CaptureFixture[str]) -> None:

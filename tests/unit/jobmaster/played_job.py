@@ -39,6 +39,7 @@ from penstock.jobmaster.events import (
     StorageEnded,
     Tick,
 )
+from penstock.jobmaster.execution_recorder import ExecutionRecorder
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.restarts import FixedDelay
 from penstock.jobmaster.settings import JobSettings
@@ -94,12 +95,17 @@ class Job:
         self.open_commits: list[Commit] = []
         self.effects: list[JobEffect] = []
         """All effects so far."""
-        self._does(self.master.start())
+        self.recorder = ExecutionRecorder(self.master)
+        effects = self.master.start()
+        self.recorder.followed(Tick(), effects, self.now_ms)
+        self._does(effects)
 
     def handle(self, event: JobEvent) -> list[JobEffect]:
         """The effects of an event, those that follow from what the host answers at once included."""
         before = len(self.effects)
-        self._does(self.master.handle(event, self.now_ms))
+        effects = self.master.handle(event, self.now_ms)
+        self.recorder.followed(event, effects, self.now_ms)
+        self._does(effects)
         return self.effects[before:]
 
     def _does(self, effects: list[JobEffect]) -> None:

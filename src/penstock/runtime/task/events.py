@@ -66,6 +66,12 @@ class Peers(Event, frozen=True, gc=False):
     slots: list[tuple[int, int, str]]
 
 
+class Senders(Event, frozen=True, gc=False):
+    """To one task of each slot: where the slots are that send to its slot, (level, index, address) each."""
+
+    slots: list[tuple[int, int, str]]
+
+
 class ProbeLoop(Event, frozen=True, gc=False):
     """To all tasks of a loop: answer with LoopQuiet as soon as nothing is left to be done."""
 
@@ -124,6 +130,7 @@ ControlEvent = (
     | TriggerCheckpoint
     | Drain
     | Peers
+    | Senders
     | ProbeLoop
     | EndLoop
     | CheckpointComplete

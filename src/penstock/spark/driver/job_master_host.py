@@ -36,6 +36,8 @@ from penstock.jobmaster.effects import (
     StopAttempt,
 )
 from penstock.jobmaster.events import CancelRequested, HostFailed, JobEvent, Reported, SavepointRequested, Tick
+from penstock.jobmaster.execution_graph import ExecutionGraph
+from penstock.jobmaster.execution_recorder import ExecutionRecorder
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.notices import JobNotice
@@ -79,6 +81,7 @@ class JobMasterHost:
         self.after_storage: Callable[[], None] = lambda: None
         """Called by the storage's thread when it has done everything: the last step of the job."""
         self._master = master
+        self._recorder = ExecutionRecorder(master)
         self._server = server
         self._new_savepoint = new_savepoint
         self._storage = StorageThread(storage, self.post, self._thread_failed)
@@ -103,6 +106,7 @@ class JobMasterHost:
             self._events.followed(self._master.abandon())
             self._finish(Finish(JobStatus.FAILED, None))
             raise
+        self._recorder.followed(Tick(), effects, _now_ms())
         self._server.start(self._on_message, lambda: self._handle(Tick()), self._end_here)
         # On the server's thread, the only one that may send.
         self._server.call_soon(lambda: self._carry_out(effects))
@@ -126,6 +130,11 @@ class JobMasterHost:
     def restarts(self) -> int:
         """How often the job was started again."""
         return self._master.restarts
+
+    @property
+    def execution_graph(self) -> ExecutionGraph:
+        """The job as it was a moment ago."""
+        return self._recorder.published
 
     def checkpoint_reports(self) -> list[CheckpointReport]:
         """The newest checkpoints that completed or failed, oldest first."""
@@ -183,15 +192,21 @@ class JobMasterHost:
     def _handle(self, event: JobEvent) -> None:
         self._events.happened(event)
         try:
-            self._carry_out(self._master.handle(event, _now_ms()))
+            self._carry_out(self._handled(event))
         except RAISED as error:
             self._fail(error)
+
+    def _handled(self, event: JobEvent) -> list[JobEffect]:
+        now_ms = _now_ms()
+        effects = self._master.handle(event, now_ms)
+        self._recorder.followed(event, effects, now_ms)
+        return effects
 
     def _fail(self, error: BaseException) -> None:
         """A fault of our own fails all regions. If the job master can't handle that either, the job ends here."""
         fault = _with_journal(error, self._master)
         try:
-            effects = self._master.handle(HostFailed(fault), _now_ms())
+            effects = self._handled(HostFailed(fault))
         except RAISED:
             _log.exception("the job master can't go on")
             self._end_here(fault)
@@ -201,6 +216,7 @@ class JobMasterHost:
     def _end_here(self, error: BaseException) -> None:
         """End the job without its master."""
         self._fault = as_exception(error)
+        self._recorder.broke(self._fault, _now_ms())
         stops = [StopAttempt(region.attempt.id) for region in self._master.regions]
         self._carry_out([*stops, CloseResults(self._fault), Finish(JobStatus.FAILED, self._fault)])
 

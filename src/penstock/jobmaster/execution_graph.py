@@ -1,0 +1,114 @@
+"""A job at one moment, for those who read about it from outside: immutable, so any thread may.
+
+Flink: ArchivedExecutionGraph, which its REST handlers render.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from penstock.checkpoint.report import CheckpointReport
+from penstock.common.errors import PenstockError
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.execution_state import ExecutionState
+from penstock.plan.job_graph import JobGraph
+from penstock.runtime.ids import SlotId, SubtaskId
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """The present attempt of one subtask."""
+
+    task: SubtaskId
+    slot: SlotId
+    attempt: int
+    """From 0."""
+    state: ExecutionState
+    since_ms: Mapping[ExecutionState, int]
+    """When it came to each of its states, in this order."""
+
+    @property
+    def started_ms(self) -> int | None:
+        """When it was deployed; None: it is not yet."""
+        return self.since_ms.get(ExecutionState.DEPLOYING)
+
+    @property
+    def ended_ms(self) -> int | None:
+        """When it ended; None: it has not."""
+        return self.since_ms[self.state] if self.state in ENDED else None
+
+
+ENDED = frozenset({ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED})
+
+
+def error_name(error: BaseException) -> str:
+    """The class of an error, as users import it."""
+    name = type(error).__name__
+    return f"penstock.{name}" if isinstance(error, PenstockError) else name
+
+
+class JobFailure(msgspec.Struct, frozen=True):
+    """A failure that has restarted the job or a part of it, or has ended it."""
+
+    error: str
+    """The error's class, as users catch it."""
+    text: str
+    """What it says: for an error of a user's function, the user's traceback first."""
+    at_ms: int
+    execution: Execution | None
+    """The task that has failed; None: none in particular."""
+
+
+class CheckpointUnderWay(msgspec.Struct, frozen=True):
+    """A checkpoint that is being collected."""
+
+    checkpoint_id: int
+    triggered_ms: int
+    acknowledged: int
+    of_subtasks: int
+    savepoint: str
+
+
+class RestoredCheckpoint(msgspec.Struct, frozen=True):
+    """What tasks were restored from the last time."""
+
+    checkpoint_id: int
+    at_ms: int
+    savepoint: bool
+
+
+class Checkpoints(msgspec.Struct, frozen=True):
+    """The checkpoints and savepoints of a job."""
+
+    under_way: Sequence[CheckpointUnderWay] = ()
+    history: Sequence[CheckpointReport] = ()
+    """The newest that have completed or failed, savepoints included, oldest first."""
+    completed_count: int = 0
+    failed_count: int = 0
+    restored_count: int = 0
+    restored: RestoredCheckpoint | None = None
+    retained: frozenset[int] = frozenset()
+    """The numbers of completed checkpoints whose files are kept."""
+
+
+class ExecutionGraph(msgspec.Struct, frozen=True):
+    """The job."""
+
+    job_id: str
+    graph: JobGraph
+    status: JobStatus
+    status_ms: Mapping[JobStatus, int]
+    """When it last came to each of the states in which it was."""
+    restarts: int
+    executions: Mapping[SubtaskId, Execution]
+    failures: Sequence[JobFailure]
+    """The newest, oldest first."""
+    failures_are_all: bool
+    """Whether there were no older ones."""
+    checkpoints: Checkpoints
+
+    def executions_of(self, vertex: int) -> list[Execution]:
+        """Those of one vertex, by subtask."""
+        count = self.graph.vertices[vertex].parallelism
+        return [self.executions[SubtaskId(vertex, subtask)] for subtask in range(count)]

@@ -1,0 +1,161 @@
+"""Records how a job goes, and publishes it: what readers see costs the job master's thread nothing when they read.
+
+Tasks report their states by messages of which there may be hundreds at once, so a new ExecutionGraph is made at most
+every PUBLISH_EVERY_MS. What takes less time may not be seen, but for the states of the job itself, and failures.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.effects import Deploy, Finish, JobEffect
+from penstock.jobmaster.events import JobEvent
+from penstock.jobmaster.execution_graph import (
+    Checkpoints,
+    CheckpointUnderWay,
+    Execution,
+    ExecutionGraph,
+    JobFailure,
+    RestoredCheckpoint,
+    error_name,
+)
+from penstock.jobmaster.execution_state import ExecutionState
+from penstock.jobmaster.job_master import JobMaster, is_noted
+from penstock.jobmaster.notices import RestartJoined, RestartScheduled
+from penstock.runtime.ids import SlotId, SubtaskId
+
+PUBLISH_EVERY_MS = 100
+_FAILURES_MOST = 16
+"""Flink: web.exception-history-size."""
+
+
+class ExecutionRecorder:
+    """Of one job. `published` may be read by any thread; all else is called by the job master's."""
+
+    def __init__(self, master: JobMaster) -> None:
+        self._master = master
+        self._status: JobStatus | None = None
+        self._status_ms: dict[JobStatus, int] = {}
+        self._executions: dict[SubtaskId, Execution] = {}
+        self._failures: deque[JobFailure] = deque(maxlen=_FAILURES_MOST)
+        self._failures_count = 0
+        self._last_error: BaseException | None = None
+        self._restored_count = 0
+        self._restored: RestoredCheckpoint | None = None
+        self._is_stale = True
+        self._published_ms = 0
+        self.published = self._publish(master.now_ms)
+
+    def followed(self, event: JobEvent, effects: Iterable[JobEffect], now_ms: int) -> None:
+        """An event was handled, and these are its effects."""
+        for effect in effects:
+            if isinstance(effect, RestartScheduled | RestartJoined):
+                if not (isinstance(effect, RestartScheduled) and effect.waits):
+                    self._failed(effect.error, now_ms)
+            elif isinstance(effect, Finish):
+                self._failed(effect.error if effect.status is JobStatus.FAILED else None, now_ms)
+            elif isinstance(effect, Deploy):
+                self._note_restored(effect, now_ms)
+            # What changes all tasks is seen at once: these are rare.
+            if isinstance(effect, Deploy | Finish | RestartScheduled | RestartJoined):
+                self._is_stale, self._published_ms = True, 0
+        # Before all run, a task's heartbeat says that it initializes.
+        if is_noted(event) or self.published.status is not JobStatus.RUNNING:
+            self._is_stale = True
+            self._note_status(now_ms)
+        # A wall clock may be set back.
+        if self._is_stale and not 0 <= now_ms - self._published_ms < PUBLISH_EVERY_MS:
+            self.published = self._publish(now_ms)
+
+    def broke(self, error: BaseException, now_ms: int) -> None:
+        """The job has ended by a fault of its own, without its master."""
+        self._failed(error, now_ms)
+        self._status_ms[JobStatus.FAILED] = now_ms
+        self.published = msgspec.structs.replace(
+            self._publish(now_ms), status=JobStatus.FAILED, status_ms=dict(self._status_ms)
+        )
+
+    def _failed(self, error: BaseException | None, now_ms: int) -> None:
+        # The last failure of a job is also how it ends.
+        if error is None or error is self._last_error:
+            return
+        self._last_error = error
+        self._failures_count += 1
+        self._failures.append(JobFailure(error_name(error), str(error), now_ms, self._failed_task(error, now_ms)))
+
+    def _failed_task(self, error: BaseException, now_ms: int) -> Execution | None:
+        for region in self._master.regions:
+            attempt = region.attempt
+            if attempt.error is error and attempt.failed_slot is not None:
+                task = attempt.slots[attempt.failed_slot][0]
+                return self._execution(attempt, task, attempt.failed_slot, now_ms)
+        return None
+
+    def _note_restored(self, deploy: Deploy, now_ms: int) -> None:
+        attempt = self._master.regions[deploy.attempt.region].attempt
+        if attempt.restored_id:
+            self._restored_count += 1
+            self._restored = RestoredCheckpoint(attempt.restored_id, now_ms, attempt.restored_savepoint)
+
+    def _note_status(self, now_ms: int) -> JobStatus:
+        status = self._master.status
+        if status is not self._status:
+            self._status = status
+            self._status_ms[status] = now_ms
+        return status
+
+    def _publish(self, now_ms: int) -> ExecutionGraph:
+        self._is_stale = False
+        self._published_ms = now_ms
+        status = self._note_status(now_ms)
+        for region in self._master.regions:
+            for slot, tasks in region.attempt.slots.items():
+                for task in tasks:
+                    self._executions[task] = self._execution(region.attempt, task, slot, now_ms)
+        return ExecutionGraph(
+            self._master.job_id,
+            self._master.graph,
+            status,
+            dict(self._status_ms),
+            self._master.restarts,
+            dict(self._executions),
+            tuple(self._failures),
+            self._failures_count == len(self._failures),
+            self._checkpoints(),
+        )
+
+    def _execution(self, attempt: Attempt, task: SubtaskId, slot: SlotId, now_ms: int) -> Execution:
+        """The execution of a task as it is now: a new one if anything has changed."""
+        known = self._executions.get(task)
+        state = attempt.state_of(task)
+        if known is None or known.attempt != attempt.number:
+            since_ms: dict[ExecutionState, int] = {}
+        elif known.state is state:
+            return known
+        else:
+            since_ms = dict(known.since_ms)
+        if attempt.deployed_ms is not None:
+            since_ms.setdefault(ExecutionState.DEPLOYING, attempt.deployed_ms)
+        since_ms.setdefault(state, now_ms)
+        return Execution(task, slot, attempt.number, state, since_ms)
+
+    def _checkpoints(self) -> Checkpoints:
+        coordinator = self._master.coordinator
+        history = coordinator.history
+        return Checkpoints(
+            [
+                CheckpointUnderWay(p.checkpoint_id, p.triggered_ms, p.acknowledged, p.of_tasks, p.savepoint)
+                for p in coordinator.pending
+            ],
+            sorted([*history, *history.savepoints], key=lambda report: report.checkpoint_id),
+            history.completed_count,
+            history.failed_count,
+            self._restored_count,
+            self._restored,
+            frozenset(manifest.checkpoint_id for manifest in self._master.completed.retained),
+        )

@@ -1,0 +1,106 @@
+"""How requests become answers: JSON with Flink's status codes, errors as Flink writes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from penstock.plan.job_graph import JobVertex
+from penstock.rest.served_jobs import JobEntry, ServedJobs, vertex_id
+
+BODY_MOST = 1 << 16
+"""Bytes of a request's body. The longest that Flink's clients send names a directory."""
+
+Render = Callable[[Request], Any]
+"""Makes what is sent as JSON. Raises HTTPException."""
+
+
+def json_answer(value: Any, status: int = 200) -> Response:
+    """A value as JSON."""
+    # What comes from users' strings may have lone surrogates, which JSON has no bytes for.
+    try:
+        body = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        import json
+
+        body = json.dumps(value).encode()
+    return Response(body, status, media_type="application/json")
+
+
+def error_answer(status: int, text: str) -> Response:
+    """An error, as Flink's clients read it."""
+    return json_answer({"errors": [text]}, status)
+
+
+def get(path: str, render: Render) -> Route:
+    """A route that reads."""
+
+    async def endpoint(request: Request) -> Response:
+        return json_answer(render(request))
+
+    return Route(path, endpoint, methods=["GET"], name=path)
+
+
+def jobs_of(request: Request) -> ServedJobs:
+    """All jobs."""
+    jobs: ServedJobs = request.app.state.jobs
+    return jobs
+
+
+def job_of(request: Request) -> JobEntry:
+    """The job that the path names. Raises HTTPException: 404."""
+    job_id = request.path_params["jobid"]
+    entry = jobs_of(request).find(job_id)
+    if entry is None:
+        raise HTTPException(404, f"Job {job_id} not found")
+    return entry
+
+
+def vertex_of(request: Request, entry: JobEntry) -> JobVertex:
+    """The vertex that the path names. Raises HTTPException: 404."""
+    wanted = request.path_params["vertexid"]
+    for vertex in entry.graph.graph.vertices:
+        if vertex_id(vertex) == wanted:
+            return vertex
+    raise HTTPException(404, f"JobVertex {wanted} not found in job {entry.job_id}")
+
+
+def subtask_of(request: Request, vertex: JobVertex) -> int:
+    """The subtask that the path names. Raises HTTPException: 404."""
+    subtask = number_of(request, "subtaskindex")
+    if subtask >= vertex.parallelism:
+        raise HTTPException(404, f"Invalid subtask index for vertex {vertex_id(vertex)}: {subtask}")
+    return subtask
+
+
+def number_of(request: Request, name: str) -> int:
+    """A number in the path. Raises HTTPException: 400."""
+    text = request.path_params[name]
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise HTTPException(400, f"{name} is a number, got '{text}'")
+    return int(text)
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """The JSON object that a request brings; empty if it brings nothing. Raises HTTPException: 400, 413."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_MOST:
+            raise HTTPException(413, f"a request has {BODY_MOST} bytes at most")
+    try:
+        return msgspec.json.decode(bytes(body), type=dict[str, Any]) if body else {}
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise HTTPException(400, f"Bad request: a JSON object was expected: {error}") from None
+
+
+def now_ms() -> int:
+    """The time."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,63 @@
+"""The web application: all paths, the guard around them, and how errors are written."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from penstock.rest import (
+    checkpoint_paths,
+    cluster_paths,
+    job_paths,
+    log_paths,
+    metric_paths,
+    operation_paths,
+    own_page,
+    prometheus,
+    vertex_paths,
+)
+from penstock.rest.answers import error_answer
+from penstock.rest.guard import Guard
+from penstock.rest.served_jobs import ServedJobs
+
+_log = logging.getLogger(__name__)
+# The first route that fits is taken: /jobs/metrics comes before /jobs/:jobid.
+_ROUTES: Sequence[BaseRoute] = (
+    *metric_paths.routes,
+    *job_paths.routes,
+    *operation_paths.routes,
+    *vertex_paths.routes,
+    *checkpoint_paths.routes,
+    *cluster_paths.routes,
+    *log_paths.routes,
+    *prometheus.routes,
+)
+
+
+def application(jobs: ServedJobs, token: str, cookie: str, pages: Sequence[BaseRoute] | None = None) -> Starlette:
+    """Of these jobs. `pages`: routes for what no path of REST has; None: our own page."""
+    app = Starlette(
+        routes=[*_ROUTES, *(own_page.routes if pages is None else pages)],
+        middleware=[Middleware(Guard, token=token, cookie=cookie)],
+        exception_handlers={HTTPException: _refused, Exception: _failed},  # type: ignore[dict-item]
+    )
+    app.state.jobs = jobs
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _refused(request: Request, error: HTTPException) -> Response:
+    text = error.detail if error.detail != "Not Found" else f"Not found: {request.url.path}"
+    return error_answer(error.status_code, text)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    _log.error("%s %s could not be answered", request.method, request.url.path, exc_info=error)
+    return error_answer(500, f"Internal server error: {type(error).__name__}: {error}")

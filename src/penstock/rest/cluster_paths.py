@@ -1,0 +1,215 @@
+"""The process itself, in the place of Flink's cluster: overview, task managers, settings, applications.
+
+A task manager is a slot: a Python worker of Spark's, which has one.
+"""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import re
+import sys
+from collections import Counter
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+import penstock
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.execution_state import ExecutionState
+from penstock.rest.answers import get, job_of, jobs_of, now_ms
+from penstock.rest.job_paths import ended_ms, job_overview, started_ms
+from penstock.rest.served_jobs import JobEntry, slot_name
+from penstock.rest.thread_dump import thread_infos
+from penstock.runtime.ids import SlotId
+
+_SENSITIVE = re.compile(
+    r"password|secret|token|api-?key|auth-params|service-key|account\.key|jaas|access[-.]?key", re.I
+)
+_HIDDEN = "******"
+_NO_RESOURCES = {
+    "cpuCores": 0.0,
+    "taskHeapMemory": 0,
+    "taskOffHeapMemory": 0,
+    "managedMemory": 0,
+    "networkMemory": 0,
+    "extendedResources": {},
+}
+_HELD = (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELING)
+
+
+def config(request: Request) -> Any:
+    """GET /config."""
+    now = datetime.datetime.now().astimezone()
+    offset = now.utcoffset() or datetime.timedelta()
+    return {
+        "refresh-interval": 3000,
+        "timezone-name": now.tzname() or "UTC",
+        "timezone-offset": round(offset.total_seconds() * 1000),
+        "flink-version": f"penstock {penstock.__version__}",
+        "flink-revision": "",
+        "features": {"web-submit": False, "web-cancel": True, "web-rescale": False, "web-history": False},
+    }
+
+
+def overview(request: Request) -> Any:
+    """GET /overview."""
+    entries = jobs_of(request).all()
+    counts = Counter(entry.graph.status for entry in entries)
+    ended = sum(counts[status] for status in JobStatus if status.is_terminal_state())
+    slots = sum(len(_slots(entry)) for entry in entries)
+    return {
+        "taskmanagers": slots,
+        "slots-total": slots,
+        "slots-available": 0,
+        "jobs-running": len(entries) - ended,
+        "jobs-finished": counts[JobStatus.FINISHED],
+        "jobs-cancelled": counts[JobStatus.CANCELED],
+        "jobs-failed": counts[JobStatus.FAILED],
+        "flink-version": f"penstock {penstock.__version__}",
+        "flink-commit": "",
+    }
+
+
+def _slots(entry: JobEntry) -> dict[SlotId, int]:
+    """The slots that a job holds, and how many tasks run there."""
+    return Counter(execution.slot for execution in entry.graph.executions.values() if execution.state in _HELD)
+
+
+def task_managers(request: Request) -> Any:
+    """GET /taskmanagers."""
+    found = [_task_manager(slot, n) for entry in jobs_of(request).all() for slot, n in sorted(_slots(entry).items())]
+    return {"taskmanagers": found}
+
+
+def task_manager(request: Request) -> Any:
+    """GET /taskmanagers/:taskmanagerid."""
+    wanted = request.path_params["taskmanagerid"]
+    for entry in jobs_of(request).all():
+        for slot, count in _slots(entry).items():
+            if slot_name(slot) == wanted:
+                return {**_task_manager(slot, count), "allocatedSlots": [], "metrics": _NO_METRICS}
+    raise HTTPException(404, f"TaskExecutor {wanted} not found")
+
+
+_COUNTS = (
+    "heapUsed", "heapCommitted", "heapMax", "nonHeapUsed", "nonHeapCommitted", "nonHeapMax",
+    "directCount", "directUsed", "directMax", "mappedCount", "mappedUsed", "mappedMax",
+    "nettyShuffleMemorySegmentsAvailable", "nettyShuffleMemorySegmentsUsed", "nettyShuffleMemorySegmentsTotal",
+    "nettyShuffleMemoryAvailable", "nettyShuffleMemoryUsed", "nettyShuffleMemoryTotal",
+)  # fmt: skip
+_NO_METRICS = {**dict.fromkeys(_COUNTS, 0), "garbageCollectors": []}
+"""Of a JVM's memory: a Python worker has none."""
+_MEMORY = (
+    "frameworkHeap", "taskHeap", "frameworkOffHeap", "taskOffHeap", "networkMemory", "managedMemory", "jvmMetaspace",
+    "jvmOverhead", "totalFlinkMemory", "totalProcessMemory",
+)  # fmt: skip
+
+
+def _task_manager(slot: SlotId, tasks: int) -> dict[str, Any]:
+    return {
+        "id": slot_name(slot),
+        "path": slot_name(slot),
+        "dataPort": -1,
+        "jmxPort": -1,
+        "timeSinceLastHeartbeat": now_ms(),
+        "slotsNumber": 1,
+        "freeSlots": 0,
+        "assignedTasks": tasks,
+        "totalResource": _NO_RESOURCES,
+        "freeResource": _NO_RESOURCES,
+        "hardware": {"cpuCores": 0, "physicalMemory": 0, "freeMemory": 0, "managedMemory": 0},
+        "memoryConfiguration": dict.fromkeys(_MEMORY),
+        "blocked": False,
+    }
+
+
+def settings(request: Request) -> Any:
+    """GET /jobmanager/config: of all jobs of this process."""
+    merged: dict[str, str] = {}
+    for entry in jobs_of(request).all():
+        merged |= entry.configuration.to_dict()
+    return _settings(merged)
+
+
+def job_settings(request: Request) -> Any:
+    """GET /jobs/:jobid/jobmanager/config."""
+    return _settings(job_of(request).configuration.to_dict())
+
+
+def _settings(configuration: dict[str, str]) -> list[dict[str, str]]:
+    return [
+        {"key": key, "value": _HIDDEN if _SENSITIVE.search(key) else value}
+        for key, value in sorted(configuration.items())
+    ]
+
+
+def environment(request: Request) -> Any:
+    """GET /jobmanager/environment: Python in the place of a JVM."""
+    version = f"{platform.python_implementation()} {platform.python_version()}"
+    return {"jvm": {"version": version, "arch": platform.machine(), "options": []}, "classpath": list(sys.path)}
+
+
+def thread_dump(request: Request) -> Any:
+    """GET /jobmanager/thread-dump."""
+    return {"threadInfos": thread_infos()}
+
+
+def worker_thread_dump(request: Request) -> Any:
+    """GET /taskmanagers/:taskmanagerid/thread-dump: what threads of workers do is not known here."""
+    task_manager(request)
+    return {"threadInfos": []}
+
+
+def applications(request: Request) -> Any:
+    """GET /applications/overview: each job is one."""
+    return {"applications": [_application(entry) for entry in jobs_of(request).all()]}
+
+
+def application(request: Request) -> Any:
+    """GET /applications/:applicationid."""
+    entry = jobs_of(request).find(request.path_params["applicationid"])
+    if entry is None:
+        raise HTTPException(404, f"Application {request.path_params['applicationid']} not found")
+    shown = _application(entry)
+    states = {status.name: at_ms for status, at_ms in entry.graph.status_ms.items()}
+    return {**shown, "timestamps": states, "jobs": [job_overview(entry)]}
+
+
+def application_exceptions(request: Request) -> Any:
+    """GET /applications/:applicationid/exceptions: those of a program that come before its job."""
+    return {"exceptionHistory": {"entries": []}}
+
+
+def _application(entry: JobEntry) -> dict[str, Any]:
+    graph = entry.graph
+    start_ms, end_ms = started_ms(graph), ended_ms(graph)
+    counts = Counter([graph.status.name])
+    return {
+        "id": entry.application_id,
+        "name": graph.graph.name,
+        "start-time": start_ms,
+        "end-time": end_ms,
+        "duration": (end_ms if end_ms >= 0 else now_ms()) - start_ms,
+        "status": graph.status.name,
+        "jobs": {status.name: counts[status.name] for status in JobStatus},
+    }
+
+
+routes = [
+    get("/config", config),
+    get("/overview", overview),
+    get("/taskmanagers", task_managers),
+    get("/taskmanagers/{taskmanagerid}", task_manager),
+    get("/taskmanagers/{taskmanagerid}/thread-dump", worker_thread_dump),
+    get("/jobmanager/config", settings),
+    get("/jobmanager/environment", environment),
+    get("/jobmanager/thread-dump", thread_dump),
+    get("/jobs/{jobid}/jobmanager/config", job_settings),
+    get("/jobs/{jobid}/jobmanager/environment", environment),
+    get("/applications/overview", applications),
+    get("/applications/{applicationid}", application),
+    get("/applications/{applicationid}/exceptions", application_exceptions),
+    get("/applications/{applicationid}/jobmanager/config", settings),
+]

@@ -1,0 +1,126 @@
+"""Lets in who knows the token: by header, as Flink's clients send it, or by the cookie that /login has set.
+
+Other users of the machine reach the port, and so does any page that is open in the user's browser: by itself, which the
+browser tells by Origin and Sec-Fetch-Site, and does not let the cookie go with; or by a name of its own that resolves
+to this machine, which Host tells.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from penstock.rest.answers import BODY_MOST, error_answer
+
+_LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+_SAFE_METHODS = ("GET", "HEAD")
+_LOGIN = "/login"
+_VERSION = "/v1"
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    # Not no-referrer: with it a browser sends our own form with the Origin "null".
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+_LOGIN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>penstock</title>
+<body style="font-family: sans-serif; margin: 4em auto; max-width: 30em"><form method="post" action="/login">
+<p>The token of this job is in the file that <code>penstock run</code> has named:</p>
+<p><input name="token" type="password" autocomplete="off" autofocus size="46" aria-label="token">
+<button>Open</button></p></form></body></html>"""
+
+
+class Guard:
+    """Around an application. `cookie`: its name, which has the port in it, since cookies are shared by ports."""
+
+    def __init__(self, app: ASGIApp, token: str, cookie: str) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._cookie = cookie
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request, or hand it on without its version: /v1/jobs is /jobs."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if scope["path"].startswith(f"{_VERSION}/"):
+            scope = {**scope, "path": scope["path"][len(_VERSION) :]}
+        answer = self._refusal(scope)
+        if answer is None and scope["path"] == _LOGIN:
+            answer = await self._login(Request(scope, receive))
+
+        async def send_guarded(message: dict[str, object]) -> None:
+            if message["type"] == "http.response.start":
+                headers = message.get("headers", [])
+                assert isinstance(headers, list)
+                message = {**message, "headers": [*headers, *_HEADERS]}
+            await send(message)
+
+        await (answer or self._app)(scope, receive, send_guarded)  # type: ignore[arg-type]
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if not _LOOPBACK.fullmatch(headers.get("host", "")):
+            return error_answer(403, "the Host header names another machine")
+        if not _is_same_origin(headers):
+            return error_answer(403, "the request comes from another site")
+        if scope["path"] == _LOGIN:
+            return None
+        by_header = self._is_token(_bearer(headers))
+        if by_header or (self._is_token(self._from_cookie(headers)) and _may_use_cookie(scope["method"], headers)):
+            return None
+        if scope["path"] == "/" and scope["method"] in _SAFE_METHODS:
+            return RedirectResponse(_LOGIN, 303)
+        refusal = error_answer(401, "a token is asked for: Authorization: Bearer …")
+        refusal.headers["www-authenticate"] = "Bearer"
+        return refusal
+
+    async def _login(self, request: Request) -> Response:
+        if request.method != "POST":
+            return HTMLResponse(_LOGIN_PAGE)
+        if int(request.headers.get("content-length", "0") or 0) > BODY_MOST:
+            return error_answer(413, "too much")
+        body = (await request.body()).decode("ascii", "replace")
+        # A token has letters and digits only, so nothing of a form is encoded.
+        if not self._is_token(body.removeprefix("token=")):
+            return HTMLResponse(_LOGIN_PAGE, 401)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self._cookie, self._token.decode(), httponly=True, samesite="strict")
+        return answer
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(errors="replace"), self._token)
+
+    def _from_cookie(self, headers: Mapping[str, str]) -> str:
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return ""
+        return found.value if found is not None else ""
+
+
+def _bearer(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _is_same_origin(headers: Mapping[str, str]) -> bool:
+    """Whether a browser says that another site's page makes the request. Other clients send neither header."""
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != headers["host"].lower():
+        return False
+    return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+
+
+def _may_use_cookie(method: str, headers: Mapping[str, str]) -> bool:
+    """What changes something is asked for by a page of ours, and the browser says so."""
+    return method in _SAFE_METHODS or "origin" in headers or headers.get("sec-fetch-site") == "same-origin"

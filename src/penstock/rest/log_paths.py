@@ -1,0 +1,81 @@
+"""Logs: which files a job's folder has, and their text. A file is sent only if it is in the list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from penstock.rest.answers import get, jobs_of
+
+_WORKER = "level-"
+_DRIVER = "driver.log"
+
+
+def driver_logs(request: Request) -> Any:
+    """GET /jobmanager/logs: the driver's, and that of Spark's JVM."""
+    return _listed(_files(request, lambda name: not name.startswith(_WORKER)))
+
+
+def worker_logs(request: Request) -> Any:
+    """GET /taskmanagers/:taskmanagerid/logs."""
+    return _listed(_files(request, _is_of_worker(request)))
+
+
+async def driver_log(request: Request) -> Response:
+    """GET /jobmanager/log, /jobmanager/logs/:filename."""
+    name = request.path_params.get("filename", _DRIVER)
+    return _text(_files(request, lambda other: not other.startswith(_WORKER)), name)
+
+
+async def worker_log(request: Request) -> Response:
+    """GET /taskmanagers/:taskmanagerid/log, /stdout, /logs/:filename: what functions print is in the log."""
+    name = request.path_params.get("filename", f"{request.path_params['taskmanagerid']}.log")
+    return _text(_files(request, _is_of_worker(request)), name)
+
+
+def _is_of_worker(request: Request) -> Callable[[str], bool]:
+    beginning = f"{request.path_params['taskmanagerid']}.log"
+    return lambda name: name.startswith(beginning)
+
+
+def _files(request: Request, is_wanted: Callable[[str], bool]) -> dict[str, Path]:
+    """By name. Of several jobs' files with one name the newest job's."""
+    found: dict[str, Path] = {}
+    for entry in jobs_of(request).all():
+        if entry.log_folder is not None and entry.log_folder.is_dir():
+            found |= {
+                path.name: path
+                for path in sorted(entry.log_folder.iterdir())
+                if ".log" in path.name and is_wanted(path.name) and path.is_file()
+            }
+    return found
+
+
+def _listed(files: dict[str, Path]) -> Any:
+    stats = [(name, path.stat()) for name, path in files.items()]
+    return {"logs": [{"name": n, "size": stat.st_size, "mtime": int(stat.st_mtime * 1000)} for n, stat in stats]}
+
+
+def _text(files: dict[str, Path], name: str) -> Response:
+    # Looked up, never joined to a folder: whatever a path tries, it is not the name of a file in the list.
+    if name not in files:
+        raise HTTPException(404, f"This file does not exist: {name}")
+    return FileResponse(files[name], media_type="text/plain; charset=utf-8")
+
+
+routes = [
+    get("/jobmanager/logs", driver_logs),
+    Route("/jobmanager/logs/{filename:path}", driver_log, methods=["GET"]),
+    Route("/jobmanager/log", driver_log, methods=["GET"]),
+    Route("/jobmanager/stdout", driver_log, methods=["GET"]),
+    get("/taskmanagers/{taskmanagerid}/logs", worker_logs),
+    Route("/taskmanagers/{taskmanagerid}/logs/{filename:path}", worker_log, methods=["GET"]),
+    Route("/taskmanagers/{taskmanagerid}/log", worker_log, methods=["GET"]),
+    Route("/taskmanagers/{taskmanagerid}/stdout", worker_log, methods=["GET"]),
+]

@@ -1,0 +1,70 @@
+"""Rates of a job's counters: what has grown over the latest seconds. Flink's are over a minute, or five seconds."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import NamedTuple
+
+from penstock.jobmaster.metrics import JobMetrics
+from penstock.rpc.messages import TaskReport
+
+SAMPLE_EVERY_S = 1.0
+_WINDOW_S = 5.0
+
+
+class Growth(NamedTuple):
+    """Two reports of one attempt of a subtask. `seconds`: the time between them; 0: there is only one."""
+
+    before: TaskReport
+    now: TaskReport
+    seconds: float
+
+    def per_second(self, before: float, now: float) -> float:
+        """How much a number has grown in a second."""
+        return (now - before) / self.seconds if self.seconds else 0.0
+
+
+class Meter:
+    """Of one job. A sample is a copy of a dict, so it costs next to nothing."""
+
+    def __init__(self, metrics: JobMetrics) -> None:
+        self._metrics = metrics
+        self._samples: deque[tuple[float, dict[tuple[int, int], TaskReport]]] = deque()
+        self._lock = threading.Lock()
+
+    def sample(self, now_s: float) -> None:
+        """Note what the counters are now. `now_s`: of a clock that is never set back."""
+        with self._lock:
+            self._samples.append((now_s, self._metrics.reports()))
+            while now_s - self._samples[0][0] > _WINDOW_S and len(self._samples) > 2:
+                self._samples.popleft()
+
+    def growths(self) -> dict[tuple[int, int], Growth]:
+        """By vertex and subtask, for those that have reported."""
+        with self._lock:
+            samples = list(self._samples)
+        if not samples:
+            return {key: Growth(report, report, 0.0) for key, report in self._metrics.reports().items()}
+        last_s, last = samples[-1]
+        return {key: _growth(key, report, last_s, samples) for key, report in last.items()}
+
+
+def _growth(
+    key: tuple[int, int],
+    now: TaskReport,
+    now_s: float,
+    samples: list[tuple[float, dict[tuple[int, int], TaskReport]]],
+) -> Growth:
+    first, first_s = now, now_s
+    for at_s, reports in reversed(samples):
+        before = reports.get(key)
+        # Counters of a new attempt begin at zero: what was before it does not count.
+        if before is None or _spent_ns(before) > _spent_ns(first):
+            break
+        first, first_s = before, at_s
+    return Growth(first, now, now_s - first_s)
+
+
+def _spent_ns(report: TaskReport) -> int:
+    return report.busy_ns + report.idle_ns + report.back_pressured_ns

@@ -1,0 +1,127 @@
+"""Metrics over REST: names without `?get=`, values with it. Of jobs, vertices, subtasks; sums over subtasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from penstock.rest.answers import get, job_of, jobs_of, now_ms, subtask_of, vertex_of
+from penstock.rest.meter import Growth
+from penstock.rest.task_metrics import Number, by_rest_name, of_job, watermark_of
+
+_AGGREGATIONS: dict[str, Callable[[list[Number]], Number]] = {
+    "min": min,
+    "max": max,
+    "sum": sum,
+    "avg": lambda values: sum(values) / len(values),
+    "skew": lambda values: _skew(values),
+}
+
+
+def of_jobs(request: Request) -> Any:
+    """GET /jobs/metrics: aggregated over jobs. ?jobs, ?get, ?agg."""
+    wanted = _listed(request, "jobs")
+    entries = [entry for entry in jobs_of(request).all() if wanted is None or entry.job_id in wanted]
+    return _aggregated(request, [of_job(entry, now_ms()) for entry in entries])
+
+
+def of_one_job(request: Request) -> Any:
+    """GET /jobs/:jobid/metrics."""
+    return _values(request, of_job(job_of(request), now_ms()))
+
+
+def of_vertex(request: Request) -> Any:
+    """GET /jobs/:jobid/vertices/:vertexid/metrics: each name behind the number of its subtask."""
+    found = {f"{index}.{name}": v for index, own in _by_subtask(request).items() for name, v in own.items()}
+    return _values(request, found)
+
+
+def of_subtasks(request: Request) -> Any:
+    """GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics: aggregated over subtasks. ?subtasks, ?get, ?agg."""
+    wanted = _listed(request, "subtasks")
+    by_subtask = _by_subtask(request)
+    return _aggregated(request, [own for index, own in by_subtask.items() if wanted is None or str(index) in wanted])
+
+
+def of_subtask(request: Request) -> Any:
+    """GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtaskindex/metrics."""
+    index = subtask_of(request, vertex_of(request, job_of(request)))
+    return _values(request, _by_subtask(request).get(index, {}))
+
+
+def watermarks(request: Request) -> Any:
+    """GET /jobs/:jobid/vertices/:vertexid/watermarks."""
+    growths = _growths(request)
+    return [
+        {"id": f"{index}.currentInputWatermark", "value": str(watermark_of(growth.now))}
+        for index, growth in growths.items()
+    ]
+
+
+def none(request: Request) -> Any:
+    """GET /jobmanager/metrics, /taskmanagers/:taskmanagerid/metrics: those of Spark's processes are Spark's to tell."""
+    return []
+
+
+def _growths(request: Request) -> dict[int, Growth]:
+    """By subtask, of the vertex that the path names."""
+    entry = job_of(request)
+    vertex = vertex_of(request, entry)
+    return {subtask: growth for (id, subtask), growth in sorted(entry.meter.growths().items()) if id == vertex.id}
+
+
+def _by_subtask(request: Request) -> dict[int, dict[str, Number]]:
+    return {subtask: by_rest_name(growth) for subtask, growth in _growths(request).items()}
+
+
+def _listed(request: Request, name: str) -> frozenset[str] | None:
+    text = request.query_params.get(name)
+    return frozenset(text.split(",")) if text else None
+
+
+def _values(request: Request, metrics: Mapping[str, Number]) -> Any:
+    wanted = _listed(request, "get")
+    if wanted is None:
+        return [{"id": name} for name in metrics]
+    return [{"id": name, "value": str(value)} for name, value in metrics.items() if name in wanted]
+
+
+def _aggregated(request: Request, metrics: list[dict[str, Number]]) -> Any:
+    wanted = _listed(request, "get")
+    names = sorted({name for own in metrics for name in own})
+    if wanted is None:
+        return [{"id": name} for name in names]
+    kinds = _listed(request, "agg") or frozenset(_AGGREGATIONS)
+    if not kinds <= _AGGREGATIONS.keys():
+        raise HTTPException(400, f"agg is of {', '.join(_AGGREGATIONS)}; got {request.query_params['agg']}")
+    found = []
+    for name in names:
+        if name in wanted:
+            values = [own[name] for own in metrics if name in own]
+            found.append({"id": name, **{kind: float(f(values)) for kind, f in _AGGREGATIONS.items() if kind in kinds}})
+    return found
+
+
+def _skew(values: list[Number]) -> float:
+    """The mean deviation from the mean, in percent of the mean, at most 100. Flink: DoubleDataSkew."""
+    mean = sum(values) / len(values)
+    deviation = sum(abs(value - mean) for value in values) / len(values)
+    return min(100.0, 100 * deviation / mean) if mean else 0.0
+
+
+_VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
+
+routes = [
+    get("/jobs/metrics", of_jobs),
+    get("/jobs/{jobid}/metrics", of_one_job),
+    get(f"{_VERTEX}/metrics", of_vertex),
+    get(f"{_VERTEX}/watermarks", watermarks),
+    get(f"{_VERTEX}/subtasks/metrics", of_subtasks),
+    get(f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics", of_subtask),
+    get("/jobmanager/metrics", none),
+    get("/taskmanagers/metrics", none),
+    get("/taskmanagers/{taskmanagerid}/metrics", none),
+]

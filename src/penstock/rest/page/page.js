@@ -1,0 +1,153 @@
+// Shows the jobs of this process, asked for every second. Whatever comes from a job is text, never markup.
+"use strict";
+
+const EVERY_MS = 1000;
+const METRICS = ["numRecordsInPerSecond", "numRecordsOutPerSecond", "busyTimeMsPerSecond", "backPressuredTimeMsPerSecond",
+  "currentInputWatermark"];
+const NO_WATERMARK = 2 ** 62;
+const notes = {};
+
+async function ask(path, method = "GET", body) {
+  const answer = await fetch(path, {method, body: body && JSON.stringify(body)});
+  if (answer.status === 401) location.assign("login");
+  const value = await answer.json();
+  if (!answer.ok) throw new Error(value.errors.join("; "));
+  return value;
+}
+
+function element(tag, text, classes, ...children) {
+  const made = document.createElement(tag);
+  if (text !== "") made.textContent = text;
+  if (classes) made.className = classes;
+  made.append(...children);
+  return made;
+}
+
+const rate = (value) => `${Math.round(value).toLocaleString("en")}/s`;
+
+function duration(ms) {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 60) return `${s.toFixed(1)} s`;
+  return s < 3600 ? `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s` : `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
+}
+
+function size(bytes) {
+  for (const unit of ["B", "kB", "MB", "GB"]) {
+    if (bytes < 1000 || unit === "GB") return `${bytes.toFixed(unit === "B" ? 0 : 1)} ${unit}`;
+    bytes /= 1000;
+  }
+}
+
+function meter(name, share, classes) {
+  const bar = element("span", "", "");
+  bar.style.width = `${Math.min(100, 100 * share)}%`;
+  return element("div", "", `meter ${classes}`, element("span", name), element("i", "", "", bar), element("span", `${Math.round(100 * share)} %`));
+}
+
+function vertexBox(vertex, metrics, now) {
+  const value = (name, kind) => { const found = metrics.find((metric) => metric.id === name); return found ? found[kind] : 0; };
+  const watermark = metrics.length ? value("currentInputWatermark", "min") : NO_WATERMARK;
+  const box = element("div", "", "vertex", element("b", vertex.name),
+    element("div", `${vertex.status.toLowerCase()}, parallelism ${vertex.parallelism}`),
+    element("div", `in ${rate(value("numRecordsInPerSecond", "sum"))} · out ${rate(value("numRecordsOutPerSecond", "sum"))}`),
+    meter("busy", value("busyTimeMsPerSecond", "max") / 1000, ""),
+    meter("back pressure", value("backPressuredTimeMsPerSecond", "max") / 1000, "back"));
+  if (Math.abs(watermark) < NO_WATERMARK) box.append(element("div", `event time ${duration(now - watermark)} behind`));
+  return box;
+}
+
+function graph(job, metrics) {
+  const level = {};
+  for (const node of job.plan.nodes) level[node.id] = Math.max(-1, ...(node.inputs || []).map((input) => level[input.id] ?? -1)) + 1;
+  const columns = [];
+  job.vertices.forEach((vertex, index) => (columns[level[vertex.id]] ??= []).push(vertexBox(vertex, metrics[index], job.now)));
+  return element("div", "", "graph", ...columns.flatMap((boxes, index) =>
+    [...(index ? [element("span", "→")] : []), element("div", "", "level", ...boxes)]));
+}
+
+function checkpoints(all) {
+  if (!all.history.length) return element("p", "None yet.");
+  const rows = all.history.slice(0, 8).map((one) => {
+    const cells = [`${one.id}${one.is_savepoint ? " savepoint" : ""}`, new Date(one.trigger_timestamp).toLocaleTimeString(), one.status.toLowerCase(),
+      duration(one.end_to_end_duration), size(one.checkpointed_size), size(one.state_size)];
+    const row = element("tr", "", one.status === "FAILED" ? "failed" : "", ...cells.map((cell) => element("td", cell)));
+    row.title = one.failure_message || one.external_path || "";
+    return row;
+  });
+  const heads = ["", "triggered", "status", "duration", "written", "total"].map((head) => element("th", head));
+  return element("table", "", "", element("tr", "", "", ...heads), ...rows);
+}
+
+function failures(history) {
+  if (!history.entries.length) return [];
+  return [element("h2", "Exceptions"), ...history.entries.slice(0, 3).flatMap((one) =>
+    [element("div", `${new Date(one.timestamp).toLocaleString()} ${one.exceptionName} ${one.taskName || ""}`), element("pre", one.stacktrace)])];
+}
+
+async function shown(job) {
+  const path = `jobs/${job.jid}`;
+  const [details, all, exceptions] = await Promise.all([ask(path), ask(`${path}/checkpoints`), ask(`${path}/exceptions`)]);
+  const metrics = await Promise.all(details.vertices.map((vertex) => ask(`${path}/vertices/${vertex.id}/subtasks/metrics?get=${METRICS}`)));
+  const bar = element("div", "", "bar", element("h1", job.name), element("span", `${job.state.toLowerCase()} for ${duration(job.duration)}`));
+  if (job["end-time"] < 0) for (const kind of Object.keys(QUESTIONS)) {
+    const button = element("button", QUESTIONS[kind].button);
+    button.addEventListener("click", () => act(kind, job));
+    bar.append(button);
+  }
+  const parts = [bar, element("p", notes[job.jid] || ""), graph(details, metrics), element("h2", "Checkpoints"), checkpoints(all)];
+  return element("section", "", "", ...parts, ...failures(exceptions.exceptionHistory));
+}
+
+const QUESTIONS = {
+  savepoint: {button: "Savepoint", question: (name) => `Take a savepoint of ${name}? It goes on.`, directory: true},
+  stop: {button: "Stop", question: (name) => `Stop ${name} with a savepoint? Its output up to there is committed.`, directory: true},
+  cancel: {button: "Cancel", question: (name) => `Cancel ${name}? What is not committed is lost.`, directory: false},
+};
+
+function confirmed(kind, job) {
+  const dialog = document.getElementById("ask");
+  document.getElementById("question").textContent = QUESTIONS[kind].question(job.name);
+  document.getElementById("yes").textContent = QUESTIONS[kind].button;
+  document.getElementById("directory-line").hidden = !QUESTIONS[kind].directory;
+  dialog.showModal();
+  // Not `close`, which comes late: that of one question would answer the next.
+  return new Promise((resolve) => {
+    dialog.querySelector("form").addEventListener("submit", (event) => resolve(event.submitter.value === "yes"), {once: true});
+    dialog.addEventListener("cancel", () => resolve(false), {once: true});
+  });
+}
+
+async function act(kind, job) {
+  if (!await confirmed(kind, job)) return;
+  const path = `jobs/${job.jid}`, directory = document.getElementById("directory").value || undefined;
+  try {
+    notes[job.jid] = `${QUESTIONS[kind].button} …`;
+    if (kind === "cancel") { await ask(`${path}?mode=cancel`, "PATCH"); return; }
+    const trigger = kind === "stop" ? await ask(`${path}/stop`, "POST", {targetDirectory: directory})
+      : await ask(`${path}/savepoints`, "POST", {"target-directory": directory});
+    let outcome;
+    do {
+      await new Promise((resolve) => setTimeout(resolve, EVERY_MS / 4));
+      outcome = await ask(`${path}/savepoints/${trigger["request-id"]}`);
+    } while (outcome.status.id !== "COMPLETED");
+    const failure = outcome.operation["failure-cause"];
+    notes[job.jid] = failure ? failure["stack-trace"] : `Savepoint: ${outcome.operation.location}`;
+  } catch (error) {
+    notes[job.jid] = error.message;
+  }
+}
+
+async function refresh() {
+  const lost = document.getElementById("lost");
+  try {
+    const {jobs} = await ask("jobs/overview");
+    const sections = await Promise.all(jobs.map(shown));
+    if (sections.length) document.getElementById("jobs").replaceChildren(...sections);
+    lost.hidden = true;
+  } catch {
+    lost.hidden = false;
+  }
+  setTimeout(refresh, EVERY_MS);
+}
+
+refresh();

@@ -1,0 +1,49 @@
+"""Savepoints that clients have asked for, by trigger id: they take their time, and clients ask for the outcome.
+
+Source: Flink docs, "REST API", Asynchronous Operations.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from concurrent.futures import Future
+
+_MOST = 100
+
+
+class SavepointTriggers:
+    """Of one job. The outcomes of the newest are kept."""
+
+    def __init__(self) -> None:
+        self._outcomes: dict[str, Future[str]] = {}
+        self._unread: set[str] = set()
+        self._lock = threading.Condition()
+
+    def find(self, trigger_id: str) -> Future[str] | None:
+        """What becomes of a savepoint; None: no such id is known."""
+        with self._lock:
+            return self._outcomes.get(trigger_id)
+
+    def add(self, outcome: Future[str], trigger_id: str | None = None) -> str:
+        """Keep an outcome. Returns its id: the client's own, if it brings one."""
+        trigger_id = trigger_id or uuid.uuid4().hex
+        with self._lock:
+            self._outcomes[trigger_id] = outcome
+            self._unread.add(trigger_id)
+            while len(self._outcomes) > _MOST:
+                oldest = next(iter(self._outcomes))
+                del self._outcomes[oldest]
+                self._unread.discard(oldest)
+        return trigger_id
+
+    def was_read(self, trigger_id: str) -> None:
+        """A client has been told the outcome."""
+        with self._lock:
+            self._unread.discard(trigger_id)
+            self._lock.notify_all()
+
+    def wait_until_read(self, timeout_s: float) -> None:
+        """Wait until clients know all outcomes, as far as they ask in time: the job has ended, and the process may."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._unread, timeout_s)

@@ -1,0 +1,93 @@
+"""The jobs of this process, as its REST endpoint serves them. Jobs that have ended stay as long as the process."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from penstock.common.configuration import Configuration
+from penstock.jobmaster.execution_graph import ExecutionGraph
+from penstock.jobmaster.metrics import JobMetrics
+from penstock.plan.job_graph import JobVertex
+from penstock.rest.meter import Meter
+from penstock.rest.savepoint_triggers import SavepointTriggers
+from penstock.runtime.ids import SlotId
+
+
+class ServedJob(Protocol):
+    """What the endpoint needs of a job. None of it waits for the job master's thread."""
+
+    @property
+    def execution_graph(self) -> ExecutionGraph:
+        """The job as it was a moment ago."""
+
+    @property
+    def metrics(self) -> JobMetrics:
+        """Its counters."""
+
+    def cancel(self) -> None:
+        """Request cancellation."""
+
+    def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
+        """Take a savepoint, and perhaps stop with it."""
+
+
+@dataclass(frozen=True)
+class JobEntry:
+    """A job, and what was known of it when it was submitted."""
+
+    job_id: str
+    job: ServedJob
+    configuration: Configuration
+    checkpoint_directory: str
+    log_folder: Path | None
+    """None: it keeps no logs."""
+    meter: Meter
+    triggers: SavepointTriggers = field(default_factory=SavepointTriggers)
+
+    @property
+    def graph(self) -> ExecutionGraph:
+        """The job as it was a moment ago."""
+        return self.job.execution_graph
+
+    @property
+    def application_id(self) -> str:
+        """Of the program: each job is shown as an application of its own."""
+        return self.job_id
+
+
+class ServedJobs:
+    """In the order of their submission. Jobs are added by the threads of programs, all else is the server's."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, JobEntry] = {}
+        self._lock = threading.Lock()
+
+    def add(self, entry: JobEntry) -> None:
+        """A job was submitted."""
+        with self._lock:
+            self._entries[entry.job_id] = entry
+
+    def find(self, job_id: str) -> JobEntry | None:
+        """The job of that id; None: there is none."""
+        with self._lock:
+            return self._entries.get(job_id)
+
+    def all(self) -> list[JobEntry]:
+        """All of them."""
+        with self._lock:
+            return list(self._entries.values())
+
+
+def vertex_id(vertex: JobVertex) -> str:
+    """The id of a vertex over REST: 32 hexadecimal digits, the same in each run of a program."""
+    return hashlib.md5(vertex.nodes[0].uid.encode(errors="replace"), usedforsecurity=False).hexdigest()
+
+
+def slot_name(slot: SlotId) -> str:
+    """How a slot is named as a task manager: a Python worker, with a log of this name."""
+    return f"level-{slot.level}-slot-{slot.index}"

@@ -1,0 +1,44 @@
+"""The page that an endpoint serves at /, in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.browser import CHROMIUM, Browser
+from tests.unit.jobmaster.played_job import plan
+from tests.unit.rest.served import PlayedJob, Served, report
+
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")]
+
+
+def test_a_job_is_watched_and_cancelled_on_its_page(tmp_path: Path) -> None:
+    """A user without Flink's pages would see nothing in his browser; or a slip of the hand would end his job."""
+    served = Served(tmp_path, PlayedJob(plan()))
+    played = served.job.played
+    played.runs().fails(RuntimeError("<b>a failure</b>"))
+    played.restarts().runs()
+    played.takes_checkpoint()
+    played.waits(1_000)
+    for seconds in (1, 3):
+        served.job.metrics.update([report(v.id, 0, seconds, seconds * 100) for v in played.graph.vertices])
+        served.entry.meter.sample(seconds)
+    browser = Browser()
+    try:
+        browser.open(served.endpoint.address.url)
+        browser.wait_for("token")
+        browser.evaluate(f"document.querySelector('input').value = '{served.endpoint.token}'")
+        browser.evaluate("document.querySelector('form').submit()")
+        browser.wait_for("Collection Source", "Reduce -> Print", "in 100/s", "33 %", "<b>a failure</b>", "completed")
+        browser.picture(tmp_path / "page.png")
+        for answer in ("no", "yes"):
+            browser.click("Cancel")
+            browser.wait_for("What is not committed is lost.")
+            assert not served.job.is_cancelled, "it asks first"
+            browser.evaluate(f"document.querySelector('#ask button[value={answer}]').click()")
+        browser.wait_for("Cancel …")
+        assert served.job.is_cancelled
+        assert [failure for failure in browser.failures if "favicon" not in failure] == []
+    finally:
+        browser.close()
+        served.endpoint.close()

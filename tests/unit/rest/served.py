@@ -1,0 +1,98 @@
+"""A REST endpoint at a free port, with a job whose slots, storage and Spark are played by the test."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from tests.unit.jobmaster.played_job import Job, plan
+
+from penstock.common.configuration import Configuration
+from penstock.jobmaster.execution_graph import ExecutionGraph
+from penstock.jobmaster.metrics import JobMetrics
+from penstock.plan.job_graph import JobGraph
+from penstock.rest.endpoint import RestEndpoint
+from penstock.rest.meter import Meter
+from penstock.rest.served_jobs import JobEntry, vertex_id
+from penstock.rpc.messages import OperatorReport, TaskReport
+
+
+class PlayedJob:
+    """What the endpoint needs of a job. `savepoints`: what it was asked for, and what the test answers."""
+
+    def __init__(self, graph: JobGraph | None = None, **more: Any) -> None:
+        self.played = Job(graph=graph or plan(parallelism=2), **more)
+        self.metrics = JobMetrics(self.played.graph)
+        self.is_cancelled = False
+        self.savepoints: list[tuple[str | None, bool, bool, Future[str]]] = []
+
+    @property
+    def execution_graph(self) -> ExecutionGraph:
+        return self.played.recorder.published
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
+        outcome: Future[str] = Future()
+        self.savepoints.append((directory, stop, drain, outcome))
+        return outcome
+
+
+class Served:
+    """The endpoint, and a client of it with the token."""
+
+    def __init__(
+        self, directory: Path, job: PlayedJob | None = None, settings: dict[str, str] | None = None, **more: Any
+    ) -> None:
+        # It takes no samples of its own: the test does.
+        self.endpoint = RestEndpoint("0", {"XDG_CACHE_HOME": str(directory)}, sample_every_s=100_000, **more)
+        self.job = job or PlayedJob()
+        configuration = Configuration()
+        for key, value in (settings or {}).items():
+            configuration.set_string(key, value)
+        self.logs = directory / "logs"
+        self.logs.mkdir()
+        self.entry = JobEntry("id", self.job, configuration, "/checkpoints", self.logs, Meter(self.job.metrics))
+        self.endpoint.jobs.add(self.entry)
+        self.host = self.endpoint.address.url.removeprefix("http://")
+
+    def ask(
+        self, path: str, method: str = "GET", body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of an answer. `headers`: in place of the one with the token."""
+        connection = http.client.HTTPConnection(self.host, timeout=30)
+        try:
+            data = body if body is None or isinstance(body, bytes) else json.dumps(body)
+            token = {"Authorization": f"Bearer {self.endpoint.token}"}
+            connection.request(method, path, data, token if headers is None else headers)
+            answer = connection.getresponse()
+            return answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read()
+        finally:
+            connection.close()
+
+    def get(self, path: str, status: int = 200) -> Any:
+        """The JSON of an answer, which has this status."""
+        return self.send("GET", path, status=status)
+
+    def send(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
+        answered, _, text = self.ask(path, method, body)
+        assert answered == status, text
+        return json.loads(text)
+
+    def vertex(self, index: int) -> str:
+        """The path of a vertex."""
+        return f"/jobs/id/vertices/{vertex_id(self.job.played.graph.vertices[index])}"
+
+
+def report(vertex: int, subtask: int, seconds: float, records: int, **more: Any) -> TaskReport:
+    """After so many seconds, of which half were idle, a third busy and a sixth back-pressured."""
+    ns = int(seconds * 1_000_000_000)
+    operators = [
+        OperatorReport("first", records, records, 0, 5_000, {"mine.seen": records}),
+        OperatorReport("last", records, 2 * records, 3, 5_000, {}),
+    ]
+    return TaskReport(vertex, subtask, 10, 20, 1, 2, ns // 3, ns // 2, ns // 6, 0, 0, 0, operators, **more)

@@ -1,0 +1,82 @@
+"""What is served about checkpoints and savepoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.jobmaster.played_job import plan
+from tests.unit.rest.served import PlayedJob, Served
+
+from penstock.jobmaster.events import SavepointRequested
+from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.decline_reason import DeclineReason
+from penstock.runtime.task.events import Decline
+
+
+@pytest.fixture
+def served(tmp_path: Path):
+    """A job that runs, with one subtask for each vertex."""
+    one = Served(tmp_path, PlayedJob(plan()), {"execution.checkpointing.interval": "5 s"})
+    one.job.played.runs()
+    yield one
+    one.endpoint.close()
+
+
+def test_checkpoints_are_counted_and_listed_newest_first(served: Served) -> None:
+    """A job whose checkpoints fail would look like one whose checkpoints are merely slow."""
+    job = served.job.played
+    job.takes_checkpoint()
+    failed = job.begins_checkpoint()
+    job.report(1, Decline(1, 0, failed, DeclineReason.STATE, "the disk is full"))
+    under_way = job.begins_checkpoint()
+    job.waits(1_000)
+    shown = served.get("/jobs/id/checkpoints")
+    assert shown["counts"] == {"restored": 0, "total": 3, "in_progress": 1, "completed": 1, "failed": 1}
+    assert [(one["id"], one["status"]) for one in shown["history"]] == [
+        (under_way, "IN_PROGRESS"), (failed, "FAILED"), (1, "COMPLETED"),
+    ]  # fmt: skip
+    assert "the disk is full" in shown["latest"]["failed"]["failure_message"]
+    assert shown["latest"]["completed"]["external_path"] == "/checkpoints/chk-1"
+    assert not shown["latest"]["completed"]["discarded"] and shown["latest"]["savepoint"] is None
+
+
+def test_a_checkpoint_is_shown_by_task_and_subtask(served: Served) -> None:
+    """Nobody would find the subtask that makes checkpoints slow."""
+    served.job.played.takes_checkpoint()
+    served.job.played.waits(1_000)
+    details = served.get("/jobs/id/checkpoints/details/1")
+    assert len(details["tasks"]) == 2 and details["num_acknowledged_subtasks"] == 2
+    vertex = served.vertex(1).rpartition("/")[2]
+    task = served.get(f"/jobs/id/checkpoints/details/1/subtasks/{vertex}")
+    assert task["num_subtasks"] == 1 and [one["index"] for one in task["subtasks"]] == [0]
+    served.get("/jobs/id/checkpoints/details/7", 404)
+    served.get("/jobs/id/checkpoints/details/x", 400)
+
+
+def test_savepoints_are_part_of_the_history(served: Served) -> None:
+    """A user would not find where the savepoint is that a colleague has taken."""
+    job = served.job.played
+    job.handle(SavepointRequested(1, CheckpointOptions(savepoint="/savepoints/one")))
+    number = job.master.coordinator.under_way[-1]
+    job.waits(1_000)
+    assert served.get("/jobs/id/checkpoints")["history"][0]["is_savepoint"]
+    job.acknowledges(number)
+    job.waits(1_000)
+    latest = served.get("/jobs/id/checkpoints")["latest"]
+    assert latest["savepoint"]["external_path"] == "/savepoints/one" and latest["completed"] is None
+    assert list(job.master.coordinator.history) == [], "checkpoints alone"
+
+
+def test_a_restart_names_what_it_was_restored_from(served: Served) -> None:
+    """After a failure at night it could not be told how much was read again."""
+    job = served.job.played
+    job.takes_checkpoint()
+    job.fails(RuntimeError("away"))
+    job.restarts()
+    job.waits(1_000)
+    shown = served.get("/jobs/id/checkpoints")
+    assert shown["counts"]["restored"] == 1
+    assert shown["latest"]["restored"]["id"] == 1
+    assert shown["latest"]["restored"]["external_path"] == "/checkpoints/chk-1"
+    assert served.get("/jobs/id/checkpoints/config")["interval"] == 5_000

@@ -1,0 +1,75 @@
+"""The port and the process's own paths."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from tests.unit.rest.served import Served
+
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
+from penstock.rest.endpoint import RestEndpoint, endpoint_of
+from penstock.rest.ports import ports_in
+
+
+def test_ports_are_a_list_of_ports_and_ranges() -> None:
+    """A setting of Flink's would be read as another one."""
+    assert list(ports_in("8081, 9000-9002,0")) == [8081, 9000, 9001, 9002, 0]
+    for text in ("", "x", "9-8", "70000", "80-", "-1"):
+        with pytest.raises(ConfigurationError, match=r"rest\.bind-port"):
+            ports_in(text)
+
+
+def test_the_next_port_is_taken_if_one_is_not_free(tmp_path: Path) -> None:
+    """The second job on a machine would not start."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        endpoint = RestEndpoint(f"{taken},0", {"XDG_CACHE_HOME": str(tmp_path)})
+        assert not endpoint.address.url.endswith(f":{taken}") and endpoint.address.url.startswith("http://127.0.0.1:")
+        endpoint.close()
+        with pytest.raises(ConfigurationError, match="is free"):
+            RestEndpoint(str(taken), {"XDG_CACHE_HOME": str(tmp_path)})
+
+
+def test_a_job_that_wants_no_endpoint_has_none() -> None:
+    """`--rest-port off` would open a port nevertheless, and so would each program that python runs."""
+    off = Configuration()
+    off.set_string("rest.bind-port", "")
+    assert endpoint_of(off, "0") is None and endpoint_of(Configuration(), None) is None
+
+
+def test_the_process_is_shown_as_a_cluster_whose_slots_are_workers(served: Served) -> None:
+    """Flink's pages would show an empty cluster."""
+    shown = served.get("/overview")
+    assert (shown["slots-total"], shown["jobs-running"]) == (3, 1)
+    workers = served.get("/taskmanagers")["taskmanagers"]
+    assert [one["id"] for one in workers] == ["level-0-slot-0", "level-1-slot-0", "level-1-slot-1"]
+    assert served.get("/taskmanagers/level-1-slot-1")["slotsNumber"] == 1
+    served.get("/taskmanagers/level-7-slot-0", 404)
+    assert served.get("/config")["features"] == {
+        "web-submit": False, "web-cancel": True, "web-rescale": False, "web-history": False,
+    }  # fmt: skip
+
+
+def test_secrets_are_no_part_of_the_settings_shown(tmp_path: Path) -> None:
+    """Keys of an object store would be read in a browser, and copied into a bug report."""
+    settings = {"fs.s3.secret-key": "x", "spark.hadoop.fs.s3a.access.key": "x", "parallelism.default": "2"}
+    served = Served(tmp_path, settings=settings)
+    for path in ("/jobmanager/config", "/jobs/id/jobmanager/config"):
+        shown = {entry["key"]: entry["value"] for entry in served.get(path)}
+        assert shown == dict.fromkeys(settings, "******") | {"parallelism.default": "2"}
+    served.endpoint.close()
+
+
+def test_a_closed_endpoint_leaves_neither_thread_nor_port(served: Served) -> None:
+    """A program that runs jobs all day would collect threads."""
+    served.get("/overview")
+    served.endpoint.close()
+    assert "penstock-rest" not in [thread.name for thread in threading.enumerate()]
+    with pytest.raises(ConnectionError):
+        served.get("/overview")

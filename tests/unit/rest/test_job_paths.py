@@ -1,0 +1,101 @@
+"""What is served about a job, its tasks and its failures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.unit.rest.served import PlayedJob, Served, report
+
+from penstock.common.errors import UserFunctionError
+from penstock.rpc.messages import Heartbeat, Register, SlotFailed
+
+
+def states(served: Served) -> list[tuple[str, dict[str, int]]]:
+    vertices = served.get("/jobs/id")["vertices"]
+    return [(v["status"], {state: n for state, n in v["tasks"].items() if n}) for v in vertices]
+
+
+def all_register(served: Served) -> None:
+    for level, index in ((0, 0), (1, 0), (1, 1)):
+        served.job.played.report(level, Register(), index=index)
+
+
+def test_a_job_is_shown_from_its_deployment_to_its_running(served: Served) -> None:
+    """A job that waits for its workers would look like one that runs, or like none."""
+    assert served.get("/v1/jobs") == {"jobs": [{"id": "id", "status": "CREATED"}]}
+    assert states(served) == [("DEPLOYING", {"DEPLOYING": 1}), ("DEPLOYING", {"DEPLOYING": 2})]
+    served.job.played.now_ms += 5_000
+    served.job.played.report(1, Heartbeat([]), index=1)
+    assert states(served)[1] == ("INITIALIZING", {"DEPLOYING": 1, "INITIALIZING": 1})
+    served.job.played.now_ms += 1_000
+    all_register(served)
+    served.job.played.waits(100)
+    job = served.get("/jobs/overview")["jobs"][0]
+    assert (job["state"], job["tasks"]["running"], job["tasks"]["total"]) == ("RUNNING", 3, 3)
+    assert states(served) == [("RUNNING", {"RUNNING": 1}), ("RUNNING", {"RUNNING": 2})]
+    assert served.get("/jobs/id")["timestamps"]["RUNNING"] == 7_000
+    times = served.get(f"{served.vertex(1)}/subtasktimes")["subtasks"][1]["timestamps"]
+    assert (times["DEPLOYING"], times["INITIALIZING"], times["RUNNING"]) == (1_000, 6_000, 7_100)
+
+
+def test_the_plan_names_vertices_and_what_they_read(served: Served) -> None:
+    """Clients could not draw the graph, or would ask for vertices that do not exist."""
+    source, sink = served.get("/jobs/id/plan")["plan"]["nodes"]
+    assert "inputs" not in source and [edge["id"] for edge in sink["inputs"]] == [source["id"]]
+    assert sink["inputs"][0]["ship_strategy"] == "HASH" and sink["parallelism"] == 2
+    assert [vertex["id"] for vertex in served.get("/jobs/id")["vertices"]] == [source["id"], sink["id"]]
+    assert served.get(served.vertex(1))["id"] == sink["id"]
+
+
+def test_a_failure_is_listed_with_the_task_and_the_users_traceback_first(served: Served) -> None:
+    """A user would look for his own line below those of the engine."""
+    all_register(served)
+    text = "operator 'm', subtask 2 of 2, in map\n  Traceback\n  ValueError: 3"
+    served.job.played.report(1, SlotFailed("UserFunctionError", text), index=1)
+    served.job.played.waits(5_000)
+    history = served.get("/jobs/id/exceptions")["exceptionHistory"]
+    (entry,) = history["entries"]
+    assert entry["exceptionName"] == f"penstock.{UserFunctionError.__name__}"
+    assert entry["stacktrace"].startswith("operator 'm'") and entry["taskManagerId"] == "level-1-slot-1"
+    assert "(2/2) - execution #0" in entry["taskName"] and not history["truncated"]
+    assert served.get("/jobs/id/exceptions?maxExceptions=0")["exceptionHistory"]["truncated"]
+
+
+def test_only_the_newest_failures_are_kept_and_said_to_be_so(tmp_path: Path) -> None:
+    """A job that fails all night would fill the memory of its driver, or seem to have failed a few times only."""
+    served = Served(tmp_path, PlayedJob(attempts=100))
+    for number in range(20):
+        served.job.played.fails(RuntimeError(f"failure {number}"))
+        served.job.played.restarts()
+    history = served.get("/jobs/id/exceptions?maxExceptions=100")["exceptionHistory"]
+    assert history["truncated"] and len(history["entries"]) < 20
+    assert history["entries"][0]["stacktrace"] == "failure 19"
+    served.endpoint.close()
+
+
+def test_what_does_not_exist_is_404_and_what_is_no_number_400(served: Served) -> None:
+    """A client with a job of yesterday would wait for ever, or read another job's figures."""
+    assert "not found" in served.get("/jobs/other", 404)["errors"][0]
+    assert served.get("/jobs/id/vertices/abc", 404)["errors"] == ["JobVertex abc not found in job id"]
+    assert "Not found: /nothing" in served.get("/nothing", 404)["errors"][0]
+    served.get(f"{served.vertex(1)}/subtasks/2", 404)
+    served.get(f"{served.vertex(0)}/subtasks/x", 400)
+    served.get("/jobs/id/exceptions?maxExceptions=-1", 400)
+    served.send("DELETE", "/jobs/id", status=405)
+
+
+def test_tasks_tell_how_busy_they_are(served: Served) -> None:
+    """Nobody would see which task holds up the job."""
+    all_register(served)
+    for seconds, records in ((1.0, 100), (3.0, 900)):
+        served.job.metrics.update([report(1, 0, seconds, records), report(1, 1, seconds, 0)])
+        served.entry.meter.sample(seconds)
+    shown: dict[str, Any] = served.get(f"{served.vertex(1)}/backpressure")
+    assert shown["backpressureLevel"] == "low" and round(shown["subtasks"][0]["ratio"], 3) == 0.167
+    assert round(shown["subtasks"][0]["idleRatio"], 3) == 0.5
+    subtasks = served.get(served.vertex(1))["subtasks"]
+    assert [each["metrics"]["write-records"] for each in subtasks] == [1_800, 0]
+    job = served.get("/jobs/id")["vertices"]
+    assert job[1]["metrics"]["write-records"] == 1_800 and job[1]["metrics"]["write-records-complete"]
+    assert not job[0]["metrics"]["write-records-complete"], "it has not reported"

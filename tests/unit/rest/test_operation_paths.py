@@ -1,0 +1,84 @@
+"""Savepoints, stop and cancel over REST."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from tests.unit.jobmaster.played_job import plan
+from tests.unit.rest.served import PlayedJob, Served
+
+from penstock.common.errors import CheckpointError
+from penstock.jobmaster.events import CancelRequested
+
+
+def test_a_savepoint_is_asked_for_and_its_path_fetched(served: Served) -> None:
+    """`flink savepoint` would wait for ever, or print no path."""
+    body = {"target-directory": "/savepoints", "cancel-job": False}
+    trigger = served.send("POST", "/jobs/id/savepoints", body, 202)["request-id"]
+    assert served.get(f"/jobs/id/savepoints/{trigger}")["status"] == {"id": "IN_PROGRESS"}
+    ((directory, stop, _, outcome),) = served.job.savepoints
+    assert (directory, stop) == ("/savepoints", False)
+    outcome.set_result("/savepoints/savepoint-1")
+    assert served.get(f"/jobs/id/savepoints/{trigger}") == {
+        "status": {"id": "COMPLETED"},
+        "operation": {"location": "/savepoints/savepoint-1"},
+    }
+    served.get("/jobs/id/savepoints/0", 404)
+
+
+def test_a_trigger_that_is_sent_again_is_no_second_one(served: Served) -> None:
+    """A client whose connection broke would stop the job twice, or get two savepoints."""
+    body = {"targetDirectory": "/savepoints", "drain": True, "triggerId": "0" * 32}
+    for _ in range(2):
+        assert served.send("POST", "/jobs/id/stop", body, 202) == {"request-id": "0" * 32}
+    assert [one[:3] for one in served.job.savepoints] == [("/savepoints", True, True)]
+
+
+def test_why_a_savepoint_failed_comes_as_a_java_exception(served: Served) -> None:
+    """Flink's client would fail while it reads the answer, and hide why the savepoint failed."""
+    trigger = served.send("POST", "/jobs/id/savepoints", {"target-directory": "s3://b/d"}, 202)["request-id"]
+    served.job.savepoints[0][3].set_exception(CheckpointError("the bucket 'b' is not there: é"))
+    cause = served.get(f"/jobs/id/savepoints/{trigger}")["operation"]["failure-cause"]
+    assert cause["class"] == "penstock.CheckpointError" and cause["stack-trace"].startswith("the bucket")
+    java = base64.b64decode(cause["serialized-throwable"])
+    assert java.startswith(b"\xac\xed\x00\x05sr\x00)org.apache.flink.util.SerializedThrowable")
+    assert "penstock.CheckpointError: the bucket 'b' is not there: é".encode() in java
+
+
+def test_what_can_not_be_done_is_refused_before_any_task_hears_of_it(served: Served) -> None:
+    """A job would be stopped whose savepoint has no place to go to."""
+    for body in (
+        {},
+        {"targetDirectory": "relative/path"},
+        {"targetDirectory": 3},
+        {"targetDirectory": "/d", "formatType": "NATIVE"},
+        {"targetDirectory": "/d", "triggerId": "../../x"},
+        b"{",
+        b"[1]",
+    ):
+        served.send("POST", "/jobs/id/stop", body, 400)
+    served.send("POST", "/jobs/id/stop", b" " * 100_000, 413)
+    served.send("PATCH", "/jobs/id?mode=stop", status=400)
+    assert served.job.savepoints == [] and not served.job.is_cancelled
+
+
+def test_a_job_is_cancelled_once_it_runs_and_refused_when_it_has_ended(tmp_path: Path) -> None:
+    """`flink cancel` would say that it has cancelled a job that had failed before."""
+    served = Served(tmp_path, PlayedJob(plan()))
+    served.send("PATCH", "/jobs/id?mode=cancel", status=202)
+    assert served.job.is_cancelled
+    served.job.played.handle(CancelRequested())
+    served.job.played.waits(1_000_000)
+    assert served.get("/jobs/id/status") == {"status": "CANCELED"}
+    assert "has ended: CANCELED" in served.send("PATCH", "/jobs/id", status=409)["errors"][0]
+    served.endpoint.close()
+
+
+def test_the_end_of_a_job_waits_for_the_client_that_has_stopped_it(served: Served) -> None:
+    """The process would be gone before `flink stop` has asked for the path of the savepoint."""
+    triggers = served.entry.triggers
+    trigger = served.send("POST", "/jobs/id/stop", {"targetDirectory": "/d"}, 202)["request-id"]
+    served.job.savepoints[0][3].set_result("/d/1")
+    served.get(f"/jobs/id/savepoints/{trigger}")
+    triggers.wait_until_read(timeout_s=3600)
